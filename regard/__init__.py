@@ -1,0 +1,35 @@
+"""Regard: every sequence model trained, compared, used and seen the same way.
+
+The public names load on first use, so that `import regard` and `regard --help` stay fast: none of them
+imports torch before it is needed.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "State": "contract",
+    "SequenceLayer": "contract",
+    "Encoder": "contract",
+    "LanguageModel": "contract",
+    "Memory": "contract",
+    "Source": "contract",
+    "watch": "contract",
+    "RegardError": "errors",
+}
+
+__all__ = ["__version__", *sorted(_HOME)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    return getattr(import_module(f"regard.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,243 @@
+"""The contracts: what a layer, an encoder and a language model promise to everyone else.
+
+The one idea: a sequence layer reads left to right and carries a state. Read a sequence whole, or cut
+it anywhere and carry the state across the cut: the outputs are the same. Training is one whole read,
+generation is cuts of length one, prefill is anything between.
+
+The rules, which `regard.laws` tests on everything that is registered:
+
+* Pads stand only at the right. `lengths[b]` says how many of row b's tokens are real; none given means
+  all. What comes out at a pad is finite and means nothing. A row of length 0 leaves its state as it was.
+* The state returned is the one after each row's last real token. A state passed in is spent: the layer
+  may write into it, so clone it to keep it.
+* `start(batch, capacity)` makes room for `capacity` tokens, once, so that later steps have static shapes.
+  `capacity=None` says the sequence will be read whole, in one call: nothing has to be kept, and a layer
+  may answer None. No state in, no state out.
+* A source (the sentence to translate, the image to caption) enters through `start` and only there, in
+  training too. What belongs to the source is stored once per source and is never reordered.
+* Positions are absolute, per row, and live in the state. A fully masked row of attention gives zeros.
+
+The shape alphabet:  B batch · T time · D width · H heads · K head width · V vocabulary · S sources · L source length
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+TensorMap = Callable[[Tensor], Tensor]
+
+# ---------------------------------------------------------------------------------------------- state
+
+
+def of_source(**options: Any) -> Any:
+    """A state field that belongs to the source: one row a source, left alone when beams are reordered."""
+    return field(metadata={"source": True}, **options)
+
+
+@dataclass
+class State:
+    """What is remembered between two reads: a dataclass whose tensors lead with the batch.
+
+    Fields may be tensors, other states, tuples or lists of these, None, or plain values. Plain values are
+    kept as they are; anything that differs between rows must be a tensor.
+    """
+
+    def map(self, f: TensorMap, source: TensorMap | None = None) -> Self:
+        """The same state with `f` applied to every tensor; `source`, if given, to those of the source."""
+        changed = {}
+        for each in dataclasses.fields(self):
+            change = source if each.metadata.get("source") else f
+            value = getattr(self, each.name)
+            changed[each.name] = value if change is None else _map_value(value, change, source)
+        return dataclasses.replace(self, **changed)
+
+    def clone(self) -> Self:
+        return self.map(torch.clone, torch.clone)
+
+    def detach(self) -> Self:
+        return self.map(torch.detach, torch.detach)
+
+    def to(self, device: torch.device | str) -> Self:
+        return self.map(lambda t: t.to(device), lambda t: t.to(device))
+
+    def select(self, rows: Tensor) -> Self:
+        """The state of these rows, in this order (rows may repeat): how beams are reordered and widened."""
+        return self.map(lambda t: t.index_select(0, rows))
+
+    def tensors(self, prefix: str = "") -> dict[str, Tensor]:
+        """Every tensor under a dotted name: what a checkpoint of a carried state holds."""
+        found: dict[str, Tensor] = {}
+        for each in dataclasses.fields(self):
+            _collect(getattr(self, each.name), f"{prefix}{each.name}", found)
+        return found
+
+    def nbytes(self) -> int:
+        return sum(t.numel() * t.element_size() for t in self.tensors().values())
+
+
+def _map_value(value: Any, f: TensorMap, source: TensorMap | None) -> Any:
+    if isinstance(value, Tensor):
+        return f(value)
+    if isinstance(value, State):
+        return value.map(f, source)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_map_value(item, f, source) for item in value)
+    return value
+
+
+def _collect(value: Any, name: str, found: dict[str, Tensor]) -> None:
+    if isinstance(value, Tensor):
+        found[name] = value
+    elif isinstance(value, State):
+        found.update(value.tensors(f"{name}."))
+    elif isinstance(value, (tuple, list)):
+        for index, item in enumerate(value):
+            _collect(item, f"{name}.{index}", found)
+
+
+@dataclass
+class Source(State):
+    """What is to be translated, summarised or captioned: token ids (S, L) or pixels (S, C, height, width)."""
+
+    items: Tensor
+    lengths: Tensor | None = None
+
+
+@dataclass
+class Memory(State):
+    """An encoded source: a vector for each of its positions, how many of them are real, and a summary."""
+
+    vectors: Tensor                    # (S, L, D)
+    lengths: Tensor                    # (S,)
+    summary: Tensor | None = None      # (S, D'): the final state, for decoders without attention
+
+
+# ------------------------------------------------------------------------------------------- contracts
+
+
+class SequenceLayer(nn.Module, ABC):
+    """Maps a sequence of vectors to a sequence of vectors, left to right, carrying a state.
+
+    A subclass sets `d_in` and `d_out` and writes `start` and `forward`. Everything else follows.
+    """
+
+    d_in: int
+    d_out: int
+
+    @abstractmethod
+    def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> State | None:
+        """The state before the first token, with room for `capacity` tokens (None: one whole read)."""
+
+    @abstractmethod
+    def forward(
+        self, x: Tensor, state: State | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, State | None]:
+        """(B, T, d_in) to (B, T, d_out), and the state after each row's last real token."""
+
+    __call__: Callable[..., tuple[Tensor, Any]]      # nn.Module leaves this untyped
+
+
+class Encoder(nn.Module, ABC):
+    """Reads a whole source at once, in any direction it likes, and gives a Memory."""
+
+    d_out: int
+
+    @abstractmethod
+    def forward(self, source: Source) -> Memory: ...
+
+
+class LanguageModel(ABC):
+    """Gives the probability of the next token. Generation, scoring, comparing and serving know only this.
+
+    `tokens` are read, `targets` are scored: targets[b, t] follows tokens[b, t]. For a sentence framed as
+    <bos> w1 .. wn <eos>, the tokens are <bos> w1 .. wn and the targets w1 .. wn <eos>.
+    """
+
+    vocab: int
+    context: int | None = None       # the most tokens one state may read; None: no limit
+    needs_source: bool = False
+
+    @property
+    @abstractmethod
+    def device(self) -> torch.device: ...
+
+    @abstractmethod
+    def start(self, batch: int, capacity: int | None = None, source: Source | None = None) -> State | None:
+        """The state before the first token. A model that needs a source refuses to start without one."""
+
+    @abstractmethod
+    def score(
+        self, tokens: Tensor, targets: Tensor, state: State | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, State | None]:
+        """(B, T) log-probabilities of the targets, never holding (B, T, V) where it can be helped."""
+
+    @abstractmethod
+    def step(self, tokens: Tensor, state: State, lengths: Tensor | None = None) -> tuple[Tensor, State]:
+        """Read tokens (B, T), any T >= 1, and give (B, V) log-probabilities of what follows the last real one."""
+
+
+def last_real(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """Row b of (B, T, ...) at its last real position: (B, ...)."""
+    if lengths is None:
+        return x[:, -1]
+    last = (lengths - 1).clamp(min=0)
+    return x[torch.arange(x.shape[0], device=x.device), last]
+
+
+# -------------------------------------------------------------------------------------------- watching
+
+
+@dataclass
+class Reading:
+    """What one layer read during a watched run: `kind` says what sort of amount `values` holds."""
+
+    layer: object
+    kind: str                          # "weights" · "kernel" · "back-off" · "influence"
+    values: Tensor
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Recorder:
+    """Collects readings in the order in which the layers made them."""
+
+    readings: list[Reading] = field(default_factory=list)
+
+    def add(self, layer: object, kind: str, values: Tensor, **about: Any) -> None:
+        self.readings.append(Reading(layer, kind, values.detach(), about))
+
+    def of(self, kind: str) -> list[Reading]:
+        return [reading for reading in self.readings if reading.kind == kind]
+
+
+_recorder: ContextVar[Recorder | None] = ContextVar("regard_recorder", default=None)
+
+
+@contextmanager
+def watch() -> Iterator[Recorder]:
+    """Everything read inside this block is recorded. Watching changes no number.
+
+        with regard.watch() as seen:
+            model.score(tokens, targets)
+        seen.of("weights")[0].values       # (B, H, T, T) of the first attention layer
+    """
+    recorder = Recorder()
+    token = _recorder.set(recorder)
+    try:
+        yield recorder
+    finally:
+        _recorder.reset(token)
+
+
+def watching() -> Recorder | None:
+    """The recorder, while watched; layers ask this before doing work that only a watcher needs."""
+    return None if torch.compiler.is_compiling() else _recorder.get()

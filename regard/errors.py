@@ -1,0 +1,50 @@
+"""What a user can get wrong. Each message is one line: the setting, the value, the cure.
+
+    RegardError
+    ├── DataError       the text: missing, empty, binary, badly encoded
+    ├── SettingError    a setting: unknown, impossible, not changeable
+    ├── RunError        a run folder: missing, damaged, of another kind
+    ├── TrainingStopped training could not go on: a non-finite loss, no memory left
+    └── StorageError    the disk: full, read-only, failing
+
+The command line prints the message and exits with 1. Anything that is not a RegardError is our mistake,
+and shows its traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class RegardError(Exception):
+    """A mistake a user can mend."""
+
+
+class DataError(RegardError):
+    """The text cannot be used as it is."""
+
+
+class SettingError(RegardError):
+    """A setting is unknown, out of range, or cannot be changed now."""
+
+
+class RunError(RegardError):
+    """A run folder cannot be used as it is."""
+
+
+class TrainingStopped(RegardError):
+    """Training stopped before it could do harm."""
+
+
+class StorageError(RegardError):
+    """The disk refused."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`: did you mean layers?`, or the list of what exists when nothing is near."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if near:
+        return f": did you mean {near[0]}?"
+    return f" (there are: {', '.join(names)})" if names else ""

@@ -1,0 +1,137 @@
+"""The one door to the disk: everything a run keeps is written through here.
+
+Three promises. A file or folder appears whole or not at all: it is written under a temporary name, synced,
+renamed into place, and its parent synced. A disk that refuses gives one clear line (StorageError). And
+every operation is counted, so that a test can fail or kill the process at operation 1, 2, 3 ... and see
+that nothing is lost.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from regard.errors import StorageError
+
+# A test sets this to see, fail or kill an operation before it happens. Called with its name and path.
+before_operation: Callable[[str, Path], None] | None = None
+
+TEMPORARY = ".part-"        # what an unfinished file or folder is called; swept up by `remove_unfinished`
+
+
+def _do(operation: str, path: Path, act: Callable[[], Any]) -> Any:
+    try:
+        if before_operation is not None:
+            before_operation(operation, path)
+        return act()
+    except OSError as error:
+        raise StorageError(_explain(operation, path, error)) from error
+
+
+def _explain(operation: str, path: Path, error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        free = shutil.disk_usage(_existing_parent(path)).free // 2**20
+        return (f"the disk is full ({free} MB free): could not {operation} {path}; "
+                "free some space, or give another folder with --out. What was saved before is intact")
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"no permission to {operation} {path}: choose a folder you may write to with --out"
+    return f"could not {operation} {path}: {error.strerror or error}"
+
+
+def _existing_parent(path: Path) -> Path:
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return path
+
+
+def make_folder(path: Path) -> Path:
+    path = Path(path)
+    if not path.is_dir():
+        _do("make", path, lambda: path.mkdir(parents=True, exist_ok=True))
+    return path
+
+
+def write_file(path: Path, data: bytes | str) -> None:
+    """Replace `path` by `data`, whole or not at all."""
+    path = Path(path)
+    part = path.with_name(f"{TEMPORARY}{path.name}")
+    write_part(part, data)
+    _do("rename", path, lambda: os.replace(part, path))
+    sync_folder(path.parent)
+
+
+def write_part(path: Path, data: bytes | str) -> None:
+    """Write and sync a file that is not in its final place yet."""
+    raw = data.encode() if isinstance(data, str) else data
+
+    def act() -> None:
+        with open(path, "wb") as file:
+            file.write(raw)
+            file.flush()
+            os.fsync(file.fileno())
+
+    _do("write", path, act)
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_file(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add one line to the end of a log, in one write."""
+
+    def act() -> None:
+        with open(path, "ab") as file:
+            file.write(line.encode() + b"\n")
+
+    _do("append to", path, act)
+
+
+def move_folder(part: Path, final: Path) -> None:
+    """Bring a finished folder into place; its files must have been synced by `write_part`."""
+    sync_folder(part)
+    _do("rename", final, lambda: os.replace(part, final))
+    sync_folder(final.parent)
+
+
+def sync_folder(path: Path) -> None:
+    def act() -> None:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    if os.name == "posix":
+        _do("sync", path, act)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or folder. A folder first takes a temporary name, so that it never stands half empty."""
+    path = Path(path)
+    if path.is_dir() and not path.name.startswith(TEMPORARY):
+        gone = path.with_name(f"{TEMPORARY}gone-{path.name}")
+        if gone.exists():
+            _do("remove", gone, lambda: shutil.rmtree(gone))
+        _do("rename", path, lambda: os.replace(path, gone))
+        path = gone
+    if path.is_dir():
+        _do("remove", path, lambda: shutil.rmtree(path))
+    elif path.exists():
+        _do("remove", path, path.unlink)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Sweep up what an interrupted process left under temporary names."""
+    for path in Path(folder).glob(f"{TEMPORARY}*"):
+        remove(path)
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
