@@ -20,6 +20,9 @@ _HOME = {
     "Source": "contract",
     "watch": "contract",
     "RegardError": "errors",
+    "load": "trained",
+    "Trained": "trained",
+    "train": "training.run",
 }
 
 __all__ = ["__version__", *sorted(_HOME)]

@@ -73,11 +73,17 @@ class State:
         """The state of these rows, in this order (rows may repeat): how beams are reordered and widened."""
         return self.map(lambda t: t.index_select(0, rows))
 
-    def tensors(self, prefix: str = "") -> dict[str, Tensor]:
-        """Every tensor under a dotted name: what a checkpoint of a carried state holds."""
+    def put(self, rows: Tensor, other: Self) -> Self:
+        """This state with `rows` replaced by the rows of `other`, which was started with the same capacity."""
+        values = iter(other.tensors(source=False).values())
+        return self.map(lambda t: t.index_copy(0, rows, next(values).to(t.dtype)))
+
+    def tensors(self, prefix: str = "", source: bool = True) -> dict[str, Tensor]:
+        """Every tensor under a dotted name, in the order of `map`; without those of the source if not wanted."""
         found: dict[str, Tensor] = {}
         for each in dataclasses.fields(self):
-            _collect(getattr(self, each.name), f"{prefix}{each.name}", found)
+            if source or not each.metadata.get("source"):
+                _collect(getattr(self, each.name), f"{prefix}{each.name}", found, source)
         return found
 
     def nbytes(self) -> int:
@@ -94,14 +100,14 @@ def _map_value(value: Any, f: TensorMap, source: TensorMap | None) -> Any:
     return value
 
 
-def _collect(value: Any, name: str, found: dict[str, Tensor]) -> None:
+def _collect(value: Any, name: str, found: dict[str, Tensor], source: bool) -> None:
     if isinstance(value, Tensor):
         found[name] = value
     elif isinstance(value, State):
-        found.update(value.tensors(f"{name}."))
+        found.update(value.tensors(f"{name}.", source))
     elif isinstance(value, (tuple, list)):
         for index, item in enumerate(value):
-            _collect(item, f"{name}.{index}", found)
+            _collect(item, f"{name}.{index}", found, source)
 
 
 @dataclass

@@ -5,9 +5,10 @@
     ├── SettingError    a setting: unknown, impossible, not changeable
     ├── RunError        a run folder: missing, damaged, of another kind
     ├── TrainingStopped training could not go on: a non-finite loss, no memory left
+    ├── Interrupted     asked to stop; everything is saved
     └── StorageError    the disk: full, read-only, failing
 
-The command line prints the message and exits with 1. Anything that is not a RegardError is our mistake,
+The command line prints the message and exits with the class's exit code. Anything that is not a RegardError is our mistake,
 and shows its traceback.
 """
 
@@ -19,6 +20,8 @@ from collections.abc import Iterable
 
 class RegardError(Exception):
     """A mistake a user can mend."""
+
+    exit_code = 1
 
 
 class DataError(RegardError):
@@ -35,6 +38,12 @@ class RunError(RegardError):
 
 class TrainingStopped(RegardError):
     """Training stopped before it could do harm."""
+
+
+class Interrupted(RegardError):
+    """Asked to stop, by Ctrl-C or SIGTERM; everything is saved."""
+
+    exit_code = 130
 
 
 class StorageError(RegardError):

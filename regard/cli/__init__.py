@@ -1,0 +1,72 @@
+"""The command line. A command parses, calls one library function and prints; heavy imports wait inside it.
+
+Exit codes: 0 done · 1 the user's mistake, in one line · 2 wrong usage · 130 interrupted with everything saved.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from regard import __version__
+from regard.errors import RegardError, did_you_mean
+
+# name -> module, and the line that --help shows: known without importing any of them
+COMMANDS = {
+    "demo": ("demo", "Train a small model on embedded stories; show what it writes and how well it predicts."),
+    "train": ("train", "Train a model from text files."),
+    "generate": ("generate", "Continue a prompt with a trained model."),
+    "score": ("score", "Perplexity and bits per byte of text under a trained model."),
+    "data": ("data", "The embedded corpora, and what a text file holds."),
+    "check": ("check", "Test the laws on a layer of your own, or on a trained model."),
+}
+
+
+class Commands(click.Group):
+    """Subcommands that are imported when they are called."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        return import_module(f"regard.cli.{COMMANDS[name][0]}").command
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+
+    def resolve_command(self, context: click.Context, args: list[str]) -> Any:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(f"there is no command {args[0]}{did_you_mean(args[0], COMMANDS)}", context)
+        return super().resolve_command(context, args)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="regard")
+def root() -> None:
+    """Every sequence model, from n-grams to Transformers, trained, compared, used and seen the same way."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command; a user's mistake is one line on stderr, never a traceback."""
+    try:
+        root.main(arguments, prog_name="regard", standalone_mode=False)
+    except click.exceptions.Exit as end:
+        sys.exit(end.exit_code)
+    except click.ClickException as mistake:
+        mistake.show()
+        sys.exit(mistake.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:                        # `regard generate ... | head` is no mistake
+        sys.stderr.close()
+        sys.exit(0)
+    except RegardError as mistake:
+        click.echo(f"regard: {mistake}", err=True)
+        sys.exit(mistake.exit_code)

@@ -1,0 +1,38 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+# Each makes .venv first; a stamp by content makes that quick the second time.
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+PYTHON := $(shell for p in python3.11 python3.12 python3 python; do \
+            $$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 && { echo $$p; break; }; done)
+STAMP  := $(VENV)/.ready-$(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
+WORKERS ?= 2
+
+.PHONY: setup demo test check lint types clean
+setup: $(STAMP)
+
+$(STAMP):
+	@test -n "$(PYTHON)" || { echo "Regard needs Python 3.11 or 3.12: install one, then run make again."; exit 1; }
+	@echo "Setting up $(VENV) with $$($(PYTHON) --version) (about two minutes, once) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@rm -f $(VENV)/.ready-* && touch $@
+	@echo "Ready: $(BIN)/regard"
+
+demo: setup
+	@$(BIN)/regard demo
+
+test: setup
+	@echo "Running the tests ..."
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+check: lint types test
+
+lint: setup
+	@$(BIN)/ruff check .
+
+types: setup
+	@$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,33 @@
+"""`regard check`: the laws, on anything."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command("check")
+@click.argument("what", metavar="RUN|MODULE:LAYER")
+@click.option("--json", "as_json", is_flag=True)
+def command(what: str, as_json: bool) -> None:
+    """Test the laws on a layer of your own (module:Layer) or on the model of a run folder.
+
+    A layer that passes can be trained, cut, padded, batched, reordered and watched like any built-in one.
+    """
+    from regard.laws.check import check_class, check_model, load_object
+
+    if ":" in what and not Path(what).exists():
+        report = check_class(load_object(what))
+    else:
+        from regard.trained import load
+
+        report = check_model(load(what, device="cpu").language_model)
+    if as_json:
+        from regard.cli.output import print_json
+
+        print_json(report.as_dict())
+    else:
+        click.echo(report.text())
+    sys.exit(0 if report.ok else 1)

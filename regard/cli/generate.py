@@ -1,0 +1,46 @@
+"""`regard generate`: continue a prompt, streaming."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+
+@click.command("generate")
+@click.argument("run")
+@click.option("--prompt", default="", help="What to continue; - reads it from stdin.")
+@click.option("--tokens", "new_tokens", default=256, show_default=True, help="Most new tokens.")
+@click.option("--temperature", default=1.0, show_default=True, help="Below 1 bolder choices are rarer; 0 is greedy.")
+@click.option("--top-k", default=0, help="Choose among the k likeliest tokens only.")
+@click.option("--top-p", default=1.0, help="Choose among the likeliest tokens that hold this much probability.")
+@click.option("--greedy", is_flag=True, help="Always the likeliest token.")
+@click.option("--seed", default=0, show_default=True)
+@click.option("-n", "--number", default=1, show_default=True, help="How many texts.")
+@click.option("--device", default="auto", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a text.")
+def command(
+    run: str, prompt: str, new_tokens: int, temperature: float, top_k: int, top_p: float, greedy: bool, seed: int,
+    number: int, device: str, as_json: bool,
+) -> None:
+    """Continue a prompt with the model in the folder RUN."""
+    from regard.cli.output import print_json
+    from regard.decoding.sampling import Sampling
+    from regard.trained import load
+
+    how = Sampling(0.0 if greedy else temperature, top_k, top_p, seed)
+    if prompt == "-":
+        prompt = sys.stdin.read().removesuffix("\n")
+    model = load(run, device)
+    for row in range(number):
+        pieces = model.stream(prompt, new_tokens=new_tokens, how=how, row=row, notice=lambda text: click.echo(f"({text})", err=True))
+        if as_json:
+            print_json({"prompt": prompt, "text": "".join(pieces), "seed": seed, "row": row})
+            continue
+        if row:
+            click.echo("---")
+        click.echo(prompt, nl=False)
+        for piece in pieces:
+            click.echo(piece, nl=False)
+            sys.stdout.flush()
+        click.echo()

@@ -1,0 +1,69 @@
+"""`regard score`: how surprised a model is by text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+
+@click.command("score")
+@click.argument("run")
+@click.argument("files", nargs=-1, required=True, metavar="FILES...")
+@click.option("--documents", type=click.Choice(["file", "line", "blank-line"]), help="What one document is.  [default: as in training]")
+@click.option("--on-bad-text", type=click.Choice(["fail", "replace", "drop"]), default="fail")
+@click.option("--per-line", is_flag=True, help="One row a line: its loss and its text's total log-probability.")
+@click.option("--per-token", is_flag=True, help="One row a token: its log-probability.")
+@click.option("--device", default="auto", show_default=True)
+@click.option("--json", "as_json", is_flag=True)
+def command(
+    run: str, files: tuple[str, ...], documents: str | None, on_bad_text: str, per_line: bool, per_token: bool,
+    device: str, as_json: bool,
+) -> None:
+    """Perplexity a token and a word, and bits per byte, of FILES (- is stdin) under the model in RUN."""
+    from regard.cli.output import print_json
+    from regard.trained import load
+
+    model = load(run, device)
+    if per_line:
+        documents = "line"
+    shard = model.encode_files(files, on_bad_text=on_bad_text, documents=documents)
+    if per_line or per_token:
+        print_rows(model, shard, per_line, as_json)
+        return
+    surprise = model.score_shard(shard, documents)
+    if as_json:
+        print_json(surprise.as_dict())
+        return
+    click.echo(f"loss             {surprise.loss:.4f} nats a token")
+    click.echo(f"perplexity       {surprise.perplexity:.4f} a token · {surprise.word_perplexity:.2f} a word")
+    click.echo(f"bits per byte    {surprise.bits_per_byte:.4f}")
+    click.echo(f"over             {surprise.tokens:,} tokens, {surprise.words:,} words, {surprise.bytes:,} bytes"
+               + (f", {surprise.unknown:,} of the tokens unknown" if surprise.unknown else ""))
+
+
+def print_rows(model: Any, shard: Any, per_line: bool, as_json: bool) -> None:
+    from regard.cli.output import print_json
+
+    for row in line_rows(model, shard) if per_line else token_rows(model, shard):
+        if as_json:
+            print_json(row)
+        elif per_line:
+            click.echo(f"{row['log_prob']:11.4f}  {row['tokens']:5d}  {row['text']}")
+        else:
+            click.echo(f"{row['log_prob']:9.4f}  {row['token']}")
+
+
+def token_rows(model: Any, shard: Any) -> Iterator[dict[str, Any]]:
+    for token, score in zip(shard.tokens.tolist(), model.token_scores(shard).tolist(), strict=True):
+        yield {"token": model.tokenizer.token(token), "log_prob": score}
+
+
+def line_rows(model: Any, shard: Any) -> Iterator[dict[str, Any]]:
+    scores, first = model.token_scores(shard, "line").tolist(), 0
+    for end in shard.ends.tolist():
+        own = scores[first:end]
+        yield {"log_prob": sum(own), "tokens": len(own), "loss": -sum(own) / max(1, len(own)),
+               "text": model.tokenizer.decode(shard.tokens[first:end])}
+        first = end

@@ -1,0 +1,92 @@
+"""`regard train`: from text files to a run folder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+FAMILIES = "transformer, rnn, ngram"
+TOKENIZERS = ("auto", "char", "byte", "whitespace", "word", "bpe", "unigram")
+
+# flag -> (table, setting) of run.toml, so that a flag and --set are the same thing
+FLAGS = {
+    "tokenizer": ("tokenizer", "kind"), "vocab": ("tokenizer", "vocab"),
+    "documents": ("data", "documents"), "on_bad_text": ("data", "on_bad_text"), "valid": ("data", "valid"),
+    "layers": ("model", "layers"), "width": ("model", "width"), "heads": ("model", "heads"), "hidden": ("model", "hidden"),
+    "context": ("model", "context"), "order": ("model", "order"), "dropout": ("model", "dropout"),
+    "batch": ("training", "batch"), "steps": ("training", "steps"), "tokens": ("training", "tokens"),
+    "minutes": ("training", "minutes"), "rate": ("training", "learning_rate"), "seed": ("training", "seed"),
+}
+
+
+@click.group("train")
+def command() -> None:
+    """Train a model from text files."""
+
+
+@command.command("lm")
+@click.argument("files", nargs=-1, required=True, metavar="FILES...")
+@click.option("--family", default="transformer", show_default=True, help=f"Kind of model: {FAMILIES}.")
+@click.option("--out", metavar="FOLDER", help="Run folder.  [default: runs/FILE-FAMILY]")
+@click.option("--valid", multiple=True, metavar="FILE", help="Held-out text.  [default: the last 10%]")
+@click.option("--tokenizer", type=click.Choice(TOKENIZERS), help="How text becomes tokens.  [default: chosen]")
+@click.option("--vocab", type=int, help="Vocabulary size.  [default: chosen]")
+@click.option("--documents", type=click.Choice(["auto", "file", "line", "blank-line"]), help="What one document is.")
+@click.option("--on-bad-text", type=click.Choice(["fail", "replace", "drop"]), help="What to do with bad UTF-8.")
+@click.option("--layers", type=int)
+@click.option("--width", type=int, help="Width of the vectors.")
+@click.option("--heads", type=int, help="Attention heads.")
+@click.option("--hidden", type=int, help="Width of a recurrent state.")
+@click.option("--context", type=int, help="Tokens read at once.")
+@click.option("--order", type=int, help="n of an n-gram.")
+@click.option("--dropout", type=float)
+@click.option("--batch", type=int, help="Rows in a step.")
+@click.option("--rate", type=float, help="Learning rate.")
+@click.option("--steps", type=int, help="Budget in steps ...")
+@click.option("--tokens", type=int, help="... or in tokens ...")
+@click.option("--minutes", type=float, help="... or in minutes.  [default: 5]")
+@click.option("--seed", type=int)
+@click.option("--device", default="auto", show_default=True, help="cpu, cuda, ...")
+@click.option("--resume", is_flag=True, help="Go on with the run in --out.")
+@click.option("--from", "base", metavar="RUN", help="Begin with the weights of another run.")
+@click.option("--set", "assignments", multiple=True, metavar="TABLE.NAME=VALUE", help="Any setting of run.toml.")
+@click.option("--tensorboard", is_flag=True, help="Also write TensorBoard logs.")
+@click.option("--quiet", is_flag=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+def lm(files: tuple[str, ...], assignments: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """Train a language model on text: files, folders, or the name of an embedded corpus (stories, ab).
+
+    With only a file given, everything else is chosen for the text and the machine, and shown.
+    """
+    from regard.training.run import Order, carry_out
+
+    tables = settings_from(options, assignments)
+    trained = carry_out(Order(files, settings=tables, **{k: v for k, v in options.items() if k not in FLAGS}))
+    if as_json:
+        from regard.cli.output import print_json
+
+        print_json({"run": str(trained.path), "family": trained.family, "parameters": trained.parameters,
+                    **last_metrics(trained)})
+
+
+def settings_from(options: dict[str, Any], assignments: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """Flags and --set as tables of settings; --set wins."""
+    from regard.config import parse_assignments
+
+    tables: dict[str, dict[str, Any]] = {}
+    for flag, (table, name) in FLAGS.items():
+        if options.get(flag) not in (None, ()):
+            tables.setdefault(table, {})[name] = options[flag]
+    for table, values in parse_assignments(assignments).items():
+        tables.setdefault(table, {}).update(values)
+    return tables
+
+
+def last_metrics(trained: Any) -> dict[str, Any]:
+    import json
+
+    rows = [json.loads(line) for line in (trained.path / "metrics.jsonl").read_text().splitlines()]
+    best = min((row for row in rows if "valid_loss" in row), key=lambda row: row["valid_loss"])
+    return {"step": rows[-1]["step"], "tokens": rows[-1]["tokens"], "seconds": rows[-1]["seconds"],
+            "valid_loss": best["valid_loss"], "best_step": best["step"]}

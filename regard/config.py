@@ -1,0 +1,134 @@
+"""Settings: run.toml and `--set a.b=c` into small frozen dataclasses. The only parser of settings.
+
+Each component keeps its own dataclass beside its code; a run composes them as tables. Here they are only
+filled in, strictly: an unknown name or a value of the wrong type is an error that says what was meant.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from regard.errors import SettingError, did_you_mean
+
+T = TypeVar("T")
+
+
+def fill(settings: type[T], values: Mapping[str, Any], table: str) -> T:
+    """A `settings` dataclass from plain values; `table` is its name in messages."""
+    kinds = typing.get_type_hints(settings)
+    known = {each.name for each in dataclasses.fields(settings)}       # type: ignore[arg-type]
+    filled = {}
+    for name, value in values.items():
+        if name not in known:
+            raise SettingError(f"unknown setting {table}.{name}" + _suggest(table, name, known))
+        filled[name] = convert(value, kinds[name], f"{table}.{name}")
+    try:
+        return settings(**filled)
+    except TypeError as error:
+        raise SettingError(f"[{table}] is incomplete: {error}") from None
+
+
+def _suggest(table: str, name: str, known: set[str]) -> str:
+    return did_you_mean(f"{table}.{name}", {f"{table}.{other}" for other in known})
+
+
+def change(settings: T, changes: Mapping[str, Any], table: str) -> T:
+    """The same settings with some changed, checked as strictly."""
+    return fill(type(settings), {**as_values(settings), **changes}, table)
+
+
+def convert(value: Any, kind: Any, name: str) -> Any:
+    """`value` as the type a setting wants. Text from the command line is read as that type."""
+    if isinstance(kind, types.UnionType):                             # X | None
+        if value is None or value == "none":
+            return None
+        kind = next(option for option in kind.__args__ if option is not type(None))
+    if typing.get_origin(kind) is tuple:
+        items = value.split(",") if isinstance(value, str) else value
+        return tuple(convert(item, kind.__args__[0], name) for item in items)
+    try:
+        return _scalar(value, kind)
+    except (ValueError, TypeError, OverflowError):
+        raise SettingError(f"{name} = {value!r}: expected {_plain(kind)}") from None
+
+
+def _scalar(value: Any, kind: Any) -> Any:
+    if kind is bool:
+        words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+        if str(value).lower() not in words:
+            raise ValueError
+        return words[str(value).lower()]
+    if kind is int:
+        if isinstance(value, bool) or (isinstance(value, float) and value != int(value)):
+            raise ValueError
+        return int(value)
+    if kind is float:
+        if isinstance(value, bool):
+            raise ValueError
+        return float(value)
+    if kind is str:
+        if not isinstance(value, str):
+            raise ValueError
+        return value
+    raise AssertionError(f"settings hold plain values, not {kind}")
+
+
+def _plain(kind: Any) -> str:
+    return {int: "a whole number", float: "a number", bool: "true or false", str: "text"}.get(kind, str(kind))
+
+
+def as_values(settings: Any) -> dict[str, Any]:
+    return {each.name: getattr(settings, each.name) for each in dataclasses.fields(settings)}
+
+
+def parse_assignments(assignments: tuple[str, ...] | list[str]) -> dict[str, dict[str, str]]:
+    """`("training.batch=8", "model.width=64")` as {"training": {"batch": "8"}, "model": {"width": "64"}}."""
+    tables: dict[str, dict[str, str]] = {}
+    for text in assignments:
+        path, equals, value = text.partition("=")
+        table, dot, name = path.strip().partition(".")
+        if not (equals and dot and table and name):
+            raise SettingError(f"--set {text}: write it as --set table.name=value, e.g. --set training.batch=8")
+        tables.setdefault(table, {})[name] = value.strip()
+    return tables
+
+
+# ------------------------------------------------------------------------------------------------ toml
+
+
+def read_toml(path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"{path} is not a TOML file: {error}") from None
+    for name, value in tables.items():
+        if not isinstance(value, dict):
+            raise SettingError(f"{path}: {name} stands outside a [table]")
+    return tables
+
+
+def write_toml(tables: Mapping[str, Mapping[str, Any]], heading: str = "") -> str:
+    """Tables of plain values as TOML text; a setting that is None is left out."""
+    lines = [f"# {heading}"] if heading else []
+    for table, values in tables.items():
+        lines.append(f"\n[{table}]" if lines else f"[{table}]")
+        lines += [f"{name} = {_toml(value)}" for name, value in values.items() if value is not None]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, str):
+        # JSON strings are TOML strings, but for DEL, which TOML wants escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
+    return repr(value)

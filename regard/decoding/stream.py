@@ -1,0 +1,127 @@
+"""Generation: read the prompt once, then one token at a time, carrying the state.
+
+The cost of a token does not grow with re-reading. Only a model with a bounded context (a Transformer reads at most
+the length it was trained on) has to look back: when a row is full, its last half is read again, once per half.
+B batch · T time · V vocabulary
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from regard.contract import LanguageModel, Source, State
+from regard.decoding.sampling import Sampling, choose
+
+Notice = Callable[[str], None]
+
+
+@torch.no_grad()
+def generate_tokens(
+    model: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    *,
+    new_tokens: int,
+    how: Sampling | None = None,
+    end: int | None = None,
+    banned: Sequence[int] = (),
+    row_ids: Sequence[int] | None = None,
+    source: Source | None = None,
+    notice: Notice | None = None,
+) -> Iterator[list[int | None]]:
+    """One list a step: the token each row chose, or None once it has ended. Prompts are token ids, not empty."""
+    if isinstance(model, nn.Module):
+        model.eval()
+    how = how or Sampling()
+    reader = Reader(model, prompts, new_tokens, source, notice)
+    ids = torch.tensor(range(len(prompts)) if row_ids is None else row_ids)
+    log_probs = reader.read_prompts()
+    running = [True] * len(prompts)
+    for position in range(new_tokens):
+        log_probs[:, list(banned)] = -torch.inf
+        chosen = choose(log_probs, how, ids, torch.full_like(ids, position)).tolist()
+        running = [alive and token != end for alive, token in zip(running, chosen, strict=True)]
+        yield [token if alive else None for token, alive in zip(chosen, running, strict=True)]
+        if not any(running) or position + 1 == new_tokens:
+            return
+        log_probs = reader.read(chosen, running)
+
+
+class Reader:
+    """The state of every row, and the texts behind them, for the rows that must be read again."""
+
+    def __init__(
+        self, model: LanguageModel, prompts: Sequence[Sequence[int]], new_tokens: int,
+        source: Source | None, notice: Notice | None,
+    ):
+        self.model, self.source, self.notice = model, source, notice
+        self.texts = [list(prompt) for prompt in prompts]
+        needed = max(len(text) for text in self.texts) + new_tokens
+        self.capacity = needed if model.context is None else min(needed, model.context)
+        self.used = [0] * len(self.texts)                     # tokens in each row's state
+        self.state: State | None = None
+
+    def read_prompts(self) -> Tensor:
+        self.state = self.model.start(len(self.texts), self.capacity, self.source)
+        pieces = [self._fitting(text) for text in self.texts]
+        self.used = [len(piece) for piece in pieces]
+        return self._step(pieces)
+
+    def read(self, chosen: list[int], running: list[bool]) -> Tensor:
+        """Read one more token in each running row; a row that is full starts again with the last half of its text."""
+        full = [row for row, alive in enumerate(running) if alive and self.used[row] >= self.capacity]
+        for row, alive in enumerate(running):
+            if alive:
+                self.texts[row].append(chosen[row])
+        if full:
+            self._read_again(full)
+        pieces = [[chosen[row]] if alive else [] for row, alive in enumerate(running)]
+        self.used = [used + len(piece) for used, piece in zip(self.used, pieces, strict=True)]
+        return self._step(pieces)
+
+    def _step(self, pieces: list[list[int]]) -> Tensor:
+        tokens, lengths = padded(pieces, self.model.device)
+        assert self.state is not None
+        log_probs, self.state = self.model.step(tokens, self.state, lengths)
+        return log_probs
+
+    def _fitting(self, text: list[int]) -> list[int]:
+        if len(text) <= self.capacity:
+            return text
+        self._say(f"the prompt has {len(text)} tokens and the model reads at most {self.model.context}: "
+                  f"it begins with the last {self._half()}")
+        return text[-self._half():]
+
+    def _read_again(self, rows: list[int]) -> None:
+        """Give these rows a new state that has read the last half of their text, but for the token just chosen."""
+        self._say(f"past the {self.model.context} tokens the model can read at once: "
+                  f"it goes on from the last {self._half()}")
+        pieces = [self.texts[row][-1 - self._half():-1] for row in rows]
+        chosen = torch.tensor(rows, device=self.model.device)
+        fresh = self.model.start(len(rows), self.capacity, None if self.source is None else self.source.select(chosen))
+        assert fresh is not None and self.state is not None
+        tokens, lengths = padded(pieces, self.model.device)
+        if tokens.shape[1]:
+            _, fresh = self.model.step(tokens, fresh, lengths)
+        self.state = self.state.put(chosen, fresh)
+        for row, piece in zip(rows, pieces, strict=True):
+            self.used[row] = len(piece)
+
+    def _half(self) -> int:
+        return self.capacity // 2
+
+    def _say(self, text: str) -> None:
+        if self.notice is not None:
+            self.notice(text)
+            self.notice = None                                # once is enough
+
+
+def padded(pieces: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Rows of unequal length as (B, T) with zeros at the right, and their lengths (B,)."""
+    lengths = torch.tensor([len(piece) for piece in pieces])
+    tokens = torch.zeros(len(pieces), int(lengths.max()), dtype=torch.long)
+    for row, piece in enumerate(pieces):
+        tokens[row, : len(piece)] = torch.tensor(piece, dtype=torch.long)
+    return tokens.to(device), lengths.to(device)

@@ -1,0 +1,89 @@
+"""The laws of gradients, in float64: they are right, they pass through a carried state, and no pad touches them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.gradcheck import GradcheckError
+
+from regard.laws.law import LawBroken, LawSkipped, all_finite, same
+from regard.laws.reader import Reader
+
+BATCH, TIME = 2, 3
+INPUT = "the input"
+
+
+def gradients(reader: Reader) -> None:
+    """The gradients of inputs and parameters are those of the outputs."""
+    if not isinstance(reader.thing, nn.Module):
+        raise LawSkipped("it is not an nn.Module: it does not learn by gradients")
+    reader = reader.in_float64()
+    batch, time = max(BATCH, reader.sources), min(TIME, reader.time)
+    inputs = reader.draw(batch, time)
+    if not differentiable(reader, inputs):
+        raise LawSkipped("it has nothing to differentiate")
+    with reader.mode(training=True):                 # cuDNN's recurrent layers only give gradients in train mode
+        _right(reader, inputs)
+        _same_when_cut(reader, inputs)
+        _untouched_by_pads(reader, inputs)
+
+
+def differentiable(reader: Reader, inputs: Tensor) -> dict[str, Tensor]:
+    """What a gradient can be asked of: the parameters, and inputs that are vectors."""
+    named: dict[str, Tensor] = {INPUT: inputs.requires_grad_()} if inputs.is_floating_point() else {}
+    return named | {name: each for name, each in reader.thing.named_parameters() if each.requires_grad}
+
+
+def gradients_of(reader: Reader, inputs: Tensor, read: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
+    """The gradient of a weighted sum of what `read` gives, for each thing that has one."""
+    inputs = inputs.detach().clone()
+    named = differentiable(reader, inputs)
+    outputs = read(inputs)
+    weights = torch.arange(outputs.numel(), device=outputs.device, dtype=outputs.dtype).cos().view_as(outputs)
+    found = torch.autograd.grad((outputs * weights).sum(), list(named.values()), allow_unused=True,
+                                materialize_grads=True)
+    return dict(zip(named, found, strict=True))
+
+
+def _right(reader: Reader, inputs: Tensor) -> None:
+    """Against finite differences; gradcheck nudges the very tensors that the thing computes with."""
+    for name, tensor in differentiable(reader, inputs).items():
+        try:
+            torch.autograd.gradcheck(lambda _: reader.whole(inputs), (tensor,), fast_mode=True, nondet_tol=1e-10)
+        except GradcheckError as error:
+            told = " ".join(str(error).split())
+            raise LawBroken("gradients", f"the gradient of {name} is not that of the output: {told[:160]}") from None
+
+
+def _same_when_cut(reader: Reader, inputs: Tensor) -> None:
+    """The gradient of a read in steps, the state not detached, is that of the whole read."""
+    expected = gradients_of(reader, inputs, reader.whole)
+    try:
+        found = gradients_of(reader, inputs, lambda x: reader.in_chunks(x, [1] * x.shape[1]))
+    except RuntimeError as error:
+        if "inplace operation" in str(error):        # a loud refusal is honest: only a silent difference is not
+            return
+        raise
+    for name in expected:
+        same("gradients", found[name], expected[name], f"the gradient of {name} through a carried state")
+
+
+def _untouched_by_pads(reader: Reader, inputs: Tensor) -> None:
+    """The gradient of the real outputs is finite and the same whatever the pads hold; theirs is zero."""
+    time = inputs.shape[1]
+    counts = [row % (time + 1) for row in range(inputs.shape[0])]                # the first row has no token at all
+    lengths = reader.lengths(counts)
+    real = torch.arange(time, device=lengths.device) < lengths[:, None]
+
+    def read(x: Tensor) -> Tensor:
+        return reader.whole(x, lengths)[real]
+
+    quiet = gradients_of(reader, inputs, read)
+    noisy = gradients_of(reader, reader.padded(inputs.detach(), counts), read)
+    for name, expected in quiet.items():
+        all_finite("gradients", expected, f"the gradient of {name} in a padded batch")
+        same("gradients", noisy[name], expected, f"the gradient of {name} with garbage at the pads")
+    if INPUT in quiet and quiet[INPUT][~real].any():
+        raise LawBroken("gradients", "the outputs at real positions have a gradient towards the inputs at pads")

@@ -1,0 +1,78 @@
+"""The laws of a SequenceLayer, in the order in which they are tried."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.contract import State
+from regard.laws.gradient_laws import gradients
+from regard.laws.law import Law, LawBroken, all_finite, bit_equal, same
+from regard.laws.reader import Reader
+from regard.laws.reading_laws import causality, cuts, padding, train_is_eval, watching
+from regard.laws.state_laws import reorder, static_shapes
+
+
+def shapes(reader: Reader) -> None:
+    """(B, T, d_in) becomes (B, T, d_out); the input is left alone; no state in, no state out."""
+    layer = reader.thing
+    for name in ("d_in", "d_out"):
+        if not isinstance(getattr(layer, name, None), int):
+            raise LawBroken("shapes", f"{name} is not set: give it in __init__, as self.{name} = ...")
+    with reader.mode(training=False):
+        for batch, time in ((reader.batch, reader.time), (reader.batch, 1), (max(1, reader.sources), 2)):
+            _one_read(reader, batch, time)
+
+
+def _one_read(reader: Reader, batch: int, time: int) -> None:
+    inputs = reader.draw(batch, time)
+    original = inputs.clone()
+    without_room = reader.start(batch)
+    outputs, state = reader.read(inputs, without_room if reader.sources else None)
+    _honest(reader, outputs, (batch, time, reader.thing.d_out))
+    bit_equal("shapes", inputs, original, "the input was written into")
+    if not reader.sources:
+        if state is not None:
+            raise LawBroken("shapes", f"read without a state, it returned a {type(state).__name__}: none in, none out")
+        started = reader.read(inputs, without_room)[0]
+        same("shapes", started, outputs, "read from start(batch), with no capacity", dtype=reader.dtype)
+    before = reader.start(batch, capacity=time)
+    kind = type(before)
+    outputs, after = reader.read(inputs, before)
+    _honest(reader, outputs, (batch, time, reader.thing.d_out))
+    if not isinstance(after, kind) or not isinstance(after, State | None):
+        raise LawBroken("shapes", f"read with a {kind.__name__}, it returned a {type(after).__name__} as next state")
+
+
+def _honest(reader: Reader, outputs: Tensor, expected: tuple[int, ...]) -> None:
+    if not isinstance(outputs, torch.Tensor) or tuple(outputs.shape) != expected:
+        told = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
+        raise LawBroken("shapes", f"the output is {told}, not (B, T, d_out) = {expected}")
+    if outputs.dtype != reader.dtype:
+        raise LawBroken("shapes", f"{reader.dtype} went in and {outputs.dtype} came out")
+    all_finite("shapes", outputs, "the output")
+
+
+LAYER_LAWS: dict[str, Law] = {law.name: law for law in (
+    Law("shapes", "(B, T, d_in) goes in and (B, T, d_out) comes out; no state in, no state out",
+        "d_in or d_out is not what the weights have, or forward does not return (outputs, state)", shapes),
+    Law("cuts", "read whole, or cut anywhere with the state carried: the outputs are the same",
+        "the state is not carried: did you use the one given, and return the next from forward?", cuts),
+    Law("causality", "nothing sees the future: changing one input leaves every earlier output bit-equal",
+        "a mask that lets later positions in, a mean or a normalisation over time, a convolution padded on both sides",
+        causality),
+    Law("padding", "a row gives the same alone and in any batch, whatever pads and neighbours hold",
+        "`lengths` is ignored: the state must be the one after each row's last real token, and positions are per row",
+        padding),
+    Law("reorder", "reordering the batch reorders the state",
+        "something that differs between rows is not a tensor of the state that leads with the batch", reorder),
+    Law("static shapes", "a state keeps its shapes from step to step, and a clone outlives the original",
+        "a cache that grows (make room for `capacity` in start), a count kept as a plain number, or a memory kept "
+        "on the layer instead of in the state", static_shapes),
+    Law("watching", "watching changes no number",
+        "the output is computed another way while watched: compute the weights beside it instead", watching),
+    Law("train is eval", "without dropout, train mode and eval mode give the same",
+        "dropout that is still on, or statistics of the batch (BatchNorm)", train_is_eval),
+    Law("gradients", "gradients are those of the outputs, pass through a carried state, and never touch a pad",
+        "a wrong backward, a .detach() or .item() on the way, or NaN from a row that is masked entirely", gradients),
+)}

@@ -1,0 +1,231 @@
+"""A reader: a layer or a model seen alike, as something that reads rows of inputs and carries a state.
+
+A layer reads vectors (B, T, D) and gives vectors; a model reads pairs of token and target (B, T, 2) and
+gives the target's log-probability. So the laws about reading are written once, in `reading_laws.py`.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from regard.contract import LanguageModel, Memory, SequenceLayer, Source, State
+from regard.laws.prepared import in_type
+
+LOUD = 1e4           # what pads and strangers hold: large enough that no leak goes unheard
+TIME = 6
+
+
+class Reader(ABC):
+    """What the laws need to know of a layer or a model; `sources` is the number of sources its rows belong to."""
+
+    thing: Any
+    source: Any                                      # the Memory or Source of every start, or None
+    dtype: torch.dtype
+    device: torch.device
+
+    def __init__(self, sources: int, *, time: int, seed: int):
+        self.sources = sources
+        self.batch = 2 * sources if sources else 3   # two rows a source, as a beam of two would have
+        self.time = time
+        self.random = torch.Generator().manual_seed(seed)
+
+    @abstractmethod
+    def draw(self, batch: int, time: int) -> Tensor:
+        """Fresh inputs (B, T, ...)."""
+
+    @abstractmethod
+    def garbage(self, batch: int, time: int) -> Tensor:
+        """What may stand at pads."""
+
+    @abstractmethod
+    def start(self, batch: int, capacity: int | None = None) -> State | None: ...
+
+    @abstractmethod
+    def read(self, inputs: Tensor, state: State | None, lengths: Tensor | None = None) -> tuple[Tensor, Any]: ...
+
+    @abstractmethod
+    def with_source(self, source: Any) -> Self:
+        """The same reader with another source."""
+
+    @abstractmethod
+    def in_float64(self) -> Self:
+        """A copy that computes in float64."""
+
+    @abstractmethod
+    def source_of_row(self, row: int) -> Any:
+        """The source of this row alone, cut to its real length."""
+
+    @abstractmethod
+    def source_in_noise(self) -> Any:
+        """The source with one more pad, and garbage at every pad; None where it has no pads."""
+
+    def whole(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """One whole read, as in training."""
+        state = self.start(inputs.shape[0]) if self.sources else None
+        return self.read(inputs, state, lengths)[0]
+
+    def in_chunks(self, inputs: Tensor, sizes: Sequence[int]) -> Tensor:
+        """Read in pieces of these sizes, the state carried."""
+        state = self.start(inputs.shape[0], capacity=inputs.shape[1])
+        outputs = []
+        for piece in inputs.split(list(sizes), 1):
+            output, state = self.read(piece.contiguous(), state)
+            outputs.append(output)
+        return torch.cat(outputs, 1)
+
+    def in_ragged_chunks(self, inputs: Tensor, plan: Tensor) -> Tensor:
+        """Read in padded pieces: in piece j, row b reads its next plan[j, b] inputs, perhaps none."""
+        batch = inputs.shape[0]
+        state = self.start(batch, capacity=inputs.shape[1])
+        outputs: list[list[Tensor]] = [[] for _ in range(batch)]
+        done = [0] * batch
+        for counts in plan.tolist():
+            piece = self.garbage(batch, max(1, *counts))
+            for row, n in enumerate(counts):
+                piece[row, :n] = inputs[row, done[row]:done[row] + n]
+            output, state = self.read(piece, state, self.lengths(counts))
+            for row, n in enumerate(counts):
+                outputs[row].append(output[row, :n])
+                done[row] += n
+        return torch.stack([torch.cat(row) for row in outputs])
+
+    def padded(self, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
+        """These inputs with garbage after each row's length."""
+        noisy = self.garbage(*inputs.shape[:2])
+        for row, n in enumerate(lengths):
+            noisy[row, :n] = inputs[row, :n]
+        return noisy
+
+    def alone(self, row: int) -> Self:
+        """The reader of this row by itself, with its own source."""
+        return self.with_source(self.source_of_row(row)) if self.sources else self
+
+    def lengths(self, counts: Sequence[int]) -> Tensor:
+        return torch.tensor(counts, device=self.device)
+
+    def whole_numbers(self, low: int, high: int, count: int) -> list[int]:
+        """`count` whole numbers between low and high, both possible."""
+        return torch.randint(low, high + 1, (count,), generator=self.random).tolist()
+
+    @contextmanager
+    def mode(self, *, training: bool) -> Iterator[None]:
+        """Train mode with gradients, or eval mode without; what was before is put back."""
+        module = self.thing if isinstance(self.thing, nn.Module) else nn.Module()
+        before = {each: each.training for each in module.modules()}
+        module.train(training)
+        try:
+            with torch.set_grad_enabled(training):
+                yield
+        finally:
+            for each, was in before.items():
+                each.training = was
+
+
+class LayerReader(Reader):
+    """Reads vectors; `memory`, if given, enters at every start."""
+
+    def __init__(self, layer: SequenceLayer, memory: Memory | None = None, *, time: int = TIME, seed: int = 0):
+        super().__init__(0 if memory is None else memory.vectors.shape[0], time=time, seed=seed)
+        self.thing, self.source, self.seed = layer, memory, seed
+        self.dtype, self.device = home_of(layer)
+
+    def draw(self, batch: int, time: int) -> Tensor:
+        drawn = torch.randn(batch, time, self.thing.d_in, generator=self.random, dtype=torch.float64)
+        return drawn.to(self.device, self.dtype)
+
+    def garbage(self, batch: int, time: int) -> Tensor:
+        return LOUD * self.draw(batch, time)
+
+    def start(self, batch: int, capacity: int | None = None) -> State | None:
+        if self.source is None:
+            return self.thing.start(batch, capacity=capacity)
+        return self.thing.start(batch, capacity=capacity, memory=self.source)
+
+    def read(self, inputs: Tensor, state: State | None, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
+        return self.thing(inputs, state, lengths)
+
+    def with_source(self, source: Memory) -> LayerReader:
+        return LayerReader(self.thing, source, time=self.time, seed=self.seed)
+
+    def in_float64(self) -> LayerReader:
+        memory = None if self.source is None else self.source.map(in_type(torch.float64))
+        return LayerReader(copy.deepcopy(self.thing).double(), memory, time=self.time, seed=self.seed)
+
+    def source_of_row(self, row: int) -> Memory:
+        at = row // (self.batch // self.sources)
+        one: Memory = self.source.map(lambda t: t[at:at + 1])
+        return Memory(one.vectors[:, :int(one.lengths)], one.lengths, one.summary)
+
+    def source_in_noise(self) -> Memory:
+        vectors, lengths = self.source.vectors, self.source.lengths
+        longer = torch.cat((vectors, vectors[:, :1]), 1)
+        noise = LOUD * torch.randn(longer.shape, generator=self.random).to(longer)
+        return Memory(_keep_real(longer, noise, lengths), lengths, self.source.summary)
+
+
+class ModelReader(Reader):
+    """Reads tokens and scores their targets; `source`, if given, enters at every start."""
+
+    def __init__(self, model: LanguageModel, source: Source | None = None, *, time: int = TIME, seed: int = 0):
+        limit = model.context or time
+        super().__init__(0 if source is None else source.items.shape[0], time=min(time, limit), seed=seed)
+        self.thing, self.source, self.seed = model, source, seed
+        self.dtype, self.device = home_of(model)[0], model.device
+
+    def draw(self, batch: int, time: int) -> Tensor:
+        return torch.randint(self.thing.vocab, (batch, time, 2), generator=self.random).to(self.device)
+
+    def garbage(self, batch: int, time: int) -> Tensor:
+        return self.draw(batch, time)
+
+    def start(self, batch: int, capacity: int | None = None) -> State | None:
+        return self.thing.start(batch, capacity, self.source)
+
+    def read(self, inputs: Tensor, state: State | None, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
+        tokens, targets = (column.contiguous() for column in inputs.unbind(-1))
+        return self.thing.score(tokens, targets, state, lengths)
+
+    def with_source(self, source: Source) -> ModelReader:
+        return ModelReader(self.thing, source, time=self.time, seed=self.seed)
+
+    def in_float64(self) -> ModelReader:
+        source = None if self.source is None else self.source.map(in_type(torch.float64))
+        return ModelReader(copy.deepcopy(self.thing).double(), source, time=self.time, seed=self.seed)
+
+    def source_of_row(self, row: int) -> Source:
+        at = row // (self.batch // self.sources)
+        one: Source = self.source.map(lambda t: t[at:at + 1])
+        return one if one.lengths is None else Source(one.items[:, :int(one.lengths)], one.lengths)
+
+    def source_in_noise(self) -> Source | None:
+        items, lengths = self.source.items, self.source.lengths
+        if items.ndim != 2:                          # an image: no pads
+            return None
+        if lengths is None:
+            lengths = torch.full(items.shape[:1], items.shape[1], device=items.device)
+        longer = torch.cat((items, items[:, :1]), 1)
+        noise = longer.flatten()[torch.randperm(longer.numel(), generator=self.random)].view_as(longer)
+        return Source(_keep_real(longer, noise, lengths), lengths)
+
+
+def home_of(thing: Any) -> tuple[torch.dtype, torch.device]:
+    """The type and device of a module's first floating tensor; float64 on the CPU where there is none."""
+    if isinstance(thing, nn.Module):
+        for tensor in itertools.chain(thing.parameters(), thing.buffers()):
+            if tensor.is_floating_point():
+                return tensor.dtype, tensor.device
+    return torch.float64, torch.device("cpu")
+
+
+def _keep_real(real: Tensor, noise: Tensor, lengths: Tensor) -> Tensor:
+    """`real` up to each row's length, `noise` after it."""
+    keep = torch.arange(real.shape[1], device=real.device) < lengths[:, None]
+    return torch.where(keep.reshape(*keep.shape, *[1] * (real.ndim - 2)), real, noise)

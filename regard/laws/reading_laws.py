@@ -1,0 +1,175 @@
+"""The laws of reading, for layers and models alike.   B batch · T time
+
+cuts · causality · padding · watching · train is eval
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor, nn
+
+from regard.contract import watch
+from regard.laws.law import LawSkipped, all_finite, bit_equal, same
+from regard.laws.reader import Reader
+
+Reading = Callable[[Tensor], Tensor]
+
+
+def cuts(reader: Reader) -> None:
+    """Read whole, or cut anywhere with the state carried: the outputs are the same."""
+    inputs = reader.draw(reader.batch, reader.time)
+    with reader.mode(training=False):
+        whole = reader.whole(inputs)
+        for name, sizes in chunkings(reader):
+            same("cuts", reader.in_chunks(inputs, sizes), whole, name, dtype=reader.dtype)
+        for _ in range(4):
+            plan = ragged_plan(reader)
+            name = f"rows in pieces of different lengths, row by row {plan.T.tolist()}"
+            same("cuts", reader.in_ragged_chunks(inputs, plan), whole, name, dtype=reader.dtype)
+
+
+def chunkings(reader: Reader) -> Iterator[tuple[str, list[int]]]:
+    """Every cut, some chunks, and step by step."""
+    time = reader.time
+    yield "read at once, but with a state", [time]
+    for cut in range(1, time):
+        yield f"cut after {cut} of {time}", [cut, time - cut]
+    for _ in range(3):
+        ends = sorted({*reader.whole_numbers(1, time, 2), time})
+        sizes = [end - before for before, end in zip([0, *ends], ends, strict=False)]
+        yield f"in chunks of {sizes}", sizes
+    yield "step by step", [1] * time
+
+
+def ragged_plan(reader: Reader, pieces: int = 4) -> Tensor:
+    """(pieces + 1, B): how much of its sequence each row reads in each piece; in one piece nobody reads anything."""
+    ends = torch.tensor([
+        [0, *sorted(reader.whole_numbers(0, reader.time, pieces - 1)), reader.time] for _ in range(reader.batch)
+    ])
+    plan = ends.diff(dim=1).T                                                     # (pieces, B)
+    return torch.cat((plan[:2], torch.zeros_like(plan[:1]), plan[2:]))
+
+
+def causality(reader: Reader) -> None:
+    """Changing the input at t leaves every output before t bit-equal, in training, whole and cached."""
+    for name, training, read in ways_to_read(reader):
+        inputs = reader.draw(reader.batch, reader.time)
+        with reader.mode(training=training):
+            before = read(inputs)
+            for t in range(1, reader.time):
+                changed = inputs.clone()
+                changed[:, t] = reader.draw(reader.batch, 1)[:, 0]
+                bit_equal("causality", read(changed)[:, :t], before[:, :t],
+                          f"{name}, after the input at position {t} changed")
+                changed[:, t:] = reader.garbage(reader.batch, reader.time - t)
+                bit_equal("causality", read(changed)[:, :t], before[:, :t],
+                          f"{name}, after all inputs from position {t} on became garbage")
+
+
+def ways_to_read(reader: Reader) -> Iterator[tuple[str, bool, Reading]]:
+    """The code paths: a name, whether in train mode, and how to read."""
+    half = reader.time // 2
+    yield "read whole in training", True, reader.whole
+    yield "read whole", False, reader.whole
+    yield "read at once with a state", False, lambda inputs: reader.in_chunks(inputs, [reader.time])
+    if half:
+        sizes = [half, reader.time - half]
+        yield "read in two chunks", False, lambda inputs: reader.in_chunks(inputs, sizes)
+
+
+def padding(reader: Reader) -> None:
+    """A row gives the same alone and in any batch: pads and neighbours, whatever they hold, change nothing."""
+    if reader.time < 2:
+        raise LawSkipped("with a context of one token there is nothing to pad")
+    inputs = reader.draw(reader.batch, reader.time)
+    with reader.mode(training=False):
+        for lengths in draws_of_lengths(reader):
+            _rows_stand_alone(reader, inputs, lengths)
+        _loud_neighbours(reader, inputs)
+        if reader.sources:
+            _source_pads_are_silent(reader, inputs)
+
+
+def draws_of_lengths(reader: Reader) -> Iterator[list[int]]:
+    """Lengths of rows, among them none and all."""
+    for _ in range(3):
+        yield reader.whole_numbers(1, reader.time, reader.batch)
+    yield [0, reader.time, *reader.whole_numbers(0, reader.time, reader.batch)][:reader.batch]
+
+
+def _rows_stand_alone(reader: Reader, inputs: Tensor, counts: list[int]) -> None:
+    noisy, lengths, where = reader.padded(inputs, counts), reader.lengths(counts), f"in a batch of lengths {counts}"
+    whole = reader.whole(noisy, lengths)
+    for row, n in enumerate(counts):
+        all_finite("padding", whole[row, n:], f"row {row} {where}, what comes out at the pads after {n}")
+    tail = reader.draw(reader.batch, 2)
+    capacity = reader.time + 2 if _has_room(reader) else reader.time
+    cached, state = reader.read(noisy, reader.start(reader.batch, capacity), lengths)
+    after = reader.read(tail, state)[0] if _has_room(reader) else None
+    for row, n in enumerate(counts):
+        lone, own = reader.alone(row), inputs[row:row + 1, :n]
+        state = lone.start(1, capacity)
+        if n:
+            expected, state = lone.read(own, state)
+            same("padding", whole[row:row + 1, :n], lone.whole(own), f"row {row} {where}", dtype=reader.dtype)
+            same("padding", cached[row:row + 1, :n], expected, f"row {row} {where}, with a state", dtype=reader.dtype)
+        if after is not None:
+            expected = lone.read(tail[row:row + 1], state)[0]
+            same("padding", after[row:row + 1], expected, f"row {row} going on after {n} real of {reader.time} "
+                 f"{where}", dtype=reader.dtype)
+
+
+def _has_room(reader: Reader) -> bool:
+    """Whether two more tokens fit behind the sequence."""
+    limit = getattr(reader.thing, "context", None)
+    return limit is None or limit >= reader.time + 2
+
+
+def _loud_neighbours(reader: Reader, inputs: Tensor) -> None:
+    for row in range(reader.batch):
+        beside = reader.garbage(reader.batch, reader.time)
+        beside[row] = inputs[row]
+        expected = reader.alone(row).whole(inputs[row:row + 1])
+        same("padding", reader.whole(beside)[row:row + 1], expected, f"row {row} beside loud neighbours",
+             dtype=reader.dtype)
+
+
+def _source_pads_are_silent(reader: Reader, inputs: Tensor) -> None:
+    noisy = reader.source_in_noise()
+    if noisy is None:
+        return
+    beside = reader.with_source(noisy)
+    whole, cached = beside.whole(inputs), beside.in_chunks(inputs, [1] * reader.time)
+    for row in range(reader.batch):
+        expected = reader.alone(row).whole(inputs[row:row + 1])
+        where = f"row {row} with garbage at the pads of its source"
+        same("padding", whole[row:row + 1], expected, where, dtype=reader.dtype)
+        same("padding", cached[row:row + 1], expected, f"{where}, step by step", dtype=reader.dtype)
+
+
+def watching(reader: Reader) -> None:
+    """Watching changes no number."""
+    for name, training, read in ways_to_read(reader):
+        inputs = reader.draw(reader.batch, reader.time)
+        with reader.mode(training=training):
+            unseen = read(inputs)
+            with watch():
+                seen = read(inputs)
+            bit_equal("watching", seen, unseen, f"{name}, while watched")
+            bit_equal("watching", read(inputs), unseen, f"{name}, after having been watched")
+
+
+def train_is_eval(reader: Reader) -> None:
+    """Without dropout, train mode and eval mode give the same."""
+    if not isinstance(reader.thing, nn.Module):
+        raise LawSkipped("it has no train mode")
+    inputs = reader.draw(reader.batch, reader.time)
+    for name, read in (("read whole", reader.whole), ("step by step", lambda x: reader.in_chunks(x, [1] * x.shape[1]))):
+        with reader.mode(training=False):
+            expected = read(inputs)
+        with reader.mode(training=True):
+            same("train is eval", read(inputs), expected, f"{name}, in train mode", dtype=reader.dtype)
+        with reader.mode(training=False):
+            same("train is eval", read(inputs), expected, f"{name}, in eval mode after train mode", dtype=reader.dtype)

@@ -1,0 +1,31 @@
+"""The feed-forward layer of a block: the same small network at every position, so it carries no state."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.errors import SettingError
+
+ACTIVATIONS = {"gelu": F.gelu, "relu": F.relu, "relu2": lambda x: F.relu(x).square(), "swiglu": F.silu}
+
+
+class FeedForward(nn.Module):
+    """W_2 f(W_1 x), or W_2 (silu(W_g x) * W_1 x) for SwiGLU, with the same number of weights either way."""
+
+    def __init__(self, width: int, *, expand: float = 4.0, activation: str = "gelu", bias: bool = False):
+        super().__init__()
+        if activation not in ACTIVATIONS:
+            raise SettingError(f"model.activation = {activation!r}: choose one of {', '.join(ACTIVATIONS)}")
+        self.activation = activation
+        self.gated = activation == "swiglu"
+        inner = round(width * expand * (2 / 3 if self.gated else 1))
+        self.up = nn.Linear(width, inner * (2 if self.gated else 1), bias=bias)
+        self.down = nn.Linear(inner, width, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        f = ACTIVATIONS[self.activation]
+        if not self.gated:
+            return self.down(f(self.up(x)))
+        gate, inner = self.up(x).chunk(2, -1)
+        return self.down(f(gate) * inner)

@@ -1,0 +1,139 @@
+"""Positions: attention alone does not see word order, so each position is told where it stands.
+
+Learned vectors (one per position), sinusoids (Vaswani et al. 2017, section 3.5), or rotations of queries
+and keys (Su et al. 2021). Positions are absolute and per row: `at` is (B, T).   B batch · T time · D width
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.contract import Memory, SequenceLayer, State
+from regard.errors import SettingError
+
+
+@dataclass
+class Position(State):
+    """How many tokens each row has read."""
+
+    count: Tensor            # (B,)
+
+
+def positions_of_chunk(count: Tensor, length: int) -> Tensor:
+    """(B, T): the absolute positions of the next `length` tokens of each row."""
+    return count[:, None] + torch.arange(length, device=count.device)
+
+
+def advance(count: Tensor, length: int, lengths: Tensor | None) -> Tensor:
+    """The count after reading a chunk of `length` tokens, `lengths` of them real."""
+    return count + (length if lengths is None else lengths)
+
+
+def angles(at: Tensor, pairs: Tensor, width: int, base: float = 10000.0) -> Tensor:
+    """t / base^(2i/D) for positions t (...) and pairs 2i: (..., D/2), in float32 whatever the model's type."""
+    return at[..., None].float() * base ** -(pairs.float() / width)
+
+
+class AddPositions(SequenceLayer):
+    """x[t] + p[t]. Subclasses say what p is; `limit` is the largest number of positions there are."""
+
+    limit: int | None = None
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.d_in = self.d_out = width
+
+    def vectors(self, at: Tensor) -> Tensor:
+        """The position vectors (..., D) at absolute positions (...)."""
+        raise NotImplementedError
+
+    def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> Position | None:
+        if capacity is None:
+            return None
+        if self.limit is not None and capacity > self.limit:
+            raise SettingError(f"room for {capacity} tokens was asked of a model with {self.limit} learned positions: "
+                               f"read at most {self.limit} at once, or train with --context {capacity}")
+        return Position(torch.zeros(batch, dtype=torch.long, device=self.home.device))
+
+    def forward(
+        self, x: Tensor, state: Position | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, Position | None]:
+        length = x.shape[1]
+        if state is None:
+            return x + self.vectors(torch.arange(length, device=x.device)).to(x.dtype), None
+        at = positions_of_chunk(state.count, length)
+        if self.limit is not None:
+            at = at.clamp(max=self.limit - 1)          # only pads can stand beyond the room asked for
+        return x + self.vectors(at).to(x.dtype), Position(advance(state.count, length, lengths))
+
+    @property
+    def home(self) -> Tensor:
+        raise NotImplementedError
+
+
+class LearnedPositions(AddPositions):
+    """One learned vector for each of `limit` positions: p_1 is the same for the first token of every text."""
+
+    def __init__(self, width: int, limit: int):
+        super().__init__(width)
+        self.limit = limit
+        self.table = nn.Parameter(torch.empty(limit, width))
+        nn.init.normal_(self.table, std=0.02)
+
+    def vectors(self, at: Tensor) -> Tensor:
+        if not torch.compiler.is_compiling() and self.limit is not None and at.shape[-1] > self.limit:
+            raise SettingError(f"{at.shape[-1]} tokens were given to a model with {self.limit} learned positions: "
+                               "cut the text, or train with a larger --context")
+        return self.table[at]
+
+    @property
+    def home(self) -> Tensor:
+        return self.table
+
+
+class SinusoidalPositions(AddPositions):
+    """p_2i(t) = sin(t / 10000^(2i/D)), p_2i+1(t) = cos(t / 10000^(2i/D)): wavelengths from 2 pi to 10000 * 2 pi."""
+
+    pairs: Tensor
+
+    def __init__(self, width: int):
+        super().__init__(width)
+        if width % 2:
+            raise SettingError(f"model.width = {width}: sinusoidal positions need an even width")
+        self.register_buffer("pairs", torch.arange(0, width, 2), persistent=False)
+
+    def vectors(self, at: Tensor) -> Tensor:
+        turn = angles(at, self.pairs, self.d_in)                                   # (..., D/2)
+        return torch.stack((turn.sin(), turn.cos()), -1).flatten(-2)
+
+    @property
+    def home(self) -> Tensor:
+        return self.pairs
+
+
+class Rotary(nn.Module):
+    """Turns each pair of channels by an angle that grows with the position: q·k then depends on distance alone."""
+
+    pairs: Tensor
+
+    def __init__(self, head_width: int):
+        super().__init__()
+        if head_width % 2:
+            raise SettingError(f"heads of width {head_width} cannot turn in pairs: choose model.width and model.heads "
+                               "so that width / heads is even, or model.positions = learned")
+        self.head_width = head_width
+        self.register_buffer("pairs", torch.arange(0, head_width, 2), persistent=False)
+
+    def turns(self, at: Tensor) -> tuple[Tensor, Tensor]:
+        """cos and sin of every angle, (..., T, K/2), for positions (..., T)."""
+        turn = angles(at, self.pairs, self.head_width)
+        return turn.cos(), turn.sin()
+
+    def forward(self, x: Tensor, turns: tuple[Tensor, Tensor]) -> Tensor:
+        """(B, T, H, K) turned by its positions."""
+        cos, sin = (turn.unsqueeze(-2).to(x.dtype) for turn in turns)              # (..., T, 1, K/2)
+        a, b = x.chunk(2, -1)
+        return torch.cat((a * cos - b * sin, a * sin + b * cos), -1)

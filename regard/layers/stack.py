@@ -1,0 +1,81 @@
+"""Stacks: layers one after another, and the residual block. A stack is itself a SequenceLayer.
+
+B batch · T time · D width
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from regard.contract import Memory, SequenceLayer, State
+
+
+@dataclass
+class StackState(State):
+    """The state of each layer, in order; None for a layer that has nothing to remember."""
+
+    layers: tuple[State | None, ...]
+
+
+class Stack(SequenceLayer):
+    """Layers are stackable: each reads what the one below wrote."""
+
+    def __init__(self, layers: Sequence[SequenceLayer]):
+        super().__init__()
+        assert layers, "a stack has at least one layer"
+        self.layers = nn.ModuleList(layers)
+        self.d_in, self.d_out = layers[0].d_in, layers[-1].d_out
+
+    def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> StackState | None:
+        states = tuple(layer.start(batch, capacity, memory) for layer in self.layers)
+        return None if all(state is None for state in states) else StackState(states)
+
+    def forward(
+        self, x: Tensor, state: StackState | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, StackState | None]:
+        before = (None,) * len(self.layers) if state is None else state.layers
+        after = []
+        for layer, own in zip(self.layers, before, strict=True):
+            x, own = layer(x, own, lengths)
+            after.append(own)
+        return x, None if state is None else StackState(tuple(after))
+
+
+class Block(SequenceLayer):
+    """x + mix(norm(x)), then x + feed(norm(x)): the mixer moves information between positions, the rest stays put.
+
+    Normalising before each part (pre-norm) and adding to what was there (residual) lets gradients reach every
+    layer, however deep. The state is the mixer's own.
+    """
+
+    def __init__(self, mixer: SequenceLayer, feed: nn.Module | None, *, norm: str = "rms", dropout: float = 0.0):
+        super().__init__()
+        assert mixer.d_in == mixer.d_out, "a residual block adds its output to its input"
+        self.d_in = self.d_out = mixer.d_in
+        self.mixer, self.feed = mixer, feed
+        self.mixer_norm = make_norm(norm, self.d_in)
+        self.feed_norm = make_norm(norm, self.d_in) if feed is not None else None
+        self.dropout = nn.Dropout(dropout)
+
+    def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> State | None:
+        return self.mixer.start(batch, capacity, memory)
+
+    def forward(
+        self, x: Tensor, state: State | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, State | None]:
+        mixed, state = self.mixer(self.mixer_norm(x), state, lengths)
+        x = x + self.dropout(mixed)
+        if self.feed is not None and self.feed_norm is not None:
+            x = x + self.dropout(self.feed(self.feed_norm(x)))
+        return x, state
+
+
+NORMS = {"rms": nn.RMSNorm, "layer": nn.LayerNorm}
+
+
+def make_norm(kind: str, width: int) -> nn.Module:
+    """Standardise each vector's entries, then scale them again by learned amounts."""
+    return NORMS[kind](width, eps=1e-5)

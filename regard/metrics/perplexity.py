@@ -1,0 +1,76 @@
+"""Perplexity and its relatives: how surprised a model is by text it has not seen.
+
+Loss is the average negative log-likelihood in nats a token; perplexity is its exponential. Neither can be compared
+between tokenizers, so bits per byte stands beside them: all the surprise, divided by all the bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.contract import LanguageModel
+from regard.text.batches import Batch
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """The surprise over a text: total nats, and what they are to be divided by."""
+
+    nats: float
+    tokens: int
+    words: int = 0
+    bytes: int = 0
+    unknown: int = 0
+
+    @property
+    def loss(self) -> float:
+        return self.nats / max(1, self.tokens)
+
+    @property
+    def perplexity(self) -> float:
+        return _exp(self.loss)
+
+    @property
+    def word_perplexity(self) -> float:
+        return _exp(self.nats / max(1, self.words))
+
+    @property
+    def bits_per_byte(self) -> float:
+        return self.nats / math.log(2) / max(1, self.bytes)
+
+    def as_dict(self) -> dict[str, float | int]:
+        return {"loss": self.loss, "perplexity": self.perplexity, "word_perplexity": self.word_perplexity,
+                "bits_per_byte": self.bits_per_byte, "tokens": self.tokens, "words": self.words,
+                "bytes": self.bytes, "oov": self.unknown}
+
+
+def _exp(nats: float) -> float:
+    return math.exp(nats) if nats < 700 else math.inf
+
+
+@torch.no_grad()
+def score_batches(
+    model: LanguageModel, batches: Iterable[Batch], *, bfloat16: bool = False
+) -> Iterator[tuple[Batch, Tensor]]:
+    """Each batch with the log-probabilities (B, T) of its targets, zero at pads; the model is put into eval mode."""
+    if isinstance(model, nn.Module):
+        model.eval()
+    for batch in batches:
+        here = batch.to(model.device)
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=bfloat16):
+            scores, _ = model.score(here.tokens, here.targets, None, here.lengths)
+        yield batch, here.mask(scores)
+
+
+def held_out_loss(model: LanguageModel, batches: Iterable[Batch], *, bfloat16: bool = False) -> float:
+    """Average nats a token over all the batches, every real token counted once."""
+    nats, tokens = torch.zeros((), dtype=torch.float64, device=model.device), 0
+    for batch, scores in score_batches(model, batches, bfloat16=bfloat16):
+        nats -= scores.double().sum()
+        tokens += batch.real
+    return nats.item() / max(1, tokens)

@@ -1,0 +1,57 @@
+"""The prediction head: from a position's vector to log-probabilities of the next token.
+
+Scoring needs one number a target, not the whole vocabulary, so it never holds (B, T, V) when that is large:
+it goes through the positions in chunks, and works each chunk out again on the way back.
+N positions (B * T) · D width · V vocabulary
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+LARGEST_LOGITS = 2**25         # entries held at once: 128 MB of float32
+
+
+class Head(nn.Module):
+    """softmax(W h). In training, `smoothing` gives that share of each target's weight to the whole vocabulary."""
+
+    def __init__(self, d_in: int, vocab: int, *, embedding: nn.Embedding | None = None, smoothing: float = 0.0):
+        super().__init__()
+        self.smoothing = smoothing
+        if embedding is None:
+            self.project: nn.Module = nn.Identity()
+            self.weight = nn.Parameter(torch.empty(vocab, d_in))
+            nn.init.normal_(self.weight, std=0.02)
+        else:                                   # tied: predicting a word means resembling its embedding
+            width = embedding.embedding_dim
+            self.project = nn.Identity() if d_in == width else nn.Linear(d_in, width, bias=False)
+            self.weight = embedding.weight
+
+    def forward(self, h: Tensor) -> Tensor:
+        """(..., D) to (..., V) log-probabilities, in float32 or better."""
+        return _logits(self.project(h), self.weight).log_softmax(-1)
+
+    def score(self, h: Tensor, targets: Tensor) -> Tensor:
+        """(B, T) log-probabilities of the targets (B, T); smoothed while training."""
+        flat, wanted = self.project(h).flatten(0, 1), targets.flatten()
+        smoothing = self.smoothing if self.training else 0.0
+        rows = max(1, LARGEST_LOGITS // self.weight.shape[0])
+        if len(flat) <= rows:
+            return _score(flat, self.weight, wanted, smoothing).view(targets.shape)
+        chunks = [
+            checkpoint(_score, part, self.weight, own, smoothing, use_reentrant=False)
+            for part, own in zip(flat.split(rows), wanted.split(rows), strict=True)
+        ]
+        return torch.cat(chunks).view(targets.shape)
+
+
+def _logits(h: Tensor, weight: Tensor) -> Tensor:
+    logits = F.linear(h, weight)
+    return logits if logits.dtype == torch.float64 else logits.float()
+
+
+def _score(h: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    return -F.cross_entropy(_logits(h, weight), targets, reduction="none", label_smoothing=smoothing)

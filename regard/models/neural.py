@@ -1,0 +1,64 @@
+"""Neural language models: embed the tokens, run a stack of sequence layers, predict the next token.
+
+What stands in the stack makes the family; nothing here knows which it is.
+B batch · T time · D width · V vocabulary
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from regard.contract import LanguageModel, SequenceLayer, Source, State, last_real
+from regard.models.head import Head
+
+
+class NeuralLM(nn.Module, LanguageModel):
+    """P(w[t+1] | w[1..t]) = softmax(W h[t]), where h = stack(embedding(w))."""
+
+    def __init__(
+        self,
+        stack: SequenceLayer,
+        *,
+        vocab: int,
+        norm: nn.Module | None = None,
+        tied: bool = True,
+        dropout: float = 0.0,
+        smoothing: float = 0.0,
+        context: int | None = None,
+    ):
+        super().__init__()
+        self.vocab, self.context = vocab, context
+        self.embedding = nn.Embedding(vocab, stack.d_in)
+        nn.init.normal_(self.embedding.weight, std=0.02)
+        self.dropout = nn.Dropout(dropout)
+        self.stack = stack
+        self.norm = norm if norm is not None else nn.Identity()
+        self.head = Head(stack.d_out, vocab, embedding=self.embedding if tied else None, smoothing=smoothing)
+
+    @property
+    def device(self) -> torch.device:
+        return self.embedding.weight.device
+
+    def start(self, batch: int, capacity: int | None = None, source: Source | None = None) -> State | None:
+        return self.stack.start(batch, capacity)
+
+    def encode(
+        self, tokens: Tensor, state: State | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, State | None]:
+        """(B, T, D): the vector of each position in its context, before prediction."""
+        h, state = self.stack(self.dropout(self.embedding(tokens)), state, lengths)
+        return self.norm(h), state
+
+    def score(
+        self, tokens: Tensor, targets: Tensor, state: State | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, State | None]:
+        h, state = self.encode(tokens, state, lengths)
+        return self.head.score(h, targets), state
+
+    def step(self, tokens: Tensor, state: State, lengths: Tensor | None = None) -> tuple[Tensor, State]:
+        h, after = self.encode(tokens, state, lengths)
+        assert after is not None, "a step needs a state: start(batch, capacity)"
+        return self.head(last_real(h, lengths)), after
+
+    forward = score           # so that data-parallel wrappers and hooks see the training path

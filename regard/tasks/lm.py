@@ -1,0 +1,41 @@
+"""Language modelling: text in, batches of (tokens, targets) out, perplexity as the measure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from regard.text.batches import Batch, Documents, Streams, Windows, evaluation_batches
+from regard.text.corpus import Corpus
+from regard.text.shards import Shard
+
+READINGS = {"windows": Windows, "documents": Documents, "streams": Streams}
+
+
+def reading_for(documents: str) -> str:
+    """How training reads a text, unless told: a long text in windows, lines and paragraphs one by one."""
+    return "windows" if documents == "file" else "documents"
+
+
+def training_batches(corpus: Corpus, *, reading: str, context: int, batch: int, seed: int) -> Any:
+    return READINGS[reading](corpus.train, context=context, batch=batch, seed=seed, bos=corpus.tokenizer.bos)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The held-out split as batches, as often as they are asked for; with `every` > 1 only each such batch."""
+
+    shard: Shard
+    context: int | None
+    batch: int
+    bos: int
+    documents: bool
+    every: int = 1
+
+    def __iter__(self) -> Iterator[Batch]:
+        batches = evaluation_batches(
+            self.shard, context=self.context, batch=self.batch, bos=self.bos, documents=self.documents)
+        for index, batch in enumerate(batches):
+            if index % self.every == 0:
+                yield batch

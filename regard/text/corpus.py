@@ -1,0 +1,239 @@
+"""A corpus: from the names of some files to token shards, a tokenizer and a split, ready to train on.
+
+Three streaming passes, each cached by content. The survey validates everything and counts it; the tokenizer
+learns from the training part alone, so that nothing leaks from what is held out; then both parts are encoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.text import embedded
+from regard.text.cache import Cache, content_hash, key_of
+from regard.text.characters import CODES, code_points
+from regard.text.readers import Piece, ReadSettings, Source, find_sources, read
+from regard.text.shards import Shard, write_shard
+from regard.text.split import WHOLE, Part, split, take
+from regard.text.tally import Tally
+from regard.text.tokenizers import check_kind, choose_tokenizer, default_vocab, train_tokenizer
+from regard.text.vocabulary import Tokenizer
+
+Say = Callable[[str], None]
+
+VERSION = 1                                          # of everything cached: raise it when reading changes
+SAMPLE = {"bpe": 2**25, "unigram": 2**22}            # characters subwords are learned from, evenly spaced
+JOINED = 2**20                                       # characters handed to a trainer at once
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """The [data] table: which files, what to hold out, and how to read them."""
+
+    files: tuple[str, ...]
+    valid: tuple[str, ...] = ()
+    valid_share: float = 0.1
+    documents: str = "auto"
+    on_bad_text: str = "fail"
+    field: str = "text"
+    content: str = ""                # a hash of the text, filled in by training: resuming with another text is refused
+
+
+@dataclass(frozen=True)
+class TokenizerSettings:
+    """The [tokenizer] table: its kind and size; auto and 0 are chosen from the data."""
+
+    kind: str = "auto"
+    vocab: int = 0
+
+
+@dataclass
+class Corpus:
+    """What training needs of a text, and how it was read."""
+
+    train: Shard
+    valid: Shard
+    tokenizer: Tokenizer
+    documents: str
+    tally: Tally
+    content: str = ""                # a hash of all the text
+
+    @property
+    def kind(self) -> str:
+        return self.tokenizer.kind
+
+    @property
+    def vocab(self) -> int:
+        return self.tokenizer.vocab_size
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a first reading found: how much text there is, and of how many distinct characters."""
+
+    content: str
+    characters: int
+    documents: int
+    distinct: int
+    tally: Tally
+
+
+def prepare(
+    data: DataSettings, tokenizer: TokenizerSettings | Tokenizer, cache: Path | None = None, say: Say = print
+) -> Corpus:
+    """Read, split, learn a tokenizer where none is given, and encode; what was done before is reused."""
+    store = Cache(cache)
+    built_in = embedded.known(data.files)
+    kind = _kind(tokenizer, built_in)
+    settings = ReadSettings(_documents(data.documents, kind, built_in), data.on_bad_text, data.field)
+    settings.check()
+    sources = _sources(data.files, "train" if built_in else "all", store)
+    held_out = data.files if built_in and not data.valid else data.valid
+    survey = _survey(sources, settings, store, say)
+    tally = survey.tally
+    if held_out:
+        valid_sources = _sources(held_out, "valid" if built_in else "all", store)
+        valid_survey = _survey(valid_sources, settings, store, say)
+        train_part = valid_part = WHOLE
+        tally.add(valid_survey.tally)
+        valid_content = valid_survey.content
+    else:
+        valid_sources, valid_content = sources, survey.content
+        train_part, valid_part = split(survey.characters, survey.documents, settings.documents, data.valid_share)
+    if not isinstance(tokenizer, Tokenizer):
+        tokenizer = _learn(sources, settings, train_part, survey, kind, tokenizer.vocab, store, say)
+    train = _encode(sources, survey.content, settings, train_part, tokenizer, store, say, "train")
+    valid = _encode(valid_sources, valid_content, settings, valid_part, tokenizer, store, say, "valid")
+    return Corpus(train, valid, tokenizer, settings.documents, tally, key_of(survey.content, valid_content))
+
+
+def encode_files(
+    files: Sequence[str], tokenizer: Tokenizer, settings: ReadSettings | None = None,
+    cache: Path | None = None, say: Say = print,
+) -> Shard:
+    """The whole of some files as one shard."""
+    store = Cache(cache)
+    built_in = embedded.known(files)
+    given = settings or ReadSettings()
+    resolved = ReadSettings(_documents(given.documents, tokenizer.kind, built_in), given.on_bad_text, given.field)
+    sources = _sources(files, "valid" if built_in else "all", store)
+    survey = _survey(sources, resolved, store, say)
+    return _encode(sources, survey.content, resolved, WHOLE, tokenizer, store, say, "text")
+
+
+def _kind(tokenizer: TokenizerSettings | Tokenizer, built_in: embedded.Embedded | None) -> str:
+    if isinstance(tokenizer, Tokenizer):
+        return tokenizer.kind
+    kind = built_in.tokenizer if built_in and tokenizer.kind == "auto" else tokenizer.kind
+    if kind != "auto":
+        check_kind(kind, tokenizer.vocab or None)
+    return kind
+
+
+def _documents(given: str, kind: str, built_in: embedded.Embedded | None) -> str:
+    """Auto: a line is a document where words are modelled, as is their custom; else a file is."""
+    if given != "auto":
+        return given
+    return "line" if built_in or kind in ("whitespace", "word") else "file"
+
+
+def _sources(files: Sequence[str], part: str, store: Cache) -> list[Source]:
+    if embedded.known(files):
+        files = [str(embedded.write(name, part, store.folder / "embedded")) for name in files]
+    return find_sources(files)
+
+
+def _survey(sources: list[Source], settings: ReadSettings, store: Cache, say: Say) -> Survey:
+    content = content_hash(sources)
+
+    def make() -> dict[str, Any]:
+        tally = Tally()
+        characters, seen = 0, np.zeros(CODES, dtype=bool)
+        for text in _joined(piece.text for piece in read(sources, settings, tally)):
+            characters += len(text)
+            seen[code_points(text)] = True
+        return {"characters": characters, "distinct": int(seen.sum()), "tally": tally.to_dict()}
+
+    found, _ = store.json("surveys", key_of(VERSION, content, asdict(settings)), make)
+    tally = Tally.from_dict(found["tally"])
+    say(tally.line())
+    return Survey(content, found["characters"], tally.documents, found["distinct"], tally)
+
+
+def _learn(
+    sources: list[Source], settings: ReadSettings, part: Part, survey: Survey, kind: str, vocab: int,
+    store: Cache, say: Say,
+) -> Tokenizer:
+    """A tokenizer from the training part."""
+    characters = int(survey.characters * _share(part, survey))
+    size: int | None = vocab or None
+    if kind == "auto":
+        kind, chosen = choose_tokenizer(characters, survey.distinct)
+        size = size or chosen
+    if kind in SAMPLE:
+        size = size or default_vocab(characters)
+    check_kind(kind, size)
+
+    def make() -> Tokenizer:
+        texts = (piece.text for piece in take(read(sources, settings), part))
+        if kind in SAMPLE:
+            return train_tokenizer(kind, sample(texts, characters, SAMPLE[kind]), size)
+        # Words must not grow together where documents meet; characters are counted as they come.
+        return train_tokenizer(kind, _joined(texts, "\n" if kind in ("whitespace", "word") else ""), size)
+
+    key = key_of(VERSION, survey.content, asdict(settings), asdict(part), kind, size)
+    tokenizer, reused = store.tokenizer(key, make)
+    say(f"tokenizer {tokenizer.kind}: {tokenizer.vocab_size:,} tokens, "
+        + ("reused from the cache" if reused else "learned from the training part"))
+    return tokenizer
+
+
+def _share(part: Part, survey: Survey) -> float:
+    whole = survey.characters if part.unit == "characters" else survey.documents
+    return 1.0 if part.stop is None else part.stop / whole
+
+
+def sample(texts: Iterator[str], total: int, limit: int) -> Iterator[str]:
+    """All of the texts, or, when they are long, evenly spaced ones of about `limit` characters in all."""
+    seen = taken = 0
+    for text in texts:
+        if total <= limit or taken * total <= seen * limit:
+            part = text if total <= limit else text[:JOINED // 4]
+            taken += len(part)
+            yield part
+        seen += len(text)
+
+
+def _joined(texts: Iterator[str], between: str = "") -> Iterator[str]:
+    """Short texts put together, so that each is not counted alone."""
+    held: list[str] = []
+    size = 0
+    for text in texts:
+        held.append(text)
+        size += len(text)
+        if size >= JOINED:
+            yield between.join(held)
+            held, size = [], 0
+    if held:
+        yield between.join(held)
+
+
+def _encode(
+    sources: list[Source], content: str, settings: ReadSettings, part: Part, tokenizer: Tokenizer,
+    store: Cache, say: Say, name: str,
+) -> Shard:
+    def make(path: Path) -> Shard:
+        pieces: Iterator[Piece] = take(read(sources, settings), part)
+        return write_shard(path, pieces, tokenizer)
+
+    key = key_of(VERSION, content, asdict(settings), asdict(part), tokenizer.digest())
+    shard, reused = store.shard(key, make)
+    counts = shard.counts
+    unknown = f", {counts.unknown:,} unknown" if counts.unknown else ""
+    say(f"{name}: {counts.tokens:,} tokens in {counts.documents:,} document{'s' * (counts.documents != 1)}{unknown}"
+        + (" (reused from the cache)" if reused else ""))
+    return shard

@@ -1,0 +1,69 @@
+"""The corpora that come with Regard: generated when asked for, the same every time.
+
+What is held out is decided by a hash of the line itself, so that no line is ever in both parts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from regard import storage
+from regard.text import ab, stories, story_world
+
+HELD_OUT = 10                    # one line in so many belongs to the held-out part
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A corpus by name: what it is, how many lines it has, who writes them, and how they are best cut."""
+
+    description: str
+    count: int
+    generate: Callable[[int, int], Iterator[str]]
+    tokenizer: str
+    modules: tuple[str, ...]     # the files that decide the lines
+
+
+CORPORA = {
+    "stories": Embedded("small-world English stories, one a line: who has what, where, and how it ends",
+                        20_000, stories.generate, "word", (stories.__file__, story_world.__file__)),
+    "ab": Embedded("rows of A and B whose last symbol tells whether there was a B",
+                   10_000, ab.generate, "whitespace", (ab.__file__,)),
+}
+
+
+def known(files: Sequence[str]) -> Embedded | None:
+    """The embedded corpus meant by these names, unless there are files called so."""
+    if not files or not all(str(name) in CORPORA and not Path(name).exists() for name in files):
+        return None
+    return CORPORA[str(files[0])]
+
+
+def lines(name: str, part: str = "train") -> Iterator[str]:
+    """The lines of a corpus: those to learn from, or a tenth as many that are held out."""
+    corpus = CORPORA[name]
+    wanted = corpus.count if part == "train" else corpus.count // HELD_OUT
+    seed = 0 if part == "train" else 1
+    endless = corpus.generate(corpus.count * HELD_OUT, seed)
+    chosen = (line for line in endless if _held_out(line) == (part == "valid"))
+    return islice(chosen, wanted)
+
+
+def _held_out(line: str) -> bool:
+    return zlib.crc32(line.encode()) % HELD_OUT == 0
+
+
+def write(name: str, part: str, folder: Path) -> Path:
+    """The lines as a file in this folder, written once for each version of the generator."""
+    code = b"".join(Path(module).read_bytes() for module in (__file__, *CORPORA[name].modules))
+    version = hashlib.sha256(code).hexdigest()[:12]
+    path = folder / f"{name}-{part}-{version}.txt"
+    if not path.exists():
+        storage.make_folder(folder)
+        storage.write_file(path, "".join(f"{line}\n" for line in lines(name, part)))
+    return path

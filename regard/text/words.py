@@ -1,0 +1,149 @@
+"""Words as units: `whitespace` splits at spaces and nowhere else, `word` splits off punctuation too.
+
+Both forget how the words were spaced (they are not lossless), and a word that was not seen in training, or
+that reads like a special token, becomes `<unk>`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from regard.text.vocabulary import (
+    FIRST,
+    SPECIALS,
+    UNK,
+    Ids,
+    StreamDecoder,
+    Tokenizer,
+    check_text,
+    huggingface,
+    split_at,
+    tokens_in_order,
+    word_level,
+)
+
+SPACES = r"[ \t\n]+"
+# Numbers, then words with inner apostrophes, then one mark at a time. \p{P} and \p{S} are punctuation and symbols.
+WORDS = r"[0-9]+(?:[.,][0-9]+)*|(?:[^\s\p{P}\p{S}]|_)+(?:['’](?:[^\s\p{P}\p{S}]|_)+)*|[^\s]"
+
+CLOSING = frozenset(".,;:!?%)]}…’”»、。，！？；：")       # no space before these
+OPENING = frozenset("([{“«‘¿¡#$£€@")                      # no space after these
+JOINING = frozenset("/-–—")                               # no space on either side, between words
+QUOTES = frozenset("\"")                                   # opening and closing in turn
+
+
+class WhitespaceTokenizer(Tokenizer):
+    """One id for each string between spaces, tabs or newlines."""
+
+    kind = "whitespace"
+    pattern, behavior, invert = SPACES, "Removed", False
+
+    def __init__(self, words: Sequence[str]):
+        self.words = list(words)
+        self.vocab_size = FIRST + len(self.words)
+        self._ids = {word: FIRST + index for index, word in enumerate(self.words)}
+
+    def split(self, text: str) -> list[str]:
+        words = text.replace("\n", " ").replace("\t", " ").split(" ")
+        return list(filter(None, words))
+
+    def encode(self, text: str) -> Ids:
+        find = self._ids.get
+        return np.array([find(word, UNK) for word in self.split(check_text(text))], dtype=np.int32)
+
+    def token(self, id: int) -> str:
+        return SPECIALS[id] if id < FIRST else self.words[id - FIRST]
+
+    def stream(self, after: Iterable[int] = ()) -> StreamDecoder:
+        return _SpacedStream(self, after)
+
+    def space_between(self, left: str, right: str, odd_quote: bool) -> bool:
+        """Whether a space goes between two words when text is put together again."""
+        return True
+
+    def to_dict(self) -> dict[str, Any]:
+        return huggingface(word_level(self.words), split_at(self.pattern, self.behavior, self.invert), None)
+
+    @classmethod
+    def from_dict(cls, value: dict[str, Any]) -> WhitespaceTokenizer:
+        return cls(tokens_in_order(value["model"]["vocab"]))
+
+
+class WordTokenizer(WhitespaceTokenizer):
+    """One id for each word, number or punctuation mark."""
+
+    kind = "word"
+    pattern, behavior, invert = WORDS, "Removed", True
+
+    def split(self, text: str) -> list[str]:
+        return _word_pattern().findall(text)
+
+    def space_between(self, left: str, right: str, odd_quote: bool) -> bool:
+        if right in QUOTES:
+            return odd_quote                     # an opening quote stands off, a closing one does not
+        if left in QUOTES and right not in CLOSING:
+            return not odd_quote
+        return not (right in CLOSING or left in OPENING or left in JOINING or right in JOINING)
+
+
+class _SpacedStream(StreamDecoder):
+    """Puts words together again, deciding each space from the two words around it."""
+
+    def __init__(self, tokenizer: WhitespaceTokenizer, after: Iterable[int]):
+        self.tokenizer = tokenizer
+        self.left: str | None = None
+        self.odd_quote = False                   # inside a quotation
+        for id in after:
+            self.push(int(id))
+
+    def push(self, id: int) -> str:
+        if id < FIRST:
+            return ""
+        word = self.tokenizer.token(id)
+        if word in QUOTES:
+            self.odd_quote = not self.odd_quote
+        space = self.left is not None and self.tokenizer.space_between(self.left, word, self.odd_quote)
+        self.left = word
+        return f" {word}" if space else word
+
+
+@cache
+def _word_pattern() -> re.Pattern[str]:
+    """WORDS for Python's `re`, which lacks \\p: the classes are spelled out from the Unicode tables."""
+    letter = f"[^{_between_words()}]"             # one class, not a choice of two: `re` is far quicker so
+    plain = r"[A-Za-z]+(?=[ \n,.;:!?])|"         # the usual case, tried first for speed; it changes nothing
+    return re.compile(plain + WORDS.replace(r"(?:[^\s\p{P}\p{S}]|_)", letter))
+
+
+def _between_words() -> str:
+    """Spaces, punctuation and symbols but the underscore, as ranges for inside [...]."""
+    spans: list[list[int]] = []
+    for code in range(sys.maxunicode + 1):
+        character = chr(code)
+        if character != "_" and (unicodedata.category(character)[0] in "PS" or character.isspace()):
+            if spans and spans[-1][1] == code - 1:
+                spans[-1][1] = code
+            else:
+                spans.append([code, code])
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in spans)
+
+
+def train_words(kind: str, texts: Iterable[str], vocab: int | None) -> WhitespaceTokenizer:
+    """Counts every word of all the texts; the most frequent come first, then in alphabetical order."""
+    made = {"whitespace": WhitespaceTokenizer, "word": WordTokenizer}[kind]
+    split = made([]).split
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(split(text))
+    for name in SPECIALS:
+        counts.pop(name, None)                   # a word that reads like a special stays out, as <unk>
+    ordered = sorted(counts, key=lambda word: (-counts[word], word))
+    return made(ordered[:None if vocab is None else vocab - FIRST])

@@ -1,0 +1,218 @@
+"""A trained model, ready to use: its language model, its tokenizer and its settings, from one folder.
+
+    model = regard.load("runs/notes")
+    print(model.generate("Once upon a time"))
+    print(model.score("A sentence nobody wrote before.").perplexity)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.config import convert, fill
+from regard.contract import LanguageModel
+from regard.decoding.sampling import Sampling
+from regard.decoding.stream import generate_tokens
+from regard.errors import DataError, RunError
+from regard.families import Family, family
+from regard.metrics.perplexity import Surprise, score_batches
+from regard.run_folder import RunFolder
+from regard.tasks.lm import HeldOut, reading_for
+from regard.text.batches import Batch
+from regard.text.corpus import encode_files
+from regard.text.readers import ReadSettings
+from regard.text.shards import Shard
+from regard.text.tokenizers import Tokenizer
+
+DEFAULT_CONTEXT = 1024          # tokens scored at once by a model that has no limit of its own
+
+
+@dataclass
+class Trained:
+    """A model with everything needed to use it on text."""
+
+    language_model: LanguageModel
+    tokenizer: Tokenizer
+    tables: dict[str, dict[str, Any]]              # run.toml
+    path: Path | None = None
+
+    @property
+    def family(self) -> str:
+        return self.tables["run"]["family"]
+
+    @property
+    def documents(self) -> str:
+        """What one document was in training: a file, a line or a paragraph."""
+        return self.tables["data"]["documents"]
+
+    @property
+    def parameters(self) -> int:
+        return count_parameters(self.language_model)
+
+    # ------------------------------------------------------------------------------------- generating
+
+    def generate(
+        self, prompt: str = "", *, new_tokens: int = 256, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0,
+        seed: int = 0, notice: Callable[[str], None] | None = None,
+    ) -> str:
+        """The prompt's continuation, up to <eos> or `new_tokens` tokens."""
+        how = Sampling(temperature, top_k, top_p, seed)
+        return "".join(self.stream(prompt, new_tokens=new_tokens, how=how, notice=notice))
+
+    def stream(
+        self, prompt: str = "", *, new_tokens: int = 256, how: Sampling | None = None, row: int = 0,
+        notice: Callable[[str], None] | None = None,
+    ) -> Iterator[str]:
+        """The continuation, piece by piece, as soon as each is certain. `row` draws another text from the same seed."""
+        writer = self.tokenizer.stream()
+        tokens = [self.tokenizer.bos, *self.tokenizer.encode(prompt).tolist()]
+        for step in self.steps([tokens], new_tokens=new_tokens, how=how, row_ids=[row], notice=notice):
+            if step[0] is not None and (text := writer.push(step[0])):
+                yield text
+        if text := writer.flush():
+            yield text
+
+    def steps(
+        self, prompts: Sequence[Sequence[int]], *, new_tokens: int, how: Sampling | None = None,
+        row_ids: Sequence[int] | None = None, notice: Callable[[str], None] | None = None,
+    ) -> Iterator[list[int | None]]:
+        """Token ids, a list a step: what `stream` is made of, for many prompts at once."""
+        t = self.tokenizer
+        yield from generate_tokens(
+            self.language_model, prompts, new_tokens=new_tokens, how=how, end=t.eos, banned=(t.pad, t.bos, t.unk),
+            row_ids=row_ids, notice=notice)
+
+    # ---------------------------------------------------------------------------------------- scoring
+
+    def score(self, text: str) -> Surprise:
+        """How surprised the model is by a text, from <bos> on; the end of the text is not scored."""
+        if not text:
+            raise DataError("there is no text to score: it is empty")
+        ids = self.tokenizer.encode(text)
+        tokens = torch.tensor([[self.tokenizer.bos, *ids[:-1].tolist()]])
+        targets = torch.tensor([ids.tolist()])
+        nats = 0.0
+        for first in range(0, len(ids), self.context):
+            cut = slice(first, first + self.context)
+            batch = Batch(tokens[:, cut], targets[:, cut], None)
+            nats -= sum(float(scores.double().sum()) for _, scores in score_batches(self.language_model, [batch]))
+        return Surprise(nats, tokens=len(ids), words=len(text.split()), bytes=len(text.encode()),
+                        unknown=int((ids == self.tokenizer.unk).sum()))
+
+    def score_files(self, files: Sequence[str], **reading: Any) -> Surprise:
+        """The same over whole files, streamed; each document ends with <eos>."""
+        shard = self.encode_files(files, **reading)
+        return self.score_shard(shard)
+
+    def encode_files(self, files: Sequence[str], on_bad_text: str = "fail", documents: str | None = None) -> Shard:
+        return encode_files(
+            files, self.tokenizer, ReadSettings(documents or self.documents, on_bad_text), say=lambda text: None)
+
+    def score_shard(self, shard: Shard, documents: str | None = None) -> Surprise:
+        nats = 0.0
+        for _, scores in score_batches(self.language_model, self.held_out(shard, documents)):
+            nats -= float(scores.double().sum())
+        return Surprise(nats, tokens=len(shard.tokens), words=shard.counts.words, bytes=shard.counts.bytes,
+                        unknown=shard.counts.unknown)
+
+    def token_scores(self, shard: Shard, documents: str | None = None) -> Tensor:
+        """The log-probability of every token of the shard, in order."""
+        parts = []
+        for batch, scores in score_batches(self.language_model, self.held_out(shard, documents)):
+            parts.append(scores[batch.is_real().to(scores.device)].cpu())
+        return torch.cat(parts)
+
+    def held_out(self, shard: Shard, documents: str | None = None) -> HeldOut:
+        framed = reading_for(documents or self.documents) == "documents"
+        bounded = self.language_model.context is not None or isinstance(self.language_model, nn.Module)
+        return HeldOut(shard, self.context if bounded else None, 16, self.tokenizer.bos, framed)
+
+    @property
+    def context(self) -> int:
+        """Tokens scored at once: what the model was trained on."""
+        return int(self.tables["model"].get("context", DEFAULT_CONTEXT))
+
+    def encode(self, text: str) -> Tensor:
+        """(T, D): the vector of each token of the text in its context."""
+        if not isinstance(self.language_model, nn.Module):
+            raise RunError(f"a {self.family} has no vectors: only neural families encode")
+        ids = [self.tokenizer.bos, *self.tokenizer.encode(text).tolist()]
+        with torch.no_grad():
+            vectors, _ = self.language_model.eval().encode(torch.tensor([ids], device=self.language_model.device))
+        return vectors[0, 1:]
+
+
+def load(path: str | Path, device: str = "auto") -> Trained:
+    """The model of a run folder, with its best weights."""
+    folder = RunFolder.open(path)
+    tables = folder.read_settings()
+    kind = run_family(tables, folder)
+    tokenizer = Tokenizer.load(folder.tokenizer_path)
+    settings = fill(kind.settings, tables.get("model", {}), "model")
+    model = restore(kind, settings, tokenizer.vocab_size, folder.read_weights())
+    if isinstance(model, nn.Module):
+        model = model.to(pick_device(device)).eval()
+    return Trained(model, tokenizer, tables, folder.path)
+
+
+def run_family(tables: dict[str, dict[str, Any]], folder: RunFolder) -> Family:
+    try:
+        return family(convert(tables["run"]["family"], str, "run.family"))
+    except KeyError as missing:
+        raise RunError(f"{folder.settings_path} is incomplete: it has no {missing}") from None
+
+
+def restore(kind: Family, settings: Any, vocab: int, tensors: dict[str, Tensor]) -> LanguageModel:
+    if kind.restore is not None:
+        return kind.restore(settings, vocab, tensors)
+    assert kind.build is not None
+    model = kind.build(settings, vocab)
+    load_tensors(model, tensors)
+    return model
+
+
+def load_tensors(model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Put saved tensors into a model. Every one must be there, and fit; a tied one stands under its first name."""
+    own = own_tensors(model)
+    for name in [*own, *tensors]:
+        if name not in own or name not in tensors or own[name].shape != tensors[name].shape:
+            raise RunError(f"the weights do not fit the model: {name} is missing, superfluous or of another shape")
+    with torch.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(tensors[name])
+
+
+def own_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """The model's tensors, each once: a tied matrix under its first name only."""
+    seen: set[int] = set()
+    tensors = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            tensors[name] = tensor.detach()
+    return tensors
+
+
+def count_parameters(model: LanguageModel) -> int:
+    if isinstance(model, nn.Module):
+        return sum(parameter.numel() for parameter in model.parameters())
+    return sum(int(np.prod(tensor.shape)) for tensor in model.state_tensors().values())
+
+
+def pick_device(name: str) -> torch.device:
+    """`auto` is the GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise RunError(f"--device {name} cannot be used here ({str(error).splitlines()[0]}): try --device cpu") from None
+    return device

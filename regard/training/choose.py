@@ -1,0 +1,75 @@
+"""Choices: with only a file given, everything else is chosen here for the text, the machine and the minutes.
+
+What a user says wins over what the family suggests for its scale, which wins over the plain defaults.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from regard.config import as_values, change, fill
+from regard.errors import SettingError, did_you_mean
+from regard.families import Family, Scale
+from regard.tasks.lm import reading_for
+from regard.text.corpus import Corpus
+from regard.training.settings import TrainingSettings
+
+DEFAULT_MINUTES = 5.0
+MOST_EPOCHS = 60.0             # without a budget of the user's own, a small text is not read more often than this
+TABLES = ("data", "tokenizer", "model", "training")
+
+Tables = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The settings of the model and of its training, resolved but for the number of steps."""
+
+    model: Any
+    training: TrainingSettings
+
+
+def check_tables(wanted: Tables) -> None:
+    for table in wanted:
+        if table not in TABLES:
+            raise SettingError(f"unknown table [{table}]{did_you_mean(table, TABLES)}")
+
+
+def choose(family: Family, corpus: Corpus, wanted: Tables, device: torch.device) -> Chosen:
+    """Sizes and rates for this text on this machine; `wanted` holds what the user said."""
+    asked = fill(TrainingSettings, dict(wanted.get("training", {})), "training")
+    minutes = asked.minutes or (DEFAULT_MINUTES if not (asked.steps or asked.tokens) else 0.0)
+    scale = Scale(tokens=len(corpus.train.tokens), vocab=corpus.tokenizer.vocab_size,
+                  minutes=minutes or DEFAULT_MINUTES, gpu=device.type == "cuda")
+    sizes = family.sizes(scale)
+    model = fill(family.settings, {**sizes.model, **wanted.get("model", {})}, "model")
+    training = fill(TrainingSettings, {**sizes.training, **wanted.get("training", {})}, "training")
+    if training.reading == "auto":
+        training = replace(training, reading=reading_for(corpus.documents))
+    return Chosen(model, replace(training, minutes=minutes))
+
+
+def changed_settings(before: Any, wanted: Mapping[str, Any], table: str, changeable: tuple[str, ...]) -> tuple[Any, list[str]]:
+    """Settings of a run that is resumed, with the few changes that are possible, and a line on each."""
+    after = change(before, dict(wanted), table)
+    old, new = as_values(before), as_values(after)
+    differing = [name for name in wanted if old[name] != new[name]]
+    for name in differing:
+        if name not in changeable:
+            raise SettingError(
+                f"{table}.{name} cannot change from {old[name]} to {new[name]} when a run is resumed: "
+                "leave it out, or start a new run (--from RUN begins with this one's weights)")
+    return after, [f"{table}.{name} {old[name]} -> {new[name]}" for name in differing]
+
+
+def describe_machine(device: torch.device, training: TrainingSettings) -> str:
+    if device.type == "cuda":
+        precision = "float32" if training.precision == "float32" else "bfloat16"
+        compiled = "" if training.compile == "no" else ", compiled"
+        return f"{torch.cuda.get_device_name(device)}, {precision}{compiled}"
+    return f"{device.type}, {torch.get_num_threads()} threads of {os.cpu_count()} cores"

@@ -1,0 +1,214 @@
+"""A training job: a model, its optimisers, its batches and its folder, with the few things the loop asks of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.contract import State
+from regard.errors import SettingError, TrainingStopped
+from regard.metrics.perplexity import held_out_loss
+from regard.models.neural import NeuralLM
+from regard.run_folder import RunFolder, pack, unpack
+from regard.text.batches import Batch
+from regard.trained import load_tensors, own_tensors
+from regard.training.averaging import Average
+from regard.training.log import Metrics, Progress
+from regard.training.optim import Optimizers
+from regard.training.settings import TrainingSettings
+
+
+class Job:
+    """What the loop works on."""
+
+    def __init__(
+        self,
+        model: NeuralLM,
+        batches: Any,                          # Windows, Documents or Streams: batch(step) -> Batch
+        validation: Iterable[Batch],
+        settings: TrainingSettings,
+        folder: RunFolder,
+        progress: Progress,
+        extra_logs: tuple[Any, ...] = (),
+    ):
+        self.model, self.batches, self.validation = model, batches, validation
+        self.settings, self.folder, self.progress = settings, folder, progress
+        self.forget()
+        self.metrics = Metrics(folder.metrics_path)
+        self.logs = (self.metrics, *extra_logs)
+        self.began: tuple[int, float] | None = None
+        if settings.reading == "streams" and model.context is not None:
+            raise SettingError("training.reading = 'streams' carries the state from batch to batch without end, but this "
+                               f"model reads at most {model.context} tokens: use training.reading = 'windows'")
+        gpu = model.device.type == "cuda"
+        self.bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and gpu)
+        compiled = settings.compile == "yes" or (settings.compile == "auto" and gpu)
+        self.score = torch.compile(model.score) if compiled else model.score
+
+    # ------------------------------------------------------------------------------------- one step
+
+    def backward(self, step: int, micro_batch: int) -> tuple[float, int, int]:
+        """Loss, number of real targets and rows at once, with the gradients in place.
+
+        When memory runs out, half as many rows go at once and the same batch is tried again: the loss is a sum
+        over its tokens divided by their number, so that the pieces do not change it.
+        """
+        batch = self.batches.batch(step)
+        state = self.state_before(step, batch)
+        while True:
+            self.model.train()
+            self.optimizers.zero_grad()
+            rows = micro_batch or len(batch.tokens)
+            try:
+                loss, after = self._pieces(batch, state, rows)
+                break
+            except (torch.OutOfMemoryError, RuntimeError) as error:
+                if not out_of_memory(error) or rows == 1:
+                    raise _no_memory(error) if out_of_memory(error) else error from None
+            micro_batch = max(1, rows // 2)
+            if self.model.device.type == "cuda":
+                torch.cuda.empty_cache()
+            self.say(f"out of memory with {rows} rows at once: going on with {micro_batch}, same batch of {len(batch.tokens)}")
+        self.carried = after
+        return loss, batch.real, micro_batch
+
+    def _pieces(self, batch: Batch, state: State | None, rows: int) -> tuple[float, State | None]:
+        total = torch.zeros((), device=self.model.device)
+        states = []
+        for first in range(0, len(batch.tokens), rows):
+            piece = batch.rows(first, first + rows).to(self.model.device)
+            own = None if state is None else state.map(lambda t, first=first: t[first : first + rows])
+            with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bfloat16):
+                scores, own = self.score(piece.tokens, piece.targets, own, piece.lengths)
+            loss = -piece.mask(scores).sum() / batch.real
+            loss.backward()
+            total += loss.detach()
+            states.append(own)
+        return total.item(), None if state is None else join(states).detach()
+
+    def state_before(self, step: int, batch: Batch) -> State | None:
+        if self.settings.reading != "streams":
+            return None
+        if self.carried is None or self.batches.fresh(step):
+            return self.model.start(len(batch.tokens), batch.tokens.shape[1])
+        return self.carried
+
+    def clip_gradients(self) -> float:
+        limit = self.settings.clip or float("inf")
+        return nn.utils.clip_grad_norm_(self.model.parameters(), limit).item()
+
+    def forget(self) -> None:
+        """Drop what optimisers, average and carried state remember, as before the first step."""
+        self.optimizers = Optimizers(self.model, self.settings)
+        self.average = Average(self.model, self.settings.ema) if self.settings.ema else None
+        self.carried: State | None = None      # the state at the end of the last batch, when reading streams
+
+    def update(self) -> None:
+        self.optimizers.step()
+        if self.average is not None:
+            self.average.update()
+
+    # ----------------------------------------------------------------------------------- validation
+
+    def validation_loss(self) -> float:
+        with self._averaged():
+            return held_out_loss(self.model, self.validation, bfloat16=self.bfloat16)
+
+    def keep_weights(self) -> None:
+        with self._averaged():
+            self.folder.save_weights(own_tensors(self.model))
+
+    def _averaged(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.average is None else self.average.in_place()
+
+    # ----------------------------------------------------------------------------------- checkpoint
+
+    def save(self, at: Any) -> None:
+        tensors = {f"random/{name}": state for name, state in random_states(self.model.device).items()}
+        tensors |= {f"optimizer/{name}": value for name, value in self.optimizers.tensors().items()}
+        if self.average is not None:
+            tensors |= {f"average/{name}": value for name, value in self.average.weights.items()}
+        if self.carried is not None:
+            tensors |= {f"carried/{name}": value for name, value in self.carried.tensors().items()}
+        files = {
+            "model.safetensors": pack(own_tensors(self.model)),
+            "training.safetensors": pack(tensors),
+            "at.json": json.dumps(dataclasses.asdict(at)).encode(),
+        }
+        self.folder.save_checkpoint(at.step, files, self.settings.keep)
+
+    def restore(self, files: dict[str, bytes]) -> dict[str, Any]:
+        """Take up a checkpoint; gives the values of its `at.json`."""
+        load_tensors(self.model, unpack(files["model.safetensors"], "the checkpoint's model.safetensors"))
+        tables: dict[str, dict[str, Tensor]] = {}
+        for path, value in unpack(files["training.safetensors"], "the checkpoint's training.safetensors").items():
+            table, name = path.split("/", 1)
+            tables.setdefault(table, {})[name] = value
+        self.optimizers.load(tables.get("optimizer", {}))
+        if self.average is not None:
+            self.average.load(tables["average"])
+        if "carried" in tables:
+            self.carried = self._carried_from(tables["carried"])
+        set_random_states(tables["random"], self.model.device)
+        return json.loads(files["at.json"])
+
+    def _carried_from(self, tensors: dict[str, Tensor]) -> State:
+        batch = len(next(iter(tensors.values())))
+        state = self.model.start(batch, 1)
+        assert state is not None
+        values = iter([tensors[name].to(self.model.device) for name in state.tensors()])
+        return state.map(lambda _: next(values))
+
+    # -------------------------------------------------------------------------------------- telling
+
+    def log(self, at: Any, **values: float) -> None:
+        row = {"step": at.step, "tokens": at.tokens, "seconds": at.seconds, **values}
+        for log in self.logs:
+            log.row(row)
+
+    def show(self, at: Any, loss: float) -> None:
+        if self.began is None:
+            self.began = (at.step, at.seconds)
+            return
+        step, seconds = self.began
+        per_step = (at.seconds - seconds) / (at.step - step)
+        if per_step > 0:
+            tokens_per_step = at.tokens / at.step
+            self.progress.step(at.step, loss, tokens_per_step / per_step, (self.settings.steps - at.step) * per_step)
+
+    def say(self, text: str) -> None:
+        self.progress.say(text)
+
+
+def join(states: list[State]) -> State:
+    """The states of consecutive rows as one."""
+    columns = iter([torch.cat(parts) for parts in zip(*(s.tensors().values() for s in states), strict=True)])
+    return states[0].map(lambda _: next(columns))
+
+
+def random_states(device: torch.device) -> dict[str, Tensor]:
+    states = {"cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    return states
+
+
+def set_random_states(states: dict[str, Tensor], device: torch.device) -> None:
+    torch.set_rng_state(states["cpu"])
+    if device.type == "cuda" and "cuda" in states:
+        torch.cuda.set_rng_state(states["cuda"], device)
+
+
+def out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def _no_memory(error: BaseException) -> TrainingStopped:
+    return TrainingStopped("out of memory with a single row at once: use a smaller --width, --layers or --context "
+                           f"({str(error).splitlines()[0]})")

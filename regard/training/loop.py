@@ -1,0 +1,111 @@
+"""The training loop, on one screen, for every neural family.
+
+One step: take batch number `step` (a pure function of the seed), go forward and backward in as many pieces as
+memory wants, refuse anything that is not finite, update. Now and then validate, and save everything.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from regard.errors import Interrupted, TrainingStopped
+from regard.training.job import Job
+from regard.training.schedule import rate
+from regard.training.log import spoken
+
+
+@dataclass(frozen=True)
+class At:
+    """Where training stands. All of it is in every checkpoint."""
+
+    step: int = 0                    # updates made
+    tokens: int = 0                  # real targets learned from
+    seconds: float = 0.0             # spent training, over all sessions
+    best: float = math.inf           # lowest validation loss so far
+    waited: int = 0                  # validations since then
+    micro_batch: int = 0             # rows at once; halved when memory runs out
+
+
+def fit(job: Job, at: At) -> At:
+    """Train from where `at` stands to the last step, or until the validation loss has stopped falling."""
+    s = job.settings
+    clock = Clock(at.seconds)
+    with stop_signals() as stop:
+        while at.step < s.steps and not (s.patience and at.waited >= s.patience):
+            job.optimizers.set_rate(rate(at.step, s))
+            loss, tokens, micro = job.backward(at.step, at.micro_batch)
+            norm = job.clip_gradients()
+            require_finite(at.step, loss=loss, gradient=norm)
+            job.update()
+            at = replace(at, step=at.step + 1, tokens=at.tokens + tokens, micro_batch=micro, seconds=clock.seconds())
+            last = at.step == s.steps
+            if last or at.step % s.log_every == 0:
+                job.log(at, train_loss=loss, gradient_norm=norm, rate=rate(at.step - 1, s))
+            job.show(at, loss)
+            if last or at.step % s.valid_every == 0:
+                at = validate(job, at, clock)
+            if last or stop() or at.step % s.checkpoint_every == 0:
+                job.save(at)
+            if stop() and not last:
+                raise Interrupted(f"stopped at step {at.step:,} of {s.steps:,}; everything is saved: go on with --resume")
+    return at
+
+
+def validate(job: Job, at: At, clock: Clock) -> At:
+    """Measure the held-out loss; keep the weights if they are the best so far."""
+    loss = job.validation_loss()
+    better = loss < at.best
+    at = replace(at, best=min(loss, at.best), waited=0 if better else at.waited + 1, seconds=clock.seconds())
+    job.log(at, valid_loss=loss)
+    job.say(f"step {at.step:,} · {spoken(at.seconds)} · validation loss {loss:.4f}" + (" (best)" if better else ""))
+    if better:
+        job.keep_weights()
+    return at
+
+
+def require_finite(step: int, **values: float) -> None:
+    """Stop before the update: a weight that is not a number never comes back."""
+    for name, value in values.items():
+        if not math.isfinite(value):
+            raise TrainingStopped(
+                f"the {name} became {value} at step {step:,}; no weight was changed by it and the last checkpoint is good: "
+                "go on with --resume and a lower --set training.learning_rate, or clip harder")
+
+
+class Clock:
+    """Seconds of training, counted on from an earlier session."""
+
+    def __init__(self, before: float):
+        self.origin = time.monotonic() - before
+
+    def seconds(self) -> float:
+        return round(time.monotonic() - self.origin, 3)
+
+
+@contextmanager
+def stop_signals() -> Iterator[Callable[[], bool]]:
+    """Turn the first SIGINT or SIGTERM into a request that the loop sees; a second one interrupts at once."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def ask(number: int, frame: object) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    for number in before:
+        signal.signal(number, ask)
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,77 @@
+"""Optimisers: AdamW for everything, or Muon for the matrices of the stack and AdamW for the rest.
+
+Their state is saved as plain named tensors, so that a checkpoint needs no pickle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import RunError
+from regard.training.muon import Muon
+from regard.training.settings import TrainingSettings
+
+
+class Optimizers:
+    """One or two torch optimisers that step together and know their parameters by name."""
+
+    def __init__(self, model: nn.Module, s: TrainingSettings):
+        named = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        matrices = {name: p for name, p in named.items() if name.startswith("stack.") and p.ndim == 2}
+        if s.optimizer == "adamw":
+            matrices = {}
+        rest = {name: p for name, p in named.items() if name not in matrices}
+        self.names: dict[Tensor, str] = {p: name for name, p in named.items()}
+        self.parts: dict[str, tuple[torch.optim.Optimizer, float]] = {"adamw": (adamw(rest, s), s.learning_rate)}
+        if matrices:
+            self.parts["muon"] = (Muon(matrices.values(), s.muon_rate, weight_decay=s.weight_decay), s.muon_rate)
+
+    def set_rate(self, share: float) -> None:
+        for optimizer, learning_rate in self.parts.values():
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate * share
+
+    def step(self) -> None:
+        for optimizer, _ in self.parts.values():
+            optimizer.step()
+
+    def zero_grad(self) -> None:
+        for optimizer, _ in self.parts.values():
+            optimizer.zero_grad(set_to_none=True)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Every number the optimisers remember, under `part/key/parameter`."""
+        return {f"{part}/{key}/{name}": value.detach() for part, key, name, value in self._states()}
+
+    def _states(self) -> Iterator[tuple[str, str, str, Tensor]]:
+        for part, (optimizer, _) in self.parts.items():
+            for parameter, state in optimizer.state.items():
+                for key, value in state.items():
+                    yield part, key, self.names[parameter], torch.as_tensor(value)
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        by_name = {name: p for p, name in self.names.items()}
+        for path, value in tensors.items():
+            part, key, name = path.split("/", 2)
+            if part not in self.parts or name not in by_name:
+                raise RunError(f"the checkpoint's optimizer state {path} does not belong to this model")
+            parameter = by_name[name]
+            keeps_device = value.ndim == 0                     # step counters live where the optimiser made them
+            state = self.parts[part][0].state[parameter]
+            state[key] = value.clone() if keeps_device and not self._on_gpu(part, parameter) else value.to(parameter.device)
+
+    def _on_gpu(self, part: str, parameter: Tensor) -> bool:
+        return parameter.is_cuda and bool(self.parts[part][0].param_groups[0].get("fused"))
+
+
+def adamw(named: dict[str, nn.Parameter], s: TrainingSettings) -> torch.optim.AdamW:
+    """Weight decay for matrices only: gains, biases and embeddings are left alone."""
+    decayed = [p for name, p in named.items() if p.ndim >= 2 and "embedding" not in name]
+    others = [p for name, p in named.items() if not (p.ndim >= 2 and "embedding" not in name)]
+    groups = [{"params": decayed, "weight_decay": s.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]], lr=s.learning_rate, betas=(s.beta1, s.beta2), fused=True)
+

@@ -1,0 +1,65 @@
+"""How a run is trained: the [training] table of run.toml, and the run's settings as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from regard.errors import SettingError
+from regard.families import one_of
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    steps: int = 0                     # 0: as many as the tokens or minutes allow
+    tokens: int = 0                    # budget in tokens, if given
+    minutes: float = 0.0               # budget in minutes, if given; the steps it buys are estimated once
+    batch: int = 32                    # rows in a step
+    micro_batch: int = 0               # rows at once, the rest accumulated; 0: all of them
+    reading: str = "auto"              # auto · windows · documents · streams (state carried from batch to batch)
+    optimizer: str = "adamw"           # adamw · muon (matrices of the stack by Muon, the rest by AdamW)
+    learning_rate: float = 3e-3
+    muon_rate: float = 0.02
+    schedule: str = "wsd"              # cosine · wsd (warm up, stay, decay) · constant
+    warmup: float = 0.02               # share of the steps in which the rate rises
+    decay: float = 0.3                 # wsd: share of the steps in which it falls to nothing
+    final: float = 0.0                 # where it falls to, as a share of the rate
+    beta1: float = 0.9
+    beta2: float = 0.98
+    weight_decay: float = 0.1
+    clip: float = 1.0                  # largest gradient norm; 0: no clipping
+    label_smoothing: float = 0.0
+    ema: float = 0.0                   # decay of the averaged weights, e.g. 0.999; 0: none
+    valid_every: int = 0               # steps between validations; 0: chosen
+    checkpoint_every: int = 0          # steps between checkpoints; 0: at every validation
+    keep: int = 2                      # checkpoints kept
+    patience: int = 0                  # validations without gain before stopping; 0: never
+    log_every: int = 0                 # steps between rows of metrics.jsonl; 0: chosen
+    precision: str = "auto"            # float32 · bfloat16 · auto (bfloat16 on a GPU)
+    compile: str = "auto"              # yes · no · auto (yes on a GPU)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        one_of("training.reading", self.reading, ("auto", "windows", "documents", "streams"))
+        one_of("training.optimizer", self.optimizer, ("adamw", "muon"))
+        one_of("training.schedule", self.schedule, ("cosine", "wsd", "constant"))
+        one_of("training.precision", self.precision, ("auto", "float32", "bfloat16"))
+        one_of("training.compile", self.compile, ("auto", "yes", "no"))
+        at_least("training", self, 0, "steps", "tokens", "minutes", "micro_batch", "learning_rate", "muon_rate",
+                 "weight_decay", "clip", "valid_every", "checkpoint_every", "patience", "log_every", "final")
+        at_least("training", self, 1, "batch", "keep")
+        shares("training", self, "warmup", "decay", "label_smoothing", "ema", "beta1", "beta2")
+
+
+def at_least(table: str, settings: Any, least: float, *names: str) -> None:
+    for name in names:
+        value = getattr(settings, name)
+        if not value >= least:                                           # `not >=` refuses NaN too
+            raise SettingError(f"{table}.{name} = {value}: must be at least {least}")
+
+
+def shares(table: str, settings: Any, *names: str) -> None:
+    for name in names:
+        value = getattr(settings, name)
+        if not 0 <= value < 1:
+            raise SettingError(f"{table}.{name} = {value}: must be from 0 up to, but not including, 1")

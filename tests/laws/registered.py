@@ -1,0 +1,60 @@
+"""Everything that is registered, as test parameters; REGARD_TEST_DEVICE=cuda tries the same there."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+import torch
+
+from regard.laws import LawSkipped, LayerReader, ModelReader
+
+DEVICE = torch.device(os.environ.get("REGARD_TEST_DEVICE", "cpu"))
+DTYPES = {"float64": torch.float64, "float32": torch.float32}
+
+
+def trials(laws: dict[str, Any]) -> list[tuple[str, str]]:
+    """Every law in every type; the law of gradients computes in float64 whatever it is given."""
+    return [(law, dtype) for law in laws for dtype in DTYPES if law != "gradients" or dtype == "float64"]
+
+
+def table(name: str) -> dict[str, Any]:
+    """LAYERS or FAMILIES of `regard.families`; empty while there is no such module."""
+    try:
+        from regard import families
+    except ImportError:
+        return {}
+    return getattr(families, name, {})
+
+
+def names(name: str) -> list[Any]:
+    """A parameter for each registered name, or one that skips and says why."""
+    nothing = pytest.param(None, id="none", marks=pytest.mark.skip(reason=f"regard.families has no {name} yet"))
+    return list(table(name)) or [nothing]
+
+
+def layer_reader(name: str, dtype: str, **options: Any) -> LayerReader:
+    torch.manual_seed(0)
+    entry = table("LAYERS")[name]
+    layer = entry.example(DTYPES[dtype]).to(DEVICE)
+    memory = entry.example_memory(DTYPES[dtype]).to(DEVICE) if hasattr(entry, "example_memory") else None
+    return LayerReader(layer, memory, **options)
+
+
+def model_reader(name: str, dtype: str, **options: Any) -> ModelReader:
+    torch.manual_seed(0)
+    entry = table("FAMILIES")[name]
+    model = entry.example(DTYPES[dtype])
+    if isinstance(model, torch.nn.Module):
+        model = model.to(DEVICE)
+    source = entry.example_source().to(model.device) if model.needs_source else None
+    return ModelReader(model, source, **options)
+
+
+def hold(law: Any, reader: Any) -> None:
+    """The law holds, or the test is skipped with the law's own reason."""
+    try:
+        law.check(reader)
+    except LawSkipped as reason:
+        pytest.skip(str(reason))

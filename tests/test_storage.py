@@ -1,0 +1,100 @@
+import errno
+import os
+
+import pytest
+
+from regard import storage
+from regard.errors import StorageError
+from regard.run_folder import RunFolder
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Let operation number `at` fail with an error of the operating system."""
+
+    def arrange(at, code=errno.ENOSPC):
+        done = []
+
+        def before(operation, path):
+            done.append(operation)
+            if len(done) == at:
+                raise OSError(code, os.strerror(code))
+
+        monkeypatch.setattr(storage, "before_operation", before)
+        return done
+
+    return arrange
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_file_is_the_old_one_or_the_new_one_whatever_fails(tmp_path, failing, at):
+    path = tmp_path / "file"
+    storage.write_file(path, b"old")
+    failing(at)
+    with pytest.raises(StorageError):
+        storage.write_file(path, b"new")
+    assert path.read_bytes() == (b"old" if at < 3 else b"new")
+
+
+def test_a_full_disk_says_what_to_do(tmp_path, failing):
+    failing(1)
+    with pytest.raises(StorageError, match=r"the disk is full .* free some space, or give another folder with --out"):
+        storage.write_file(tmp_path / "file", b"x")
+
+
+def test_a_read_only_folder_says_so(tmp_path, failing):
+    failing(1, errno.EROFS)
+    with pytest.raises(StorageError, match="no permission"):
+        storage.write_file(tmp_path / "file", b"x")
+
+
+def checkpoint(folder, step, keep=2):
+    return folder.save_checkpoint(step, {"model.safetensors": b"weights %d" % step, "at.json": b"{}"}, keep)
+
+
+def test_rotation_keeps_the_newest_and_never_the_last_good_one_alone(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.create()
+    for step in (1, 2, 3):
+        checkpoint(folder, step)
+    assert [path.name for path in folder.checkpoints()] == ["00000002", "00000003"]
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "at.json", "manifest.json"])
+def test_every_damaged_byte_of_a_checkpoint_is_seen_and_the_one_before_is_used(tmp_path, name):
+    folder = RunFolder(tmp_path)
+    folder.create()
+    checkpoint(folder, 1)
+    path = checkpoint(folder, 2) / name
+    good = path.read_bytes()
+    for damaged in [good[:-1], good[:-1] + b"?", b""]:
+        path.write_bytes(damaged)
+        files, passed_over = folder.newest_checkpoint()
+        assert files is not None and files["model.safetensors"] == b"weights 1"
+        assert passed_over == ["00000002"]
+
+
+def test_a_failed_save_leaves_the_checkpoint_before_it(tmp_path, failing, monkeypatch):
+    for at in range(1, 20):
+        monkeypatch.setattr(storage, "before_operation", None)
+        folder = RunFolder(tmp_path / str(at))
+        folder.create()
+        checkpoint(folder, 1, keep=1)
+        operations = failing(at)
+        try:
+            checkpoint(folder, 2, keep=1)
+        except StorageError:
+            pass
+        else:
+            assert len(operations) < at, "every operation has had its turn to fail"
+            return
+        files, _ = folder.newest_checkpoint()
+        assert files is not None and files["model.safetensors"] in (b"weights 1", b"weights 2"), at
+    raise AssertionError("a checkpoint takes fewer than 20 operations")
+
+
+def test_what_an_interrupted_process_left_is_swept_up(tmp_path):
+    (tmp_path / f"{storage.TEMPORARY}file").write_text("half")
+    (tmp_path / f"{storage.TEMPORARY}folder").mkdir()
+    storage.remove_unfinished(tmp_path)
+    assert list(tmp_path.iterdir()) == []
