@@ -7,14 +7,18 @@ generation is cuts of length one, prefill is anything between.
 The rules, which `regard.laws` tests on everything that is registered:
 
 * Pads stand only at the right. `lengths[b]` says how many of row b's tokens are real; none given means
-  all. What comes out at a pad is finite and means nothing. A row of length 0 leaves its state as it was.
+  all. What comes out at a pad is finite and means nothing, even where a real output might be -inf. A row of
+  length 0 leaves its state as it was, and what a step says about it means nothing.
 * The state returned is the one after each row's last real token. A state passed in is spent: the layer
   may write into it, so clone it to keep it.
 * `start(batch, capacity)` makes room for `capacity` tokens, once, so that later steps have static shapes.
   `capacity=None` says the sequence will be read whole, in one call: nothing has to be kept, and a layer
   may answer None. No state in, no state out.
 * A source (the sentence to translate, the image to caption) enters through `start` and only there, in
-  training too. What belongs to the source is stored once per source and is never reordered.
+  training too. What belongs to the source is stored once per source and is never reordered: of B rows and S
+  sources, row r reads source r // (B / S), so that the beams of one source stand together.
+* `capacity` counts the real tokens a row will read; pads may stand beyond it, and a source needs no room in it.
+  A model's `context` counts everything one state may hold, a source read as a prefix included.
 * Positions are absolute, per row, and live in the state. A fully masked row of attention gives zeros.
 
 The shape alphabet:  B batch · T time · D width · H heads · K head width · V vocabulary · S sources · L source length
@@ -47,8 +51,8 @@ def of_source(**options: Any) -> Any:
 class State:
     """What is remembered between two reads: a dataclass whose tensors lead with the batch.
 
-    Fields may be tensors, other states, tuples or lists of these, None, or plain values. Plain values are
-    kept as they are; anything that differs between rows must be a tensor.
+    Fields may be tensors, other states, tuples, lists or dicts of these, None, or plain values. Plain values
+    are kept as they are; anything that differs between rows must be a tensor.
     """
 
     def map(self, f: TensorMap, source: TensorMap | None = None) -> Self:
@@ -69,21 +73,35 @@ class State:
     def to(self, device: torch.device | str) -> Self:
         return self.map(lambda t: t.to(device), lambda t: t.to(device))
 
-    def select(self, rows: Tensor) -> Self:
-        """The state of these rows, in this order (rows may repeat): how beams are reordered and widened."""
-        return self.map(lambda t: t.index_select(0, rows))
+    def select(self, rows: Tensor, sources: Tensor | None = None) -> Self:
+        """The state of these rows, in this order (rows may repeat): how beams are reordered and widened.
 
-    def put(self, rows: Tensor, other: Self) -> Self:
-        """This state with `rows` replaced by the rows of `other`, which was started with the same capacity."""
-        values = iter(other.tensors(source=False).values())
-        return self.map(lambda t: t.index_copy(0, rows, next(values).to(t.dtype)))
+        With `sources`, only those sources are kept: how finished sentences leave a batch.
+        """
+        return self.map(
+            lambda t: t.index_select(0, rows), None if sources is None else lambda t: t.index_select(0, sources))
 
-    def tensors(self, prefix: str = "", source: bool = True) -> dict[str, Tensor]:
-        """Every tensor under a dotted name, in the order of `map`; without those of the source if not wanted."""
+    def put(self, rows: Tensor, other: Self, sources: Tensor | None = None) -> Self:
+        """This state with `rows` replaced by those of `other`, which was started with the same capacity.
+
+        The sources stay as they are, unless `sources` says which of them to replace too.
+        """
+        values = iter(other.tensors().values())
+
+        def put_rows(t: Tensor) -> Tensor:
+            return t.index_copy(0, rows, next(values).to(t.dtype))
+
+        def put_sources(t: Tensor) -> Tensor:
+            new = next(values)
+            return t if sources is None else t.index_copy(0, sources, new.to(t.dtype))
+
+        return self.map(put_rows, put_sources)
+
+    def tensors(self, prefix: str = "") -> dict[str, Tensor]:
+        """Every tensor under a dotted name, in the order in which `map` visits them."""
         found: dict[str, Tensor] = {}
         for each in dataclasses.fields(self):
-            if source or not each.metadata.get("source"):
-                _collect(getattr(self, each.name), f"{prefix}{each.name}", found, source)
+            _collect(getattr(self, each.name), f"{prefix}{each.name}", found)
         return found
 
     def nbytes(self) -> int:
@@ -96,18 +114,24 @@ def _map_value(value: Any, f: TensorMap, source: TensorMap | None) -> Any:
     if isinstance(value, State):
         return value.map(f, source)
     if isinstance(value, (tuple, list)):
-        return type(value)(_map_value(item, f, source) for item in value)
+        items = [_map_value(item, f, source) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, dict):
+        return {name: _map_value(item, f, source) for name, item in value.items()}
     return value
 
 
-def _collect(value: Any, name: str, found: dict[str, Tensor], source: bool) -> None:
+def _collect(value: Any, name: str, found: dict[str, Tensor]) -> None:
     if isinstance(value, Tensor):
         found[name] = value
     elif isinstance(value, State):
-        found.update(value.tensors(f"{name}.", source))
+        found.update(value.tensors(f"{name}."))
     elif isinstance(value, (tuple, list)):
         for index, item in enumerate(value):
-            _collect(item, f"{name}.{index}", found, source)
+            _collect(item, f"{name}.{index}", found)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _collect(item, f"{name}.{key}", found)
 
 
 @dataclass
@@ -144,9 +168,7 @@ class SequenceLayer(nn.Module, ABC):
         """The state before the first token, with room for `capacity` tokens (None: one whole read)."""
 
     @abstractmethod
-    def forward(
-        self, x: Tensor, state: State | None = None, lengths: Tensor | None = None
-    ) -> tuple[Tensor, State | None]:
+    def forward(self, x: Tensor, state: Any = None, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
         """(B, T, d_in) to (B, T, d_out), and the state after each row's last real token."""
 
     __call__: Callable[..., tuple[Tensor, Any]]      # nn.Module leaves this untyped
@@ -189,6 +211,14 @@ class LanguageModel(ABC):
     @abstractmethod
     def step(self, tokens: Tensor, state: State, lengths: Tensor | None = None) -> tuple[Tensor, State]:
         """Read tokens (B, T), any T >= 1, and give (B, V) log-probabilities of what follows the last real one."""
+
+    def saved_tensors(self) -> dict[str, Tensor]:
+        """Everything that was learned, under names. A module's tied tensor stands under the first of its names."""
+        assert isinstance(self, nn.Module), f"{type(self).__name__} must say what there is to save"
+        tensors: dict[int, tuple[str, Tensor]] = {}
+        for name, tensor in self.state_dict(keep_vars=True).items():
+            tensors.setdefault(id(tensor), (name, tensor.detach()))
+        return dict(tensors.values())
 
 
 def last_real(x: Tensor, lengths: Tensor | None) -> Tensor:

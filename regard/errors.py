@@ -8,8 +8,8 @@
     ├── Interrupted     asked to stop; everything is saved
     └── StorageError    the disk: full, read-only, failing
 
-The command line prints the message and exits with the class's exit code. Anything that is not a RegardError is our mistake,
-and shows its traceback.
+The command line prints the message and exits with the class's exit code. Anything that is not a RegardError
+is our mistake, and shows its traceback.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -128,7 +129,7 @@ class RecurrentSettings:
 
 def build_rnn(s: RecurrentSettings, vocab: int) -> NeuralLM:
     widths = [s.width] + [s.hidden] * s.layers
-    stack = Stack([Elman(d_in, d_out, f=s.f) for d_in, d_out in zip(widths, widths[1:], strict=False)])
+    stack = Stack([Elman(d_in, d_out, f=s.f) for d_in, d_out in pairwise(widths)])
     return NeuralLM(stack, vocab=vocab, tied=s.tied, dropout=s.dropout)
 
 
@@ -151,7 +152,7 @@ def count_ngram(s: NGramSettings, vocab: int, tokens: np.ndarray, ends: np.ndarr
 
 
 def restore_ngram(s: NGramSettings, vocab: int, tensors: dict[str, Tensor]) -> NGram:
-    return NGram.from_tensors(tensors, {"vocab": vocab, "order": s.order, "smoothing": s.smoothing, "k": s.k, "dtype": "float32"})
+    return NGram.from_tensors(tensors, {"vocab": vocab, "dtype": "float32", **dataclasses.asdict(s)})
 
 
 def tiny_ngram(dtype: torch.dtype) -> NGram:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -23,6 +22,7 @@ from regard.decoding.stream import generate_tokens
 from regard.errors import DataError, RunError
 from regard.families import Family, family
 from regard.metrics.perplexity import Surprise, score_batches
+from regard.models.neural import NeuralLM
 from regard.run_folder import RunFolder
 from regard.tasks.lm import HeldOut, reading_for
 from regard.text.batches import Batch
@@ -141,7 +141,7 @@ class Trained:
 
     def encode(self, text: str) -> Tensor:
         """(T, D): the vector of each token of the text in its context."""
-        if not isinstance(self.language_model, nn.Module):
+        if not isinstance(self.language_model, NeuralLM):
             raise RunError(f"a {self.family} has no vectors: only neural families encode")
         ids = [self.tokenizer.bos, *self.tokenizer.encode(text).tolist()]
         with torch.no_grad():
@@ -155,7 +155,7 @@ def load(path: str | Path, device: str = "auto") -> Trained:
     tables = folder.read_settings()
     kind = run_family(tables, folder)
     tokenizer = Tokenizer.load(folder.tokenizer_path)
-    settings = fill(kind.settings, tables.get("model", {}), "model")
+    settings: Any = fill(kind.settings, tables.get("model", {}), "model")
     model = restore(kind, settings, tokenizer.vocab_size, folder.read_weights())
     if isinstance(model, nn.Module):
         model = model.to(pick_device(device)).eval()
@@ -174,36 +174,12 @@ def restore(kind: Family, settings: Any, vocab: int, tensors: dict[str, Tensor])
         return kind.restore(settings, vocab, tensors)
     assert kind.build is not None
     model = kind.build(settings, vocab)
-    load_tensors(model, tensors)
+    model.load_tensors(tensors)
     return model
 
 
-def load_tensors(model: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Put saved tensors into a model. Every one must be there, and fit; a tied one stands under its first name."""
-    own = own_tensors(model)
-    for name in [*own, *tensors]:
-        if name not in own or name not in tensors or own[name].shape != tensors[name].shape:
-            raise RunError(f"the weights do not fit the model: {name} is missing, superfluous or of another shape")
-    with torch.no_grad():
-        for name, tensor in own.items():
-            tensor.copy_(tensors[name])
-
-
-def own_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """The model's tensors, each once: a tied matrix under its first name only."""
-    seen: set[int] = set()
-    tensors = {}
-    for name, tensor in model.state_dict(keep_vars=True).items():
-        if id(tensor) not in seen:
-            seen.add(id(tensor))
-            tensors[name] = tensor.detach()
-    return tensors
-
-
 def count_parameters(model: LanguageModel) -> int:
-    if isinstance(model, nn.Module):
-        return sum(parameter.numel() for parameter in model.parameters())
-    return sum(int(np.prod(tensor.shape)) for tensor in model.state_tensors().values())
+    return sum(tensor.numel() for tensor in model.saved_tensors().values())
 
 
 def pick_device(name: str) -> torch.device:

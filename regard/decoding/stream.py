@@ -105,7 +105,7 @@ class Reader:
         tokens, lengths = padded(pieces, self.model.device)
         if tokens.shape[1]:
             _, fresh = self.model.step(tokens, fresh, lengths)
-        self.state = self.state.put(chosen, fresh)
+        self.state = self.state.put(chosen, fresh, sources=None if self.source is None else chosen)
         for row, piece in zip(rows, pieces, strict=True):
             self.used[row] = len(piece)
 

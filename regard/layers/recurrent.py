@@ -33,13 +33,28 @@ class Elman(SequenceLayer):
         self.d_in, self.d_out = d_in, d_hidden
         self.f = f
         self.cell = nn.RNN(d_in, d_hidden, nonlinearity=f, batch_first=True)
-        nn.init.orthogonal_(self.cell.weight_hh_l0, gain=1.0)        # keeps the past alive at the start
-        nn.init.xavier_uniform_(self.cell.weight_ih_l0)
-        nn.init.zeros_(self.cell.bias_ih_l0)
-        nn.init.zeros_(self.cell.bias_hh_l0)
+        nn.init.orthogonal_(self.w_h)                        # keeps the past alive at the start
+        nn.init.xavier_uniform_(self.w_c)
+        for bias in self.biases:
+            nn.init.zeros_(bias)
+
+    @property
+    def w_h(self) -> Tensor:
+        """(N, N): from the state before."""
+        return self.cell._parameters["weight_hh_l0"]         # type: ignore[return-value]
+
+    @property
+    def w_c(self) -> Tensor:
+        """(N, D): from the input."""
+        return self.cell._parameters["weight_ih_l0"]         # type: ignore[return-value]
+
+    @property
+    def biases(self) -> list[Tensor]:
+        """The fused kernel keeps two biases, which it adds."""
+        return [self.cell._parameters[name] for name in ("bias_ih_l0", "bias_hh_l0")]    # type: ignore[misc]
 
     def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> Hidden | None:
-        return None if capacity is None else Hidden(self.cell.weight_hh_l0.new_zeros(batch, self.d_out))
+        return None if capacity is None else Hidden(self.w_h.new_zeros(batch, self.d_out))
 
     def forward(
         self, x: Tensor, state: Hidden | None = None, lengths: Tensor | None = None
@@ -51,11 +66,9 @@ class Elman(SequenceLayer):
 
     def by_definition(self, x: Tensor, h: Tensor) -> Tensor:
         """The equation, a step at a time: (B, T, N) from x (B, T, D) and the state h (B, N) before it."""
-        w_h, w_c = self.cell.weight_hh_l0, self.cell.weight_ih_l0
-        bias = self.cell.bias_ih_l0 + self.cell.bias_hh_l0
-        states = []
+        states, bias = [], sum(self.biases)
         for c in x.unbind(1):
-            h = ACTIVATIONS[self.f](h @ w_h.T + c @ w_c.T + bias)
+            h = ACTIVATIONS[self.f](h @ self.w_h.T + c @ self.w_c.T + bias)
             states.append(h)
         return torch.stack(states, 1)
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.contract import Memory, SequenceLayer, State
 from regard.errors import SettingError
-from regard.layers.attend import CAUSAL, attend
+from regard.layers.attend import CAUSAL, Mask, attend
 from regard.layers.positions import Rotary, advance, positions_of_chunk
 
 
@@ -29,7 +29,7 @@ class KeyValueCache(State):
         return self.keys.shape[1] - 1
 
     def write(self, keys: Tensor, values: Tensor, lengths: Tensor | None) -> tuple[KeyValueCache, Tensor]:
-        """Add a chunk (B, T, H, K) behind each row's own past; also give the mask (B, 1, T, C + 1) of who reads what."""
+        """Add a chunk (B, T, H, K) behind each row's past; also give the mask (B, 1, T, C + 1) of who reads what."""
         batch, length = keys.shape[:2]
         at = positions_of_chunk(self.count, length)                                   # (B, T)
         slots = at
@@ -67,9 +67,10 @@ class SelfAttention(SequenceLayer):
         if capacity is None:
             return None
         weight = self.qkv.weight
-        dtype = torch.get_autocast_dtype(weight.device.type) if torch.is_autocast_enabled(weight.device.type) else weight.dtype
-        room = torch.zeros(batch, capacity + 1, self.heads, self.d_in // self.heads, device=weight.device, dtype=dtype)
-        return KeyValueCache(room, room.clone(), torch.zeros(batch, dtype=torch.long, device=weight.device))
+        device = weight.device
+        dtype = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else weight.dtype
+        room = torch.zeros(batch, capacity + 1, self.heads, self.d_in // self.heads, device=device, dtype=dtype)
+        return KeyValueCache(room, room.clone(), torch.zeros(batch, dtype=torch.long, device=device))
 
     def forward(
         self, x: Tensor, state: KeyValueCache | None = None, lengths: Tensor | None = None
@@ -80,7 +81,7 @@ class SelfAttention(SequenceLayer):
             at = torch.arange(length, device=x.device) if state is None else positions_of_chunk(state.count, length)
             turns = self.rotary.turns(at)
             q, k = self.rotary(q, turns), self.rotary(k, turns)
-        mask: object = CAUSAL                                  # pads stand at the right: no real token sees one
+        mask: Tensor | Mask = CAUSAL                                  # pads stand at the right: no real token sees one
         if state is not None:
             state, mask = state.write(k, v, lengths)
             k, v = state.keys.to(q.dtype), state.values.to(q.dtype)

@@ -5,7 +5,7 @@ B batch · T time · D width
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -29,8 +29,11 @@ class Stack(SequenceLayer):
         self.layers = nn.ModuleList(layers)
         self.d_in, self.d_out = layers[0].d_in, layers[-1].d_out
 
+    def __iter__(self) -> Iterator[SequenceLayer]:
+        return iter(self.layers)                                                       # type: ignore[arg-type]
+
     def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> StackState | None:
-        states = tuple(layer.start(batch, capacity, memory) for layer in self.layers)
+        states = tuple(layer.start(batch, capacity, memory) for layer in self)
         return None if all(state is None for state in states) else StackState(states)
 
     def forward(
@@ -38,7 +41,7 @@ class Stack(SequenceLayer):
     ) -> tuple[Tensor, StackState | None]:
         before = (None,) * len(self.layers) if state is None else state.layers
         after = []
-        for layer, own in zip(self.layers, before, strict=True):
+        for layer, own in zip(self, before, strict=True):
             x, own = layer(x, own, lengths)
             after.append(own)
         return x, None if state is None else StackState(tuple(after))

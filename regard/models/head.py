@@ -23,7 +23,7 @@ class Head(nn.Module):
         self.smoothing = smoothing
         if embedding is None:
             self.project: nn.Module = nn.Identity()
-            self.weight = nn.Parameter(torch.empty(vocab, d_in))
+            self.weight: Tensor = nn.Parameter(torch.empty(vocab, d_in))
             nn.init.normal_(self.weight, std=0.02)
         else:                                   # tied: predicting a word means resembling its embedding
             width = embedding.embedding_dim

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.contract import LanguageModel, SequenceLayer, Source, State, last_real
+from regard.errors import RunError
 from regard.models.head import Head
 
 
@@ -60,5 +61,15 @@ class NeuralLM(nn.Module, LanguageModel):
         h, after = self.encode(tokens, state, lengths)
         assert after is not None, "a step needs a state: start(batch, capacity)"
         return self.head(last_real(h, lengths)), after
+
+    def load_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """Take up what `saved_tensors` gave. Every tensor must be there, and fit."""
+        own = self.saved_tensors()
+        for name in [*own, *tensors]:
+            if name not in own or name not in tensors or own[name].shape != tensors[name].shape:
+                raise RunError(f"the weights do not fit the model: {name} is missing, superfluous or of another shape")
+        with torch.no_grad():
+            for name, tensor in own.items():
+                tensor.copy_(tensors[name])
 
     forward = score           # so that data-parallel wrappers and hooks see the training path

@@ -91,12 +91,12 @@ def prepare(
     kind = _kind(tokenizer, built_in)
     settings = ReadSettings(_documents(data.documents, kind, built_in), data.on_bad_text, data.field)
     settings.check()
-    sources = _sources(data.files, "train" if built_in else "all", store)
+    sources = _sources(data.files, "train", store)
     held_out = data.files if built_in and not data.valid else data.valid
     survey = _survey(sources, settings, store, say)
     tally = survey.tally
     if held_out:
-        valid_sources = _sources(held_out, "valid" if built_in else "all", store)
+        valid_sources = _sources(held_out, "valid", store)
         valid_survey = _survey(valid_sources, settings, store, say)
         train_part = valid_part = WHOLE
         tally.add(valid_survey.tally)
@@ -120,7 +120,7 @@ def encode_files(
     built_in = embedded.known(files)
     given = settings or ReadSettings()
     resolved = ReadSettings(_documents(given.documents, tokenizer.kind, built_in), given.on_bad_text, given.field)
-    sources = _sources(files, "valid" if built_in else "all", store)
+    sources = _sources(files, "valid", store)
     survey = _survey(sources, resolved, store, say)
     return _encode(sources, survey.content, resolved, WHOLE, tokenizer, store, say, "text")
 
@@ -142,9 +142,8 @@ def _documents(given: str, kind: str, built_in: embedded.Embedded | None) -> str
 
 
 def _sources(files: Sequence[str], part: str, store: Cache) -> list[Source]:
-    if embedded.known(files):
-        files = [str(embedded.write(name, part, store.folder / "embedded")) for name in files]
-    return find_sources(files)
+    return find_sources([embedded.write(name, part, store.folder / "embedded") if embedded.known([name]) else name
+                         for name in files])
 
 
 def _survey(sources: list[Source], settings: ReadSettings, store: Cache, say: Say) -> Survey:

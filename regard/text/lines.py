@@ -95,7 +95,8 @@ class Cleaner:
                 text = block.decode()
             except UnicodeDecodeError as error:
                 text, dropped = self._bad(block, last, error)
-                self.tally.drop(BAD_UTF8, dropped)
+                if dropped:
+                    self.tally.drop(BAD_UTF8, dropped)
                 kept = lines - dropped
             else:
                 kept = lines
@@ -120,12 +121,12 @@ class Cleaner:
             except UnicodeDecodeError:
                 pass
             if self.on_bad_text == "replace":
-                self.tally.mended["lines with bad UTF-8 replaced"] += 1
+                self.tally.mended["with bad UTF-8 replaced"] += 1
                 texts.append(raw.decode(errors="replace") + "\n" * ended)
             elif (index == 0 and self.column) or not (ended or last):
-                # Part of this line has gone out already, or is still to come: leave out the bad part only.
+                # Part of this line has gone out already, or is still to come: only this part can be left out.
                 self.tally.mended["parts of giant lines with bad UTF-8 left out"] += 1
-                texts.append("\n" * ended)
+                texts.append("\ufffd" + "\n" * ended)
             else:
                 dropped += 1
         return "".join(texts), dropped

@@ -168,7 +168,7 @@ def _by_line(chunks: Iterator[Chunk], tally: Tally) -> Iterator[Piece]:
     inside = False                                   # in a line so long that it comes in several pieces
     for text, _, last in chunks:
         *lines, rest = text.split("\n")
-        if last and (rest or inside):
+        if last and (rest or (inside and not lines)):
             lines.append(rest)                       # the last line may lack its newline
             rest = ""
         for line in lines:
@@ -207,7 +207,7 @@ def _with_empty_lines(chunks: Iterator[Chunk], tally: Tally) -> Iterator[str | N
     inside = False
     for text, _, last in chunks:
         *lines, rest = text.split("\n")
-        if last and (rest or inside):
+        if last and (rest or (inside and not lines)):
             lines.append(rest)
             rest = ""
         for line in lines:

@@ -55,7 +55,7 @@ def _encodable(text: str, where: str, on_bad_text: str, tally: Tally) -> str | N
                             f"{CURE}") from None
         if on_bad_text == "drop":
             return None
-        tally.mended["lines with bad UTF-8 replaced"] += 1
+        tally.mended["with bad UTF-8 replaced"] += 1
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
 
@@ -93,7 +93,7 @@ def _decoded(raw: bytes, where: str, on_bad_text: str, tally: Tally) -> str | No
             raise DataError(message) from None
         if on_bad_text == "drop":
             return None
-        tally.mended["lines with bad UTF-8 replaced"] += 1
+        tally.mended["with bad UTF-8 replaced"] += 1
         return raw.decode(errors="replace")
 
 

@@ -142,11 +142,13 @@ def _small(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _settled(vocab: list[list[Any]]) -> list[list[Any]]:
-    """Scores rounded and in order: the library sums them in an order that differs from run to run."""
+    """The pieces in one order with one score each: the library's sums and ties differ from run to run."""
     specials, pieces = vocab[:FIRST], vocab[FIRST:]
-    lowest = min((score for token, score in pieces if len(token) > 1), default=-10.0)
-    # Bytes that the text never needed get scores that depend on that order: put them all just below the rest.
-    scored = [[token, round(score if len(token) > 1 or score > lowest else lowest - 1, 4)] for token, score in pieces]
+    # Bytes that the text never needed get the lowest score and up to 256 steps of 0.0001, in no fixed order.
+    bottom = min(score for _, score in pieces)
+    needless = [len(token) == 1 and score < bottom + 0.03 for token, score in pieces]
+    scored = [[token, round(bottom - 1 if spare else score, 6)]
+              for (token, score), spare in zip(pieces, needless, strict=True)]
     return specials + sorted(scored, key=lambda pair: (-pair[1], pair[0]))
 
 

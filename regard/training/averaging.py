@@ -22,7 +22,7 @@ class Average:
     def update(self) -> None:
         self.updates += 1
         count = int(self.updates)
-        decay = min(self.decay, (1 + count) / (10 + count))        # an early average must not remember the first weights
+        decay = min(self.decay, (1 + count) / (10 + count))        # an early average forgets the first weights sooner
         for name, weight in self.model.named_parameters():
             self.weights[name].lerp_(weight, 1 - decay)
 

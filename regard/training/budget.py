@@ -48,7 +48,8 @@ def time_steps(job: Job) -> float:
     weights = copy.deepcopy(job.model.state_dict())
     try:
         _trial(job)                                                        # warm-up: compiling, allocating
-        began, times = time.monotonic(), []
+        began = time.monotonic()
+        times: list[float] = []
         while time.monotonic() - began < TRIAL_SECONDS or len(times) < 3:
             times.append(_trial(job))
         return sorted(times)[len(times) // 2]

@@ -5,7 +5,6 @@ What a user says wins over what the family suggests for its scale, which wins ov
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -47,14 +46,18 @@ def choose(family: Family, corpus: Corpus, wanted: Tables, device: torch.device)
     scale = Scale(tokens=len(corpus.train.tokens), vocab=corpus.tokenizer.vocab_size,
                   minutes=minutes or DEFAULT_MINUTES, gpu=device.type == "cuda")
     sizes = family.sizes(scale)
-    model = fill(family.settings, {**sizes.model, **wanted.get("model", {})}, "model")
+    model: Any = fill(family.settings, {**sizes.model, **wanted.get("model", {})}, "model")
     training = fill(TrainingSettings, {**sizes.training, **wanted.get("training", {})}, "training")
     if training.reading == "auto":
         training = replace(training, reading=reading_for(corpus.documents))
+    if not (asked.steps or asked.tokens or asked.minutes):
+        training = replace(training, epochs=training.epochs or MOST_EPOCHS)
     return Chosen(model, replace(training, minutes=minutes))
 
 
-def changed_settings(before: Any, wanted: Mapping[str, Any], table: str, changeable: tuple[str, ...]) -> tuple[Any, list[str]]:
+def changed_settings(
+    before: Any, wanted: Mapping[str, Any], table: str, changeable: tuple[str, ...]
+) -> tuple[Any, list[str]]:
     """Settings of a run that is resumed, with the few changes that are possible, and a line on each."""
     after = change(before, dict(wanted), table)
     old, new = as_values(before), as_values(after)
@@ -65,11 +68,3 @@ def changed_settings(before: Any, wanted: Mapping[str, Any], table: str, changea
                 f"{table}.{name} cannot change from {old[name]} to {new[name]} when a run is resumed: "
                 "leave it out, or start a new run (--from RUN begins with this one's weights)")
     return after, [f"{table}.{name} {old[name]} -> {new[name]}" for name in differing]
-
-
-def describe_machine(device: torch.device, training: TrainingSettings) -> str:
-    if device.type == "cuda":
-        precision = "float32" if training.precision == "float32" else "bfloat16"
-        compiled = "" if training.compile == "no" else ", compiled"
-        return f"{torch.cuda.get_device_name(device)}, {precision}{compiled}"
-    return f"{device.type}, {torch.get_num_threads()} threads of {os.cpu_count()} cores"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -16,8 +15,8 @@ from regard.errors import SettingError, TrainingStopped
 from regard.metrics.perplexity import held_out_loss
 from regard.models.neural import NeuralLM
 from regard.run_folder import RunFolder, pack, unpack
+from regard.tasks.lm import HeldOut
 from regard.text.batches import Batch
-from regard.trained import load_tensors, own_tensors
 from regard.training.averaging import Average
 from regard.training.log import Metrics, Progress
 from regard.training.optim import Optimizers
@@ -31,7 +30,7 @@ class Job:
         self,
         model: NeuralLM,
         batches: Any,                          # Windows, Documents or Streams: batch(step) -> Batch
-        validation: Iterable[Batch],
+        validation: HeldOut,
         settings: TrainingSettings,
         folder: RunFolder,
         progress: Progress,
@@ -39,13 +38,14 @@ class Job:
     ):
         self.model, self.batches, self.validation = model, batches, validation
         self.settings, self.folder, self.progress = settings, folder, progress
+        self.carried: State | None = None      # the state at the end of the last batch, when reading streams
         self.forget()
         self.metrics = Metrics(folder.metrics_path)
         self.logs = (self.metrics, *extra_logs)
         self.began: tuple[int, float] | None = None
         if settings.reading == "streams" and model.context is not None:
-            raise SettingError("training.reading = 'streams' carries the state from batch to batch without end, but this "
-                               f"model reads at most {model.context} tokens: use training.reading = 'windows'")
+            raise SettingError("training.reading = 'streams' carries the state on without end, but this model reads "
+                               f"at most {model.context} tokens: use training.reading = 'windows'")
         gpu = model.device.type == "cuda"
         self.bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and gpu)
         compiled = settings.compile == "yes" or (settings.compile == "auto" and gpu)
@@ -74,22 +74,24 @@ class Job:
             micro_batch = max(1, rows // 2)
             if self.model.device.type == "cuda":
                 torch.cuda.empty_cache()
-            self.say(f"out of memory with {rows} rows at once: going on with {micro_batch}, same batch of {len(batch.tokens)}")
+            self.say(f"out of memory with {rows} rows at once: going on with {micro_batch} at once, "
+                     f"{len(batch.tokens)} a step as before")
         self.carried = after
         return loss, batch.real, micro_batch
 
     def _pieces(self, batch: Batch, state: State | None, rows: int) -> tuple[float, State | None]:
         total = torch.zeros((), device=self.model.device)
-        states = []
+        states: list[State] = []
         for first in range(0, len(batch.tokens), rows):
             piece = batch.rows(first, first + rows).to(self.model.device)
-            own = None if state is None else state.map(lambda t, first=first: t[first : first + rows])
+            own = None if state is None else state.map(lambda t: t[first : first + rows])   # noqa: B023
             with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bfloat16):
                 scores, own = self.score(piece.tokens, piece.targets, own, piece.lengths)
             loss = -piece.mask(scores).sum() / batch.real
             loss.backward()
             total += loss.detach()
-            states.append(own)
+            if own is not None:
+                states.append(own)
         return total.item(), None if state is None else join(states).detach()
 
     def state_before(self, step: int, batch: Batch) -> State | None:
@@ -107,7 +109,7 @@ class Job:
         """Drop what optimisers, average and carried state remember, as before the first step."""
         self.optimizers = Optimizers(self.model, self.settings)
         self.average = Average(self.model, self.settings.ema) if self.settings.ema else None
-        self.carried: State | None = None      # the state at the end of the last batch, when reading streams
+        self.carried = None
 
     def update(self) -> None:
         self.optimizers.step()
@@ -122,7 +124,7 @@ class Job:
 
     def keep_weights(self) -> None:
         with self._averaged():
-            self.folder.save_weights(own_tensors(self.model))
+            self.folder.save_weights(self.model.saved_tensors())
 
     def _averaged(self) -> AbstractContextManager[None]:
         return nullcontext() if self.average is None else self.average.in_place()
@@ -137,7 +139,7 @@ class Job:
         if self.carried is not None:
             tensors |= {f"carried/{name}": value for name, value in self.carried.tensors().items()}
         files = {
-            "model.safetensors": pack(own_tensors(self.model)),
+            "model.safetensors": pack(self.model.saved_tensors()),
             "training.safetensors": pack(tensors),
             "at.json": json.dumps(dataclasses.asdict(at)).encode(),
         }
@@ -145,7 +147,7 @@ class Job:
 
     def restore(self, files: dict[str, bytes]) -> dict[str, Any]:
         """Take up a checkpoint; gives the values of its `at.json`."""
-        load_tensors(self.model, unpack(files["model.safetensors"], "the checkpoint's model.safetensors"))
+        self.model.load_tensors(unpack(files["model.safetensors"], "the checkpoint's model.safetensors"))
         tables: dict[str, dict[str, Tensor]] = {}
         for path, value in unpack(files["training.safetensors"], "the checkpoint's training.safetensors").items():
             table, name = path.split("/", 1)

@@ -91,7 +91,8 @@ class TensorBoard:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
-            raise SettingError("--tensorboard needs the tensorboard package: pip install 'regard[tensorboard]'") from None
+            raise SettingError(
+                "--tensorboard needs the tensorboard package: pip install 'regard[tensorboard]'") from None
         self.writer = SummaryWriter(str(folder))
 
     def row(self, values: dict[str, Any]) -> None:

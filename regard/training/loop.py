@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 
 from regard.errors import Interrupted, TrainingStopped
 from regard.training.job import Job
-from regard.training.schedule import rate
 from regard.training.log import spoken
+from regard.training.schedule import rate
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ def fit(job: Job, at: At) -> At:
             if last or stop() or at.step % s.checkpoint_every == 0:
                 job.save(at)
             if stop() and not last:
-                raise Interrupted(f"stopped at step {at.step:,} of {s.steps:,}; everything is saved: go on with --resume")
+                raise Interrupted(f"stopped at step {at.step:,} of {s.steps:,}; everything is saved: "
+                                  "go on with --resume")
     return at
 
 
@@ -74,8 +75,8 @@ def require_finite(step: int, **values: float) -> None:
     for name, value in values.items():
         if not math.isfinite(value):
             raise TrainingStopped(
-                f"the {name} became {value} at step {step:,}; no weight was changed by it and the last checkpoint is good: "
-                "go on with --resume and a lower --set training.learning_rate, or clip harder")
+                f"the {name} became {value} at step {step:,}; it changed no weight and the last checkpoint is good: "
+                "go on with --resume and a lower --rate")
 
 
 class Clock:

@@ -53,7 +53,7 @@ class Muon(torch.optim.Optimizer):
                 self._update(parameters, group, max(1.0, shape[0] / shape[1]) ** 0.5)
 
     def _update(self, parameters: list[Tensor], group: dict[str, Any], scale: float) -> None:
-        gradients = [parameter.grad for parameter in parameters]
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         momenta = [self._momentum(parameter) for parameter in parameters]
         torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
         ahead = torch._foreach_lerp(gradients, momenta, group["momentum"])

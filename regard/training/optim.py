@@ -59,12 +59,7 @@ class Optimizers:
             if part not in self.parts or name not in by_name:
                 raise RunError(f"the checkpoint's optimizer state {path} does not belong to this model")
             parameter = by_name[name]
-            keeps_device = value.ndim == 0                     # step counters live where the optimiser made them
-            state = self.parts[part][0].state[parameter]
-            state[key] = value.clone() if keeps_device and not self._on_gpu(part, parameter) else value.to(parameter.device)
-
-    def _on_gpu(self, part: str, parameter: Tensor) -> bool:
-        return parameter.is_cuda and bool(self.parts[part][0].param_groups[0].get("fused"))
+            self.parts[part][0].state[parameter][key] = value.to(parameter.device)
 
 
 def adamw(named: dict[str, nn.Parameter], s: TrainingSettings) -> torch.optim.AdamW:

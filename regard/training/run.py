@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.config import as_values, change, fill
+from regard.config import as_values, fill
 from regard.errors import RunError, SettingError
 from regard.families import Family, family
 from regard.models.neural import NeuralLM
@@ -24,11 +24,12 @@ from regard.run_folder import RunFolder
 from regard.tasks.lm import HeldOut, training_batches
 from regard.text.corpus import Corpus, DataSettings, TokenizerSettings, prepare
 from regard.text.tokenizers import Tokenizer
-from regard.trained import Trained, count_parameters, load, pick_device, restore
+from regard.trained import Trained, load, pick_device
 from regard.training import budget
-from regard.training.choose import MOST_EPOCHS, Chosen, changed_settings, check_tables, choose, describe_machine
+from regard.training.choose import Chosen, changed_settings, check_tables, choose
+from regard.training.describe import describe_model, describe_place, describe_text, describe_training
 from regard.training.job import Job
-from regard.training.log import Progress, TensorBoard
+from regard.training.log import Metrics, Progress, TensorBoard
 from regard.training.loop import At, fit
 from regard.training.settings import TrainingSettings
 
@@ -54,7 +55,9 @@ class Order:
     quiet: bool = False
 
 
-def train(files: str | Sequence[str], *, minutes: float | None = None, steps: int | None = None, **options: Any) -> Trained:
+def train(
+    files: str | Sequence[str], *, minutes: float | None = None, steps: int | None = None, **options: Any
+) -> Trained:
     """Train a language model on text files (or an embedded corpus) and give it back, ready to use."""
     tables = {table: dict(values) for table, values in dict(options.pop("settings", None) or {}).items()}
     for name, value in (("minutes", minutes), ("steps", steps)):
@@ -72,7 +75,8 @@ def carry_out(order: Order) -> Trained:
     folder = RunFolder(order.out or free_name(order))
     if folder.settings_path.exists():
         if not order.resume:
-            raise RunError(f"{folder.path} already holds a run: go on with --resume, or choose another folder with --out")
+            raise RunError(f"{folder.path} already holds a run: go on with --resume, "
+                           "or choose another folder with --out")
         return resume(order, folder, say, began)
     if order.resume:
         say(f"nothing to resume at {folder.path}: starting anew")
@@ -82,7 +86,8 @@ def carry_out(order: Order) -> Trained:
 def free_name(order: Order) -> Path:
     """runs/NAME-FAMILY, with a number behind it if that is taken; the newest of them when resuming."""
     stem = Path(order.files[0]).name.split(".")[0] if order.files and order.files[0] != "-" else "text"
-    names = [Path("runs") / f"{stem or 'text'}-{order.family}{suffix}" for suffix in ("", *(f"-{n}" for n in range(2, 10_000)))]
+    numbers = ("", *(f"-{n}" for n in range(2, 10_000)))
+    names = [Path("runs") / f"{stem or 'text'}-{order.family}{number}" for number in numbers]
     taken = [name for name in names if name.exists()]
     if order.resume and taken:
         return taken[-1]
@@ -111,10 +116,13 @@ def start(order: Order, folder: RunFolder, say: Callable[[str], None], began: fl
     torch.manual_seed(chosen.training.seed)
     model = new_model(kind, chosen, corpus, base, device)
     job = make_job(model, corpus, chosen, folder, order)
+    describe_text(corpus, say)
+    describe_model(kind.name, chosen.model, model, say)
     job.settings = with_steps(job, corpus, began)
+    describe_training(job.settings, budget.step_tokens(job), len(corpus.train.tokens), say)
+    describe_place(device, job.settings, folder, say)
     tables = all_tables(order, kind, corpus, data, replace(chosen, training=job.settings))
     folder.save_settings(tables)
-    describe(tables, corpus, model, job, folder, device, say)
     return finish(job, At(micro_batch=job.settings.micro_batch), corpus, tables, folder, say)
 
 
@@ -134,9 +142,7 @@ def from_base(base: Trained, wanted: Tables) -> Tables:
         raise SettingError(f"--from {base.path}: a {base.family} is counted, not trained; train on both texts together")
     if wanted.get("tokenizer"):
         raise SettingError("--from keeps the run's tokenizer: leave --tokenizer and --vocab out")
-    same = {name: value for name, value in base.tables["model"].items()}
-    kind = family(base.family)
-    before = fill(kind.settings, same, "model")
+    before: Any = fill(family(base.family).settings, base.tables["model"], "model")
     after, _ = changed_settings(before, wanted.get("model", {}), "model", ("dropout", "attention_dropout"))
     training = {"learning_rate": base.tables["training"]["learning_rate"] / 3, **wanted.get("training", {})}
     return {**wanted, "model": as_values(after), "training": training}
@@ -152,17 +158,15 @@ def count(
     model = kind.count(chosen.model, corpus.tokenizer.vocab_size, corpus.train.tokens, ends)
     for note in getattr(model, "notes", ()):
         say(f"note       {note}")
-    folder.save_weights(model.state_tensors())
+    folder.save_weights(model.saved_tensors())
     tables = all_tables(order, kind, corpus, data, chosen)
     folder.save_settings(tables)
     trained = Trained(model, corpus.tokenizer, tables, folder.path)
     surprise = trained.score_shard(corpus.valid)
     row = {"step": 1, "tokens": len(corpus.train.tokens), "seconds": round(time.monotonic() - began, 3)}
-    from regard.training.log import Metrics
-
     Metrics(folder.metrics_path).row({**row, "valid_loss": surprise.loss})
     describe_text(corpus, say)
-    say(f"model      {kind.name} · {describe_settings(chosen.model)} · {count_parameters(model):,} numbers")
+    describe_model(kind.name, chosen.model, model, say)
     say(f"done in {row['seconds']:.1f} s · validation loss {surprise.loss:.4f} · {folder.path}")
     return trained
 
@@ -179,14 +183,14 @@ def resume(order: Order, folder: RunFolder, say: Callable[[str], None], began: f
         raise RunError(f"{folder.path} was counted in one go: there is nothing to resume")
     wanted = order.settings or {}
     data = fill(DataSettings, tables["data"], "data")
-    content = data.content
-    model_settings, _ = changed_settings(fill(kind.settings, tables["model"], "model"), wanted.get("model", {}), "model", ())
+    model_settings, _ = changed_settings(
+        fill(kind.settings, tables["model"], "model"), wanted.get("model", {}), "model", ())
     training, changes = changed_settings(
         fill(TrainingSettings, tables["training"], "training"), wanted.get("training", {}), "training", CHANGEABLE)
     device = pick_device(order.device)
     tokenizer = Tokenizer.load(folder.tokenizer_path)
     corpus = prepare(data, tokenizer, say=say)
-    if content and corpus.content != content:
+    if data.content and corpus.content != data.content:
         raise RunError(f"the text has changed since {folder.path} began: resume with the same text, "
                        "or start a new run with --from")
     torch.manual_seed(training.seed)
@@ -200,8 +204,8 @@ def resume(order: Order, folder: RunFolder, say: Callable[[str], None], began: f
     if changes:
         tables["training"] = as_values(training)
         folder.save_settings(tables)
-    say(f"resuming {folder.path} at step {at.step:,} of {training.steps:,}: settings, tokenizer, weights, optimizer and "
-        "place in the text are kept" + (f"; changed: {', '.join(changes)}" if changes else ""))
+    say(f"resuming {folder.path} at step {at.step:,} of {training.steps:,}: settings, tokenizer, weights, optimizer "
+        "and place in the text are kept" + (f"; changed: {', '.join(changes)}" if changes else ""))
     return finish(job, at, corpus, tables, folder, say)
 
 
@@ -226,6 +230,8 @@ def with_steps(job: Job, corpus: Corpus, began: float) -> TrainingSettings:
     if not steps:
         left = max(0.3 * s.minutes * 60, s.minutes * 60 - (time.monotonic() - began))
         steps = budget.steps_for_minutes(job, left)
+        if s.epochs:
+            steps = min(steps, budget.steps_for_tokens(int(s.epochs * len(corpus.train.tokens)), tokens))
     return budget.fixed(s, steps, tokens, len(corpus.valid.tokens))
 
 
@@ -242,37 +248,12 @@ def finish(job: Job, at: At, corpus: Corpus, tables: Tables, folder: RunFolder, 
     return load(folder.path, device=str(job.model.device))
 
 
-def all_tables(order: Order, kind: Family, corpus: Corpus, data: DataSettings, chosen: Chosen) -> dict[str, dict[str, Any]]:
+def all_tables(
+    order: Order, kind: Family, corpus: Corpus, data: DataSettings, chosen: Chosen
+) -> dict[str, dict[str, Any]]:
     """Every setting of the run, resolved: what run.toml holds."""
     data = replace(data, documents=corpus.documents, content=corpus.content)
     tokenizer = TokenizerSettings(corpus.tokenizer.kind, corpus.tokenizer.vocab_size)
     run = {"task": "lm", "family": kind.name, "from": order.base}
     return {"run": run, "data": as_values(data), "tokenizer": as_values(tokenizer), "model": as_values(chosen.model),
             "training": as_values(chosen.training)}
-
-
-def describe(
-    tables: Tables, corpus: Corpus, model: NeuralLM, job: Job, folder: RunFolder, device: torch.device, say: Callable[[str], None]
-) -> None:
-    """The choices, in one short table."""
-    s = job.settings
-    total = s.steps * budget.step_tokens(job)
-    rate = f"AdamW {s.learning_rate:g}" + (f", Muon {s.muon_rate:g}" if s.optimizer == "muon" else "")
-    describe_text(corpus, say)
-    say(f"model      {tables['run']['family']} · {describe_settings(fill(family(tables['run']['family']).settings, tables['model'], 'model'))}"
-        f" · {count_parameters(model):,} parameters")
-    say(f"training   {s.steps:,} steps × {s.batch} {s.reading} · {total:,} tokens, "
-        f"{total / max(1, len(corpus.train.tokens)):.1f} times the text · {rate}, {s.schedule}")
-    say(f"machine    {describe_machine(device, s)}")
-    say(f"run        {folder.path}")
-
-
-def describe_text(corpus: Corpus, say: Callable[[str], None]) -> None:
-    say(f"text       {corpus.train.counts.characters:,} characters to learn from, {corpus.valid.counts.characters:,} held out · "
-        f"{corpus.tally.line()}")
-    say(f"tokenizer  {corpus.tokenizer.kind} · {corpus.tokenizer.vocab_size:,} tokens · "
-        f"{len(corpus.train.tokens):,} to learn from")
-
-
-def describe_settings(settings: Any) -> str:
-    return ", ".join(f"{name} {value}" for name, value in as_values(settings).items())

@@ -14,6 +14,7 @@ class TrainingSettings:
     steps: int = 0                     # 0: as many as the tokens or minutes allow
     tokens: int = 0                    # budget in tokens, if given
     minutes: float = 0.0               # budget in minutes, if given; the steps it buys are estimated once
+    epochs: float = 0.0                # with minutes: read the text at most this often, if given
     batch: int = 32                    # rows in a step
     micro_batch: int = 0               # rows at once, the rest accumulated; 0: all of them
     reading: str = "auto"              # auto · windows · documents · streams (state carried from batch to batch)
@@ -45,8 +46,8 @@ class TrainingSettings:
         one_of("training.schedule", self.schedule, ("cosine", "wsd", "constant"))
         one_of("training.precision", self.precision, ("auto", "float32", "bfloat16"))
         one_of("training.compile", self.compile, ("auto", "yes", "no"))
-        at_least("training", self, 0, "steps", "tokens", "minutes", "micro_batch", "learning_rate", "muon_rate",
-                 "weight_decay", "clip", "valid_every", "checkpoint_every", "patience", "log_every", "final")
+        at_least("training", self, 0, "steps", "tokens", "minutes", "epochs", "micro_batch", "learning_rate",
+                 "muon_rate", "weight_decay", "clip", "valid_every", "checkpoint_every", "patience", "log_every", "final")
         at_least("training", self, 1, "batch", "keep")
         shares("training", self, "warmup", "decay", "label_smoothing", "ema", "beta1", "beta2")
 

@@ -4,7 +4,6 @@ c[t] = attend(h[t-1] with x[t]; source),  i[t] = ReLU(W_c [x[t]; c[t]]),  h[t] =
 Bahdanau et al. 2014.   B rows = k beams for each of S sources, row r reading source r // k · L source length · N width
 """
 
-# ruff: noqa: RUF009 (of_source is a field, not a default)
 
 from __future__ import annotations
 

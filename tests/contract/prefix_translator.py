@@ -5,7 +5,6 @@ positions. Started with a capacity, the source is read at once (prefill) and the
 B rows = k for each of S sources · T time · L source length
 """
 
-# ruff: noqa: RUF009 (of_source is a field, not a default)
 
 from __future__ import annotations
 

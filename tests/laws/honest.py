@@ -1,6 +1,5 @@
 """An honest layer and two honest models, small enough to plant one bug at a time in them."""
 
-# ruff: noqa: RUF009 (of_source is a field, not a default)
 
 from __future__ import annotations
 

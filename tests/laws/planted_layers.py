@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -148,18 +149,18 @@ class CountsInAList(Decay):
 
 
 @dataclass
-class DictState(State):
-    things: dict[str, Any] = field(default_factory=dict)
+class BoxState(State):
+    things: Any = None
 
 
-class HidesTensorsInADict(Decay):
+class HidesTensorsInAnObject(Decay):
     def start(self, batch, capacity=None, memory=None):
-        return None if capacity is None else DictState(self.fresh(batch).tensors())
+        return None if capacity is None else BoxState(SimpleNamespace(**self.fresh(batch).tensors()))
 
     def forward(self, x, state=None, lengths=None):
-        before = None if state is None else DecayState(**state.things)
+        before = None if state is None else DecayState(**vars(state.things))
         y, after = super().forward(x, before, lengths)
-        return y, None if after is None else DictState(after.tensors())
+        return y, None if after is None else BoxState(SimpleNamespace(**after.tensors()))
 
 
 @dataclass
@@ -288,9 +289,9 @@ PLANTED: dict[str, list[type[SequenceLayer]]] = {
     "cuts": [ForgetsTheState, ReturnsTheOldState, StartsCountingAfresh, IgnoresLengths, OnePositionForAll],
     "causality": [PeeksAtTheNext, PeeksOnlyWhenCached, PeeksOnlyInTraining, MasksWithAFiniteNumber],
     "padding": [IgnoresLengths, LooksAtNeighbours, OnePositionForAll, CountsPads, ReadsPadsFirst, NansAtPads],
-    "reorder": [CountsInAList, HidesTensorsInADict],
+    "reorder": [CountsInAList, HidesTensorsInAnObject],
     "static shapes": [GrowsItsCache, CountsInAPlainNumber, TurnsTheBatchAround, RemembersOnItself,
-                      HidesTensorsInADict],
+                      HidesTensorsInAnObject],
     "watching": [ShowsOff],
     "train is eval": [DropsInTraining, NormalisesTheBatch],
     "gradients": [WrongBackward, WrongBackwardOfOneParameter, CutsTheGradient, NanGradientsAtPads],

@@ -1,6 +1,5 @@
 """Language models with one bug each, filed under the law that must catch it."""
 
-# ruff: noqa: RUF009 (of_source is a field, not a default)
 
 from __future__ import annotations
 

@@ -96,8 +96,8 @@ def test_documents_that_are_framed_already_are_not_framed_twice():
     documents = random_documents(4, 12)
     plain = NGram.fit(*joined(documents), vocab=12)
     framed = NGram.fit(*joined([[BOS, *each] for each in documents]), vocab=12)
-    for name, tensor in plain.state_tensors().items():
-        assert torch.equal(tensor, framed.state_tensors()[name])
+    for name, tensor in plain.saved_tensors().items():
+        assert torch.equal(tensor, framed.saved_tensors()[name])
 
 
 def test_keys_too_wide_to_pack_are_sorted_just_the_same():
@@ -248,7 +248,7 @@ def test_undefined_discounts_fall_back_and_say_why():
 @pytest.mark.parametrize("smoothing", SMOOTHINGS)
 def test_a_model_saved_and_loaded_is_the_same(tmp_path, smoothing):
     model, text = small_model(4, smoothing), some_text(12, (3, 9))
-    safetensors.torch.save_file(model.state_tensors(), tmp_path / "model.safetensors")
+    safetensors.torch.save_file(model.saved_tensors(), tmp_path / "model.safetensors")
     loaded = NGram.from_tensors(safetensors.torch.load_file(tmp_path / "model.safetensors"), model.settings)
     assert torch.equal(model.score(text[:, :-1], text[:, 1:])[0], loaded.score(text[:, :-1], text[:, 1:])[0])
     assert loaded.settings == model.settings
@@ -256,7 +256,7 @@ def test_a_model_saved_and_loaded_is_the_same(tmp_path, smoothing):
 
 def test_a_damaged_model_says_so():
     model = small_model(3)
-    tensors = model.state_tensors()
+    tensors = model.saved_tensors()
     with pytest.raises(RunError, match=r"lacks keys\.3"):
         NGram.from_tensors({name: each for name, each in tensors.items() if name != "keys.3"}, model.settings)
     with pytest.raises(RunError, match="the 2-grams of the model do not fit together"):

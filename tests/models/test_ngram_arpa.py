@@ -61,7 +61,7 @@ def test_a_file_of_another_tool_is_read_with_its_backoffs(tmp_path):
     logs = read.step(torch.tensor([[BOS]]), read.start(1))[0][0] / np.log(10)
     assert logs[4:].tolist() == pytest.approx([-0.2, -0.7 - 0.3])
     assert torch.isneginf(logs[:2]).all()
-    kept = NGram.from_tensors(read.state_tensors(), read.settings)
+    kept = NGram.from_tensors(read.saved_tensors(), read.settings)
     text = torch.tensor([[BOS, 4, 5, 4, 4]])
     assert torch.equal(kept.score(text[:, :-1], text[:, 1:])[0], read.score(text[:, :-1], text[:, 1:])[0])
 

@@ -136,7 +136,7 @@ class NGram(LanguageModel):
         return {"vocab": self.vocab, "order": self.order, "smoothing": self.smoothing, "k": self.k,
                 "dtype": str(self.dtype).removeprefix("torch."), "discounts": self.discounts, "notes": self.notes}
 
-    def state_tensors(self) -> dict[str, Tensor]:
+    def saved_tensors(self) -> dict[str, Tensor]:
         """The whole model: for each order `keys.K` (from 2), `logprobs.K` and, but for the last, `backoffs.K`."""
         kept: dict[str, Tensor] = {}
         for k, order in enumerate(self.orders, start=1):
@@ -148,7 +148,7 @@ class NGram(LanguageModel):
         return kept
 
     def nbytes(self) -> int:
-        return sum(tensor.nbytes for tensor in self.state_tensors().values())
+        return sum(tensor.nbytes for tensor in self.saved_tensors().values())
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], settings: dict[str, Any]) -> Self:

@@ -1,0 +1,49 @@
+"""What was chosen, told in one short table before training begins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from regard.config import as_values
+from regard.contract import LanguageModel
+from regard.run_folder import RunFolder
+from regard.text.corpus import Corpus
+from regard.trained import count_parameters
+from regard.training.settings import TrainingSettings
+
+Say = Callable[[str], None]
+
+
+def describe_text(corpus: Corpus, say: Say) -> None:
+    train, valid = corpus.train.counts, corpus.valid.counts
+    say(f"text       {train.characters:,} characters to learn from, {valid.characters:,} held out")
+    say(f"tokenizer  {corpus.tokenizer.kind} · {corpus.tokenizer.vocab_size:,} tokens known · "
+        f"{train.tokens:,} to learn from" + (f", {train.unknown:,} unknown" if train.unknown else ""))
+
+
+def describe_model(family: str, settings: Any, model: LanguageModel, say: Say) -> None:
+    chosen = ", ".join(f"{name} {value}" for name, value in as_values(settings).items())
+    say(f"model      {family} · {count_parameters(model):,} parameters")
+    say(f"           {chosen}")
+
+
+def describe_training(s: TrainingSettings, tokens_a_step: int, tokens: int, say: Say) -> None:
+    total = s.steps * tokens_a_step
+    rates = f"AdamW {s.learning_rate:g}" + (f" and Muon {s.muon_rate:g}" if s.optimizer == "muon" else "")
+    say(f"training   {s.steps:,} steps × {s.batch} {s.reading} = {total:,} tokens, "
+        f"{total / max(1, tokens):.1f} times the text")
+    say(f"           {rates}, {s.schedule} schedule; validation every {s.valid_every:,} steps")
+
+
+def describe_place(device: torch.device, s: TrainingSettings, folder: RunFolder, say: Say) -> None:
+    if device.type == "cuda":
+        precision = "float32" if s.precision == "float32" else "bfloat16"
+        compiled = "" if s.compile == "no" else ", compiled"
+        say(f"machine    {torch.cuda.get_device_name(device)}, {precision}{compiled}")
+    else:
+        say(f"machine    {device.type}, {torch.get_num_threads()} threads on {os.cpu_count()} cores")
+    say(f"run        {folder.path}")

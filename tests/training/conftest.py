@@ -1,0 +1,30 @@
+import pytest
+
+from regard.training.run import Order, carry_out
+
+TEXT = "".join(f"the cat number {i * 7 % 13} sat on mat {i * 5 % 11}\n" for i in range(80))
+SMALL = {"model": dict(layers=1, width=16, heads=2, context=16), "tokenizer": dict(kind="char"),
+         "training": dict(steps=6, batch=4, valid_every=3)}
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def train(tmp_path):
+    """Train something small; keyword tables change its settings."""
+    text = tmp_path / "text.txt"
+    text.write_text(TEXT)
+
+    def run(out="run", family="transformer", files=None, resume=False, base=None, quiet=True, **tables):
+        settings = {name: {**(SMALL.get(name, {}) if base is None or name == "training" else {}), **tables.get(name, {})}
+                    for name in {*SMALL, *tables}}
+        if family != "transformer":
+            settings["model"] = tables.get("model", {})
+        return carry_out(Order(tuple(files or [str(text)]), family=family, out=str(tmp_path / out), settings=settings,
+                               resume=resume, base=base, device="cpu", quiet=quiet))
+
+    return run

@@ -1,0 +1,246 @@
+import json
+import math
+import os
+import signal
+import threading
+
+import pytest
+import torch
+
+from regard.errors import Interrupted, RunError, SettingError, StorageError, TrainingStopped
+from regard.run_folder import RunFolder
+from regard.training import job as jobs
+from regard.training.schedule import rate
+from regard.training.settings import TrainingSettings
+
+
+def rows(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_training_on_a_rule_learns_the_rule(train):
+    """`ab`: the last symbol is B if any symbol was B. A model that reads its context learns it; chance is half."""
+    model = train(files=["ab"], tokenizer={}, model=dict(width=32, context=32),
+                  training=dict(steps=150, batch=32, valid_every=50, learning_rate=1e-2))
+    ids = {name: int(model.tokenizer.encode(name)[0]) for name in "AB"}
+    for text, expected in (("A A A A A", "A"), ("A B A A A", "B"), ("B A A A A A", "B")):
+        tokens = torch.tensor([[model.tokenizer.bos, *model.tokenizer.encode(text).tolist()]])
+        state = model.language_model.start(1, 32)
+        chances, _ = model.language_model.step(tokens, state)
+        other = "A" if expected == "B" else "B"
+        assert chances[0, ids[expected]] > chances[0, ids[other]], text
+
+
+def test_metrics_have_a_row_a_step_and_the_best_weights_are_kept(train, tmp_path):
+    model = train()
+    logged = rows(tmp_path / "run")
+    assert [row["step"] for row in logged if "train_loss" in row] == [1, 2, 3, 4, 5, 6]
+    assert [row["step"] for row in logged if "valid_loss" in row] == [3, 6]
+    assert all({"step", "tokens", "seconds"} <= set(row) for row in logged)
+    best = min(row["valid_loss"] for row in logged if "valid_loss" in row)
+    valid = (tmp_path / "text.txt").read_text()[-(len((tmp_path / "text.txt").read_text()) - int(0.9 * len((tmp_path / "text.txt").read_text()))):]
+    (tmp_path / "valid.txt").write_text(valid)
+    assert math.isclose(model.score_files([str(tmp_path / "valid.txt")]).loss, best, rel_tol=1e-3)
+
+
+@pytest.mark.parametrize("micro", [1, 3])
+def test_accumulated_pieces_give_the_loss_and_the_weights_of_one_big_batch(train, tmp_path, micro):
+    lines = "".join("word " * (1 + i % 7) + "\n" for i in range(60))
+    (tmp_path / "lines.txt").write_text(lines)
+    options = dict(files=[str(tmp_path / "lines.txt")], data=dict(documents="line"))
+    whole = train("whole", **options)
+    pieces = train("pieces", training=dict(micro_batch=micro), **options)
+    for a, b in zip(rows(tmp_path / "whole"), rows(tmp_path / "pieces"), strict=True):
+        assert a.get("train_loss", 0) == pytest.approx(b.get("train_loss", 0), rel=1e-5)
+    for a, b in zip(whole.language_model.parameters(), pieces.language_model.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_out_of_memory_halves_the_rows_at_once_and_goes_on_with_the_same_batch(train, tmp_path, monkeypatch):
+    expected = train("expected")
+    original = jobs.Job._pieces
+    seen = []
+
+    def tight(self, batch, state, rows_at_once):
+        seen.append(rows_at_once)
+        if rows_at_once > 1:
+            raise torch.OutOfMemoryError("pretend")
+        return original(self, batch, state, rows_at_once)
+
+    monkeypatch.setattr(jobs.Job, "_pieces", tight)
+    model = train("tight")
+    assert seen[:3] == [4, 2, 1] and set(seen[3:]) == {1}
+    for a, b in zip(expected.language_model.parameters(), model.language_model.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_out_of_memory_with_a_single_row_says_what_to_make_smaller(train, monkeypatch):
+    def never(self, *arguments):
+        raise torch.OutOfMemoryError("pretend")
+
+    monkeypatch.setattr(jobs.Job, "_pieces", never)
+    with pytest.raises(TrainingStopped, match="single row at once: use a smaller --width"):
+        train()
+
+
+@pytest.mark.parametrize("what", ["loss", "gradient"])
+def test_a_value_that_is_not_finite_stops_before_the_update(train, tmp_path, monkeypatch, what):
+    original = jobs.Job.clip_gradients
+    steps = []
+
+    def poisoned(self):
+        steps.append({name: p.detach().clone() for name, p in self.model.named_parameters()})
+        norm = original(self)
+        return math.nan if what == "gradient" and len(steps) == 5 else norm
+
+    def poisoned_loss(self, step, micro):
+        loss, tokens, micro = untouched(self, step, micro)
+        return (math.inf if what == "loss" and step == 4 else loss), tokens, micro
+
+    untouched = jobs.Job.backward
+    monkeypatch.setattr(jobs.Job, "clip_gradients", poisoned)
+    monkeypatch.setattr(jobs.Job, "backward", poisoned_loss)
+    with pytest.raises(TrainingStopped, match=f"the {what} became .* at step 4"):
+        train(training=dict(checkpoint_every=1))
+    files, damaged = RunFolder(tmp_path / "run").newest_checkpoint()
+    assert not damaged and json.loads(files["at.json"])["step"] == 4
+    from regard.run_folder import unpack
+
+    for name, tensor in unpack(files["model.safetensors"], "").items():
+        torch.testing.assert_close(tensor, steps[4][name], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_within_one_step_and_resuming_ends_as_if_nothing_had_happened(train, tmp_path, monkeypatch, number):
+    expected = train("expected")
+    original = jobs.Job.backward
+
+    def interrupted(self, step, micro):
+        if step == 2:
+            os.kill(os.getpid(), number)
+        return original(self, step, micro)
+
+    monkeypatch.setattr(jobs.Job, "backward", interrupted)
+    with pytest.raises(Interrupted, match="stopped at step 3 of 6; everything is saved"):
+        train("run")
+    monkeypatch.undo()
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    resumed = train("run", resume=True)
+    for a, b in zip(expected.language_model.parameters(), resumed.language_model.parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert signal.getsignal(number) != interrupted
+
+
+def test_training_works_off_the_main_thread(train):
+    outcome = []
+    thread = threading.Thread(target=lambda: outcome.append(train()))
+    thread.start()
+    thread.join()
+    assert outcome
+
+
+def test_resuming_refuses_what_would_make_it_another_run(train, tmp_path):
+    train()
+    for table, change in (("model", dict(width=32)), ("training", dict(batch=8)), ("training", dict(seed=3))):
+        with pytest.raises(SettingError, match="cannot change from .* when a run is resumed"):
+            train(resume=True, **{table: change})
+
+
+def test_resuming_with_more_steps_goes_on(train, tmp_path, capsys):
+    train()
+    train(resume=True, training=dict(steps=9), quiet=False)
+    assert rows(tmp_path / "run")[-1]["step"] == 9
+    assert "changed: training.steps 6 -> 9" in capsys.readouterr().err
+
+
+def test_resuming_with_another_text_is_refused(train, tmp_path):
+    train()
+    (tmp_path / "text.txt").write_text("quite another text, " * 100)
+    with pytest.raises(RunError, match="the text has changed"):
+        train(resume=True)
+
+
+def test_a_run_is_never_overwritten(train):
+    train()
+    with pytest.raises(RunError, match="already holds a run: go on with --resume"):
+        train()
+
+
+def test_resuming_passes_over_a_damaged_checkpoint(train, tmp_path, capsys):
+    expected = train("expected", training=dict(steps=9))
+    train()
+    newest = RunFolder(tmp_path / "run").checkpoints()[-1] / "model.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-8])
+    resumed = train(resume=True, training=dict(steps=9), quiet=False)
+    assert "checkpoint 00000006 is damaged: passed over" in capsys.readouterr().err
+    assert rows(tmp_path / "run")[-1]["step"] == 9
+    assert resumed.parameters == expected.parameters
+
+
+def test_fine_tuning_begins_with_the_weights_of_the_other_run(train, tmp_path):
+    base = train("base")
+    tuned = train("tuned", base=str(tmp_path / "base"), training=dict(learning_rate=0.0, steps=1, weight_decay=0.0))
+    for a, b in zip(base.language_model.parameters(), tuned.language_model.parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert tuned.tables["run"]["from"] == str(tmp_path / "base")
+    with pytest.raises(SettingError, match="cannot change"):
+        train("other", base=str(tmp_path / "base"), model=dict(width=32))
+
+
+def test_a_full_disk_stops_with_one_line_and_loses_nothing(train, tmp_path, monkeypatch):
+    import errno
+
+    from regard import storage
+
+    train()
+    before = RunFolder(tmp_path / "run").newest_checkpoint()[0]
+
+    def full(operation, path):
+        if "checkpoints" in str(path) and operation == "write":
+            raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(storage, "before_operation", full)
+    with pytest.raises(StorageError, match="the disk is full"):
+        train(resume=True, training=dict(steps=9))
+    monkeypatch.setattr(storage, "before_operation", None)
+    assert RunFolder(tmp_path / "run").newest_checkpoint()[0] == before
+
+
+def test_minutes_become_steps_once_and_are_then_fixed(train, tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.training.budget.TRIAL_SECONDS", 0.05)
+    train(training=dict(steps=0, minutes=0.02))
+    steps = RunFolder(tmp_path / "run").read_settings()["training"]["steps"]
+    assert steps >= 1 and rows(tmp_path / "run")[-1]["step"] == steps
+
+
+def test_a_trial_for_the_budget_leaves_no_trace(train, tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.training.budget.TRIAL_SECONDS", 0.05)
+    timed = train("timed", training=dict(steps=0, minutes=0.02), model=dict(dropout=0.1))
+    steps = timed.tables["training"]["steps"]
+    plain = train("plain", training=dict(steps=steps, valid_every=timed.tables["training"]["valid_every"]), model=dict(dropout=0.1))
+    for a, b in zip(timed.language_model.parameters(), plain.language_model.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_early_stopping_stops_when_the_held_out_loss_no_longer_falls(train, tmp_path):
+    train(training=dict(steps=400, valid_every=2, patience=3, learning_rate=0.0, schedule="constant"))
+    assert rows(tmp_path / "run")[-1]["step"] == 8
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "wsd", "constant"])
+def test_schedules_rise_stay_in_bounds_and_end_low(schedule):
+    s = TrainingSettings(steps=100, schedule=schedule, warmup=0.1)
+    rates = [rate(step, s) for step in range(100)]
+    assert rates[0] == 0.1 and max(rates) == 1.0 and all(0 <= r <= 1 for r in rates)
+    assert rates[:10] == sorted(rates[:10])
+    assert rates[-1] == (1.0 if schedule == "constant" else pytest.approx(rates[-1])) and (schedule == "constant" or rates[-1] < 0.05)
+
+
+def test_tensorboard_gets_the_same_rows(train, tmp_path):
+    pytest.importorskip("tensorboard")
+    from regard.training.log import TensorBoard
+
+    board = TensorBoard(tmp_path / "board")
+    board.row({"step": 1, "seconds": 0.1, "train_loss": 2.0})
+    board.close()
+    assert any((tmp_path / "board").iterdir())
