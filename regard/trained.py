@@ -26,7 +26,7 @@ from regard.models.neural import NeuralLM
 from regard.run_folder import RunFolder
 from regard.tasks.lm import HeldOut, reading_for
 from regard.text.batches import Batch
-from regard.text.corpus import encode_files
+from regard.text.corpus import DataSettings, encode_files
 from regard.text.readers import ReadSettings
 from regard.text.shards import Shard
 from regard.text.tokenizers import Tokenizer
@@ -71,9 +71,9 @@ class Trained:
         notice: Callable[[str], None] | None = None,
     ) -> Iterator[str]:
         """The continuation, piece by piece, as soon as each is certain. `row` draws another text from the same seed."""
-        writer = self.tokenizer.stream()
-        tokens = [self.tokenizer.bos, *self.tokenizer.encode(prompt).tolist()]
-        for step in self.steps([tokens], new_tokens=new_tokens, how=how, row_ids=[row], notice=notice):
+        read = self.tokenizer.encode(prompt).tolist()
+        writer = self.tokenizer.stream(after=read)
+        for step in self.steps([[self.tokenizer.bos, *read]], new_tokens=new_tokens, how=how, row_ids=[row], notice=notice):
             if step[0] is not None and (text := writer.push(step[0])):
                 yield text
         if text := writer.flush():
@@ -93,14 +93,14 @@ class Trained:
 
     def score(self, text: str) -> Surprise:
         """How surprised the model is by a text, from <bos> on; the end of the text is not scored."""
-        if not text:
-            raise DataError("there is no text to score: it is empty")
         ids = self.tokenizer.encode(text)
+        if not len(ids):
+            raise DataError("there is no text to score: it is empty")
         tokens = torch.tensor([[self.tokenizer.bos, *ids[:-1].tolist()]])
         targets = torch.tensor([ids.tolist()])
-        nats = 0.0
-        for first in range(0, len(ids), self.context):
-            cut = slice(first, first + self.context)
+        nats, width = 0.0, self.window or len(ids)
+        for first in range(0, len(ids), width):
+            cut = slice(first, first + width)
             batch = Batch(tokens[:, cut], targets[:, cut], None)
             nats -= sum(float(scores.double().sum()) for _, scores in score_batches(self.language_model, [batch]))
         return Surprise(nats, tokens=len(ids), words=len(text.split()), bytes=len(text.encode()),
@@ -109,7 +109,7 @@ class Trained:
     def score_files(self, files: Sequence[str], **reading: Any) -> Surprise:
         """The same over whole files, streamed; each document ends with <eos>."""
         shard = self.encode_files(files, **reading)
-        return self.score_shard(shard)
+        return self.score_shard(shard, reading.get("documents"))
 
     def encode_files(self, files: Sequence[str], on_bad_text: str = "fail", documents: str | None = None) -> Shard:
         return encode_files(
@@ -131,22 +131,27 @@ class Trained:
 
     def held_out(self, shard: Shard, documents: str | None = None) -> HeldOut:
         framed = reading_for(documents or self.documents) == "documents"
-        bounded = self.language_model.context is not None or isinstance(self.language_model, nn.Module)
-        return HeldOut(shard, self.context if bounded else None, 16, self.tokenizer.bos, framed)
+        return HeldOut(shard, self.window, 16, self.tokenizer.bos, framed)
 
     @property
     def context(self) -> int:
-        """Tokens scored at once: what the model was trained on."""
+        """Tokens read at once in training."""
         return int(self.tables["model"].get("context", DEFAULT_CONTEXT))
+
+    @property
+    def window(self) -> int | None:
+        """Tokens scored at once: as in training; None for a model that is not trained in windows, which reads it all."""
+        return self.context if isinstance(self.language_model, nn.Module) else None
 
     def encode(self, text: str) -> Tensor:
         """(T, D): the vector of each token of the text in its context."""
         if not isinstance(self.language_model, NeuralLM):
             raise RunError(f"a {self.family} has no vectors: only neural families encode")
-        ids = [self.tokenizer.bos, *self.tokenizer.encode(text).tolist()]
+        model = self.language_model.eval()
+        ids = torch.tensor([[self.tokenizer.bos, *self.tokenizer.encode(text).tolist()]], device=model.device)
         with torch.no_grad():
-            vectors, _ = self.language_model.eval().encode(torch.tensor([ids], device=self.language_model.device))
-        return vectors[0, 1:]
+            windows = [model.encode(part)[0][0] for part in ids.split(self.context, 1)]
+        return torch.cat(windows)[1:]
 
 
 def load(path: str | Path, device: str = "auto") -> Trained:
@@ -154,6 +159,7 @@ def load(path: str | Path, device: str = "auto") -> Trained:
     folder = RunFolder.open(path)
     tables = folder.read_settings()
     kind = run_family(tables, folder)
+    fill(DataSettings, tables.get("data", {}), "data")
     tokenizer = Tokenizer.load(folder.tokenizer_path)
     settings: Any = fill(kind.settings, tables.get("model", {}), "model")
     model = restore(kind, settings, tokenizer.vocab_size, folder.read_weights())

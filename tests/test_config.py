@@ -21,7 +21,7 @@ def test_values_from_the_command_line_become_the_type_of_the_setting():
 
 
 def test_an_unknown_setting_suggests_the_near_one():
-    with pytest.raises(SettingError, match=r"unknown setting training.learning_rat: did you mean training.learning_rate\?"):
+    with pytest.raises(SettingError, match=r"training.learning_rat: did you mean training.learning_rate\?"):
         fill(Example, {"learning_rat": 1}, "training")
 
 
@@ -42,7 +42,8 @@ def test_settings_survive_a_trip_through_toml(tmp_path):
 
 
 def test_assignments_need_a_table_a_name_and_a_value():
-    assert parse_assignments(("training.batch=8", "model.width = 64")) == {"training": {"batch": "8"}, "model": {"width": "64"}}
+    parsed = parse_assignments(("training.batch=8", "model.width = 64"))
+    assert parsed == {"training": {"batch": "8"}, "model": {"width": "64"}}
     for wrong in ("batch=8", "training.batch", "=3", "training.=3"):
         with pytest.raises(SettingError, match="--set"):
             parse_assignments((wrong,))

@@ -16,7 +16,7 @@ import click
 @click.option("--top-p", default=1.0, help="Choose among the likeliest tokens that hold this much probability.")
 @click.option("--greedy", is_flag=True, help="Always the likeliest token.")
 @click.option("--seed", default=0, show_default=True)
-@click.option("-n", "--number", default=1, show_default=True, help="How many texts.")
+@click.option("-n", "--number", type=click.IntRange(min=1), default=1, show_default=True, help="How many texts.")
 @click.option("--device", default="auto", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a text.")
 def command(
@@ -32,8 +32,9 @@ def command(
     if prompt == "-":
         prompt = sys.stdin.read().removesuffix("\n")
     model = load(run, device)
+    notices: dict[str, None] = {}                    # each once, and after the text, which is not to be broken
     for row in range(number):
-        pieces = model.stream(prompt, new_tokens=new_tokens, how=how, row=row, notice=lambda text: click.echo(f"({text})", err=True))
+        pieces = model.stream(prompt, new_tokens=new_tokens, how=how, row=row, notice=notices.setdefault)
         if as_json:
             print_json({"prompt": prompt, "text": "".join(pieces), "seed": seed, "row": row})
             continue
@@ -44,3 +45,5 @@ def command(
             click.echo(piece, nl=False)
             sys.stdout.flush()
         click.echo()
+    for notice in notices:
+        click.echo(f"({notice})", err=True)

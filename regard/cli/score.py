@@ -30,7 +30,7 @@ def command(
         documents = "line"
     shard = model.encode_files(files, on_bad_text=on_bad_text, documents=documents)
     if per_line or per_token:
-        print_rows(model, shard, per_line, as_json)
+        print_rows(line_rows(model, shard) if per_line else token_rows(model, shard, documents), as_json)
         return
     surprise = model.score_shard(shard, documents)
     if as_json:
@@ -43,20 +43,20 @@ def command(
                + (f", {surprise.unknown:,} of the tokens unknown" if surprise.unknown else ""))
 
 
-def print_rows(model: Any, shard: Any, per_line: bool, as_json: bool) -> None:
+def print_rows(rows: Iterator[dict[str, Any]], as_json: bool) -> None:
     from regard.cli.output import print_json
 
-    for row in line_rows(model, shard) if per_line else token_rows(model, shard):
+    for row in rows:
         if as_json:
             print_json(row)
-        elif per_line:
+        elif "text" in row:
             click.echo(f"{row['log_prob']:11.4f}  {row['tokens']:5d}  {row['text']}")
         else:
             click.echo(f"{row['log_prob']:9.4f}  {row['token']}")
 
 
-def token_rows(model: Any, shard: Any) -> Iterator[dict[str, Any]]:
-    for token, score in zip(shard.tokens.tolist(), model.token_scores(shard).tolist(), strict=True):
+def token_rows(model: Any, shard: Any, documents: str | None) -> Iterator[dict[str, Any]]:
+    for token, score in zip(shard.tokens.tolist(), model.token_scores(shard, documents).tolist(), strict=True):
         yield {"token": model.tokenizer.token(token), "log_prob": score}
 
 

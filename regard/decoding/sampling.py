@@ -38,7 +38,7 @@ def choose(log_probs: Tensor, how: Sampling, rows: Tensor, positions: Tensor) ->
     if how.temperature == 0:
         return log_probs.argmax(-1)
     weights, tokens = kept(log_probs, how)
-    chances = weights.double().cumsum(-1)
+    chances = weights.cumsum(-1)
     draw = uniform(how.seed, rows, positions).to(chances.device)[:, None] * chances[:, -1:]
     place = torch.searchsorted(chances, draw, right=True).clamp(max=_last_kept(weights))
     return tokens.gather(-1, place)[:, 0]
@@ -46,14 +46,15 @@ def choose(log_probs: Tensor, how: Sampling, rows: Tensor, positions: Tensor) ->
 
 def kept(log_probs: Tensor, how: Sampling) -> tuple[Tensor, Tensor]:
     """Probabilities after temperature and cuts, largest first, and the tokens they belong to: both (B, V)."""
-    sharpened, tokens = (log_probs / how.temperature).sort(dim=-1, descending=True, stable=True)
-    weights = sharpened.softmax(-1)
+    ordered, tokens = log_probs.double().sort(dim=-1, descending=True, stable=True)
+    weights = ((ordered - ordered[:, :1]) / how.temperature).softmax(-1)      # the largest is 0: no temperature overflows
     if how.top_k:
         weights = torch.where(torch.arange(weights.shape[-1], device=weights.device) < how.top_k, weights, 0)
         weights = weights / weights.sum(-1, keepdim=True)
     if how.top_p < 1:
-        before = weights.cumsum(-1) - weights                # what the likelier tokens hold together
-        weights = torch.where(before < how.top_p, weights, 0)
+        held = weights.cumsum(-1).roll(1, -1)                # what the likelier tokens hold together
+        held[:, 0] = 0
+        weights = torch.where(held < how.top_p, weights, 0)
         weights = weights / weights.sum(-1, keepdim=True)
     return weights, tokens
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from regard.contract import LanguageModel, Source, State
 from regard.decoding.sampling import Sampling, choose
+from regard.errors import SettingError
 
 Notice = Callable[[str], None]
 
@@ -32,16 +33,19 @@ def generate_tokens(
     notice: Notice | None = None,
 ) -> Iterator[list[int | None]]:
     """One list a step: the token each row chose, or None once it has ended. Prompts are token ids, not empty."""
+    if new_tokens < 0:
+        raise SettingError(f"--tokens {new_tokens}: must be 0 or more")
     if isinstance(model, nn.Module):
         model.eval()
     how = how or Sampling()
     reader = Reader(model, prompts, new_tokens, source, notice)
     ids = torch.tensor(range(len(prompts)) if row_ids is None else row_ids)
+    lengths = torch.tensor([len(prompt) for prompt in prompts])
     log_probs = reader.read_prompts()
     running = [True] * len(prompts)
     for position in range(new_tokens):
         log_probs[:, list(banned)] = -torch.inf
-        chosen = choose(log_probs, how, ids, torch.full_like(ids, position)).tolist()
+        chosen = choose(log_probs, how, ids, lengths + position).tolist()
         running = [alive and token != end for alive, token in zip(running, chosen, strict=True)]
         yield [token if alive else None for token, alive in zip(chosen, running, strict=True)]
         if not any(running) or position + 1 == new_tokens:
@@ -90,9 +94,10 @@ class Reader:
     def _fitting(self, text: list[int]) -> list[int]:
         if len(text) <= self.capacity:
             return text
+        kept = max(1, self._half())
         self._say(f"the prompt has {len(text)} tokens and the model reads at most {self.model.context}: "
-                  f"it begins with the last {self._half()}")
-        return text[-self._half():]
+                  f"it begins with the last {kept}")
+        return text[-kept:]
 
     def _read_again(self, rows: list[int]) -> None:
         """Give these rows a new state that has read the last half of their text, but for the token just chosen."""

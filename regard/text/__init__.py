@@ -1,0 +1,8 @@
+"""Text: read, cut into tokens, kept on disk, and dealt out in batches. Stands alone: nothing here knows a model.
+
+    readers, lines, records, tally     files into documents, with every line accounted for
+    tokenizers, vocabulary             text into ids: characters, words, subwords
+    corpus, split, cache, shards       from file names to token files, ready to train on
+    batches, shuffle                   which tokens are read at which step
+    embedded, stories, ab              corpora that come with Regard
+"""

@@ -1,7 +1,7 @@
 """A and B: the smallest language with a memory.
 
-A line is a row of A's and B's. Its last symbol follows from the others: A if all of them are A, and B if any
-of them is B. A model that forgets the first symbol cannot know the last.
+A line is a row of A's and B's, all of one length. Its last symbol follows from the others: A if all of them are A,
+and B if any of them is B. A model that forgets the first symbol cannot know the last.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ import random
 from collections.abc import Iterator
 
 
-def generate(count: int, seed: int = 0, length: int = 16) -> Iterator[str]:
-    """Lines of 2 to `length` symbols, the last decided by the rule."""
+LENGTH = 16
+
+
+def generate(count: int, seed: int = 0, length: int = LENGTH) -> Iterator[str]:
+    """Lines of `length` symbols, the last decided by the rule."""
     chance = random.Random(seed)
     for _ in range(count):
-        yield " ".join(_line(chance, chance.randint(1, length - 1)))
+        yield " ".join(_line(chance, length - 1))
 
 
 def _line(chance: random.Random, free: int) -> list[str]:

@@ -16,11 +16,12 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from regard.errors import DataError, SettingError, did_you_mean
-from regard.text.lines import HEAD, Chunk, Cleaner, check_head
+from regard.text.lines import BLOCK, HEAD, Chunk, Cleaner, check_head
 from regard.text.tally import EMPTY, Tally
 
 DOCUMENTS = ("file", "line", "blank-line")
@@ -71,11 +72,14 @@ def find_sources(files: Sequence[str | os.PathLike[str]]) -> list[Source]:
     for name in files:
         path = Path(name)
         if str(name) == "-":
-            found.append(_spool_stdin())
+            found.append(_spool("<stdin>", sys.stdin.buffer))
         elif path.is_dir():
             found.extend(_search(path))
-        elif path.exists():
+        elif path.is_file():
             found.append(_source(path))
+        elif path.exists():                          # a pipe, such as the shell's <(command)
+            with open_source(Source(str(path), path)) as stream:
+                found.append(_spool(str(path), stream))
         else:
             raise DataError(f"{name} does not exist: check the name (the working folder is {Path.cwd()})")
     return found
@@ -104,11 +108,12 @@ def _source(path: Path) -> Source:
     return Source(str(path), path, RECORD_SUFFIXES.get(inner.suffix.lower(), "text"), packed)
 
 
-def _spool_stdin() -> Source:
-    spool = tempfile.NamedTemporaryFile(prefix="regard-stdin-")       # noqa: SIM115  lives as long as the Source
-    shutil.copyfileobj(sys.stdin.buffer, spool)
+def _spool(name: str, stream: BinaryIO) -> Source:
+    """What can be read only once, kept in a temporary file."""
+    spool = tempfile.NamedTemporaryFile(prefix="regard-")            # noqa: SIM115  lives as long as the Source
+    shutil.copyfileobj(stream, spool)
     spool.flush()
-    return Source("<stdin>", Path(spool.name), spool=spool)
+    return Source(name, Path(spool.name), spool=spool)
 
 
 @contextmanager
@@ -165,7 +170,31 @@ def _by_file(chunks: Iterator[Chunk], tally: Tally) -> Iterator[Piece]:
 
 
 def _by_line(chunks: Iterator[Chunk], tally: Tally) -> Iterator[Piece]:
-    inside = False                                   # in a line so long that it comes in several pieces
+    for piece in _lines(chunks, tally):
+        if piece is not None:
+            yield piece
+
+
+def _by_blank_line(chunks: Iterator[Chunk], tally: Tally) -> Iterator[Piece]:
+    held: list[str] = []                             # text of the current document not sent yet
+    size = 0
+    inside = False                                   # part of this document was sent
+    for line in chain(_lines(chunks, tally), [None]):
+        if line is None:
+            if held or inside:
+                yield Piece("".join(held).removesuffix("\n"), True)
+            held, size, inside = [], 0, False
+            continue
+        if held and size + len(line.text) >= BLOCK:
+            yield Piece("".join(held), False)
+            held, size, inside = [], 0, True
+        held.append(line.text + "\n" * line.ends)
+        size += len(held[-1])
+
+
+def _lines(chunks: Iterator[Chunk], tally: Tally) -> Iterator[Piece | None]:
+    """Each line without its newline, a giant one in several pieces; None for an empty one."""
+    inside = False                                   # in a giant line
     for text, _, last in chunks:
         *lines, rest = text.split("\n")
         if last and (rest or (inside and not lines)):
@@ -177,50 +206,11 @@ def _by_line(chunks: Iterator[Chunk], tally: Tally) -> Iterator[Piece]:
                 yield Piece(line, True)
             else:
                 tally.drop(EMPTY)
-            inside = False
-        if rest:
-            inside = True
-            yield Piece(rest, False)
-
-
-def _by_blank_line(chunks: Iterator[Chunk], tally: Tally) -> Iterator[Piece]:
-    paragraph: list[str] = []                        # lines of the current document not sent yet
-    held = 0                                         # their characters
-    inside = False                                   # part of this document was sent
-    for piece in _with_empty_lines(chunks, tally):
-        if piece is None:
-            if paragraph or inside:
-                yield Piece("".join(paragraph).removesuffix("\n"), True)
-            paragraph, held, inside = [], 0, False
-            continue
-        if held + len(piece) > 2**20 and paragraph:
-            yield Piece("".join(paragraph), False)
-            paragraph, held, inside = [], 0, True
-        paragraph.append(piece)
-        held += len(piece)
-    if paragraph or inside:
-        yield Piece("".join(paragraph).removesuffix("\n"), True)
-
-
-def _with_empty_lines(chunks: Iterator[Chunk], tally: Tally) -> Iterator[str | None]:
-    """Lines with their newline (a giant one in parts), and None for each empty line."""
-    inside = False
-    for text, _, last in chunks:
-        *lines, rest = text.split("\n")
-        if last and (rest or (inside and not lines)):
-            lines.append(rest)
-            rest = ""
-        for line in lines:
-            if inside or not _blank(line):
-                tally.keep()
-                yield line + "\n"
-            else:
-                tally.drop(EMPTY)
                 yield None
             inside = False
         if rest:
             inside = True
-            yield rest
+            yield Piece(rest, False)
 
 
 def _blank(line: str) -> bool:

@@ -63,19 +63,20 @@ class SubwordTokenizer(Tokenizer):
         self._known: dict[str, list[int]] = {}
 
     def encode(self, text: str) -> Ids:
-        chunks = self._chunks.findall(check_text(text))
-        self._learn(chunks)
-        known = self._known
-        return np.fromiter(chain.from_iterable([known[chunk] for chunk in chunks]), dtype=np.int32)
+        return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
-        return [self.encode(text) for text in texts]
+        batch = [self._chunks.findall(check_text(text)) for text in texts]
+        self._learn(set().union(*batch))
+        known = self._known
+        return [np.fromiter(chain.from_iterable([known[chunk] for chunk in chunks]), dtype=np.int32)
+                for chunks in batch]
 
-    def _learn(self, chunks: list[str]) -> None:
+    def _learn(self, chunks: set[str]) -> None:
         """Have the library encode the chunks that were not met before."""
         if len(self._known) > KNOWN_CHUNKS:
             self._known.clear()
-        new = list(set(chunks).difference(self._known))
+        new = list(chunks.difference(self._known))
         for chunk, encoding in zip(new, self._library.encode_batch_fast(new), strict=True):
             self._known[chunk] = encoding.ids
 

@@ -3,6 +3,7 @@ import io
 import json
 import os
 import sys
+from threading import Thread
 
 import pytest
 from hypothesis import given
@@ -227,6 +228,16 @@ def test_stdin_can_be_read_twice(monkeypatch):
 
     monkeypatch.setattr(sys, "stdin", Stdin)
     sources = find_sources(["-"])
+    for _ in range(2):
+        assert list(read(sources, ReadSettings("line"))) == [Piece("from", True), Piece("afar", True)]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_a_named_pipe_can_be_read_twice(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    Thread(target=path.write_text, args=["from\nafar\n"]).start()
+    sources = find_sources([path])
     for _ in range(2):
         assert list(read(sources, ReadSettings("line"))) == [Piece("from", True), Piece("afar", True)]
 

@@ -20,8 +20,8 @@ def train(tmp_path):
     text.write_text(TEXT)
 
     def run(out="run", family="transformer", files=None, resume=False, base=None, quiet=True, **tables):
-        settings = {name: {**(SMALL.get(name, {}) if base is None or name == "training" else {}), **tables.get(name, {})}
-                    for name in {*SMALL, *tables}}
+        usual = SMALL if base is None else {"training": SMALL["training"]}
+        settings = {name: {**usual.get(name, {}), **tables.get(name, {})} for name in {*SMALL, *tables}}
         if family != "transformer":
             settings["model"] = tables.get("model", {})
         return carry_out(Order(tuple(files or [str(text)]), family=family, out=str(tmp_path / out), settings=settings,

@@ -69,8 +69,9 @@ def life(out, text, variant, kill_at=None):
 def outcome(out):
     """Everything that must be equal: kept weights, the last checkpoint, the metrics but for the seconds."""
     last = sorted((out / "checkpoints").iterdir())[-1]
-    files = [out / "model.safetensors", out / "run.toml", out / "tokenizer.json", last / "model.safetensors", last / "training.safetensors"]
-    hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    files = [out / "run.toml", out / "tokenizer.json", out / "model.safetensors",
+             last / "model.safetensors", last / "training.safetensors"]
+    hashes = {str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     for row in rows:
         del row["seconds"]

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from regard.errors import Interrupted, RunError, SettingError, StorageError, TrainingStopped
-from regard.run_folder import RunFolder
+from regard.run_folder import RunFolder, unpack
+from regard.text import ab
 from regard.training import job as jobs
 from regard.training.schedule import rate
 from regard.training.settings import TrainingSettings
@@ -19,16 +20,13 @@ def rows(run):
 
 
 def test_training_on_a_rule_learns_the_rule(train):
-    """`ab`: the last symbol is B if any symbol was B. A model that reads its context learns it; chance is half."""
-    model = train(files=["ab"], tokenizer={}, model=dict(width=32, context=32),
-                  training=dict(steps=150, batch=32, valid_every=50, learning_rate=1e-2))
-    ids = {name: int(model.tokenizer.encode(name)[0]) for name in "AB"}
-    for text, expected in (("A A A A A", "A"), ("A B A A A", "B"), ("B A A A A A", "B")):
-        tokens = torch.tensor([[model.tokenizer.bos, *model.tokenizer.encode(text).tolist()]])
-        state = model.language_model.start(1, 32)
-        chances, _ = model.language_model.step(tokens, state)
-        other = "A" if expected == "B" else "B"
-        assert chances[0, ids[expected]] > chances[0, ids[other]], text
+    """`ab`: the last symbol of a line is B if any symbol was B. A model that reads its context learns it."""
+    model = train(files=["ab"], tokenizer=dict(kind="auto"), model=dict(width=32, context=32),
+                  training=dict(steps=120, batch=32, valid_every=60, optimizer="muon", learning_rate=1e-2))
+    free = ab.LENGTH - 1
+    for symbols in (["A"] * free, ["B"] + ["A"] * (free - 1), ["A"] * 4 + ["B"] + ["A"] * (free - 5)):
+        prompt = " ".join(symbols)
+        assert model.generate(prompt, new_tokens=1, temperature=0).strip() == ab.answer(symbols), prompt
 
 
 def test_metrics_have_a_row_a_step_and_the_best_weights_are_kept(train, tmp_path):
@@ -38,8 +36,8 @@ def test_metrics_have_a_row_a_step_and_the_best_weights_are_kept(train, tmp_path
     assert [row["step"] for row in logged if "valid_loss" in row] == [3, 6]
     assert all({"step", "tokens", "seconds"} <= set(row) for row in logged)
     best = min(row["valid_loss"] for row in logged if "valid_loss" in row)
-    valid = (tmp_path / "text.txt").read_text()[-(len((tmp_path / "text.txt").read_text()) - int(0.9 * len((tmp_path / "text.txt").read_text()))):]
-    (tmp_path / "valid.txt").write_text(valid)
+    text = (tmp_path / "text.txt").read_text()
+    (tmp_path / "valid.txt").write_text(text[int(0.9 * len(text)):])
     assert math.isclose(model.score_files([str(tmp_path / "valid.txt")]).loss, best, rel_tol=1e-3)
 
 
@@ -104,14 +102,12 @@ def test_a_value_that_is_not_finite_stops_before_the_update(train, tmp_path, mon
         train(training=dict(checkpoint_every=1))
     files, damaged = RunFolder(tmp_path / "run").newest_checkpoint()
     assert not damaged and json.loads(files["at.json"])["step"] == 4
-    from regard.run_folder import unpack
-
     for name, tensor in unpack(files["model.safetensors"], "").items():
-        torch.testing.assert_close(tensor, steps[4][name], rtol=0, atol=0)
+        assert torch.equal(tensor, steps[4][name])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_saves_within_one_step_and_resuming_ends_as_if_nothing_had_happened(train, tmp_path, monkeypatch, number):
+def test_a_signal_saves_within_a_step_and_resuming_ends_as_if_never_stopped(train, tmp_path, monkeypatch, number):
     expected = train("expected")
     original = jobs.Job.backward
 
@@ -142,7 +138,7 @@ def test_training_works_off_the_main_thread(train):
 def test_resuming_refuses_what_would_make_it_another_run(train, tmp_path):
     train()
     for table, change in (("model", dict(width=32)), ("training", dict(batch=8)), ("training", dict(seed=3))):
-        with pytest.raises(SettingError, match="cannot change from .* when a run is resumed"):
+        with pytest.raises(SettingError, match=r"cannot change from .* when a run is resumed"):
             train(resume=True, **{table: change})
 
 
@@ -217,7 +213,8 @@ def test_a_trial_for_the_budget_leaves_no_trace(train, tmp_path, monkeypatch):
     monkeypatch.setattr("regard.training.budget.TRIAL_SECONDS", 0.05)
     timed = train("timed", training=dict(steps=0, minutes=0.02), model=dict(dropout=0.1))
     steps = timed.tables["training"]["steps"]
-    plain = train("plain", training=dict(steps=steps, valid_every=timed.tables["training"]["valid_every"]), model=dict(dropout=0.1))
+    same = dict(steps=steps, valid_every=timed.tables["training"]["valid_every"])
+    plain = train("plain", training=same, model=dict(dropout=0.1))
     for a, b in zip(timed.language_model.parameters(), plain.language_model.parameters(), strict=True):
         assert torch.equal(a, b)
 
@@ -233,7 +230,7 @@ def test_schedules_rise_stay_in_bounds_and_end_low(schedule):
     rates = [rate(step, s) for step in range(100)]
     assert rates[0] == 0.1 and max(rates) == 1.0 and all(0 <= r <= 1 for r in rates)
     assert rates[:10] == sorted(rates[:10])
-    assert rates[-1] == (1.0 if schedule == "constant" else pytest.approx(rates[-1])) and (schedule == "constant" or rates[-1] < 0.05)
+    assert rates[-1] == 1.0 if schedule == "constant" else rates[-1] < 0.05
 
 
 def test_tensorboard_gets_the_same_rows(train, tmp_path):
