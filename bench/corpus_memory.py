@@ -1,14 +1,15 @@
-"""How much memory and time it takes to prepare a large corpus.
+"""How much memory and time it takes to prepare a large corpus, and to train on it.
 
     python bench/corpus_memory.py --megabytes 1024 --tokenizer bpe
 
-Writes a synthetic corpus into a temporary folder, prepares it as `regard train lm` would, draws some batches,
-and prints seconds, MB/s and the peak resident memory of the process.
+Writes a synthetic corpus into a temporary folder, prepares it as `regard train lm` does, trains a small model on
+it for some steps, and prints seconds, MB/s and the peak resident memory of the process.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import tempfile
 import time
@@ -16,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.text.batches import Windows
 from regard.text.corpus import DataSettings, TokenizerSettings, prepare
+from regard.training.run import Order, carry_out
 
 WORDS = 60_000
 
@@ -49,6 +50,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=1024)
     parser.add_argument("--tokenizer", default="bpe")
     parser.add_argument("--documents", default="auto")
+    parser.add_argument("--steps", type=int, default=50)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder) / "corpus.txt"
@@ -59,12 +61,16 @@ def main() -> None:
         data = DataSettings((str(text),), documents=options.documents)
         corpus = prepare(data, TokenizerSettings(options.tokenizer), Path(folder) / "cache")
         seconds = time.perf_counter() - began
-        windows = Windows(corpus.train, context=256, batch=32)
-        for step in range(100):
-            windows.batch(step)
+        prepared = peak_megabytes()
+        os.environ["REGARD_CACHE"] = str(Path(folder) / "cache")
+        settings = {"data": {"documents": options.documents}, "tokenizer": {"kind": options.tokenizer},
+                    "model": {"layers": 2, "width": 64, "heads": 2, "context": 64},
+                    "training": {"steps": options.steps, "batch": 8, "valid_every": options.steps}}
+        order = Order((str(text),), out=f"{folder}/run", settings=settings)
+        carry_out(order)
         print(f"{size:,.0f} MB of text, {len(corpus.train):,} training tokens: {seconds:.1f} s, "
-              f"{size / seconds:.1f} MB/s, peak memory {peak_megabytes():,.0f} MB "
-              f"({before:,.0f} MB before it began, libraries included)")
+              f"{size / seconds:.1f} MB/s; peak memory {before:,.0f} MB before (libraries included), "
+              f"{prepared:,.0f} MB when prepared, {peak_megabytes():,.0f} MB when trained")
 
 
 if __name__ == "__main__":

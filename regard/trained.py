@@ -146,7 +146,7 @@ class Trained:
     def encode(self, text: str) -> Tensor:
         """(T, D): the vector of each token of the text in its context."""
         if not isinstance(self.language_model, NeuralLM):
-            raise RunError(f"a {self.family} has no vectors: only neural families encode")
+            raise RunError(f"the {self.family} family has no vectors: only neural families encode")
         model = self.language_model.eval()
         ids = torch.tensor([[self.tokenizer.bos, *self.tokenizer.encode(text).tolist()]], device=model.device)
         with torch.no_grad():

@@ -5,6 +5,7 @@ Exit codes: 0 done · 1 the user's mistake, in one line · 2 wrong usage · 130 
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Any
@@ -45,6 +46,13 @@ class Commands(click.Group):
             raise click.UsageError(f"there is no command {args[0]}{did_you_mean(args[0], COMMANDS)}", context)
         return super().resolve_command(context, args)
 
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except BrokenPipeError:                    # `regard generate ... | head` is no mistake
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())        # what is left is written nowhere
+            raise click.exceptions.Exit(0) from None
+
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="regard")
@@ -64,9 +72,6 @@ def main(arguments: list[str] | None = None) -> None:
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         sys.exit(130)
-    except BrokenPipeError:                        # `regard generate ... | head` is no mistake
-        sys.stderr.close()
-        sys.exit(0)
     except RegardError as mistake:
         click.echo(f"regard: {mistake}", err=True)
         sys.exit(mistake.exit_code)

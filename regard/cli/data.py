@@ -27,35 +27,44 @@ def list_corpora(as_json: bool) -> None:
 
 @command.command("show")
 @click.argument("name")
-@click.option("--lines", default=5, show_default=True)
+@click.option("--lines", type=click.IntRange(min=0), default=5, show_default=True, help="How many lines of a corpus.")
 def show(name: str, lines: int) -> None:
     """Print the first lines of an embedded corpus, or count what is in a text file."""
     from itertools import islice
 
     from regard.text import embedded
 
-    if name in embedded.CORPORA:
+    if embedded.known([name]):
         for line in islice(embedded.lines(name), lines):
             click.echo(line)
         return
-    from regard.text.corpus import survey
+    from regard.text.readers import ReadSettings, find_sources, read
+    from regard.text.tally import Tally
 
-    for line in survey(name):
-        click.echo(line)
+    tally, characters, words, distinct = Tally(), 0, 0, set()
+    for piece in read(find_sources([name]), ReadSettings(documents="file"), tally):
+        characters, words = characters + len(piece.text), words + len(piece.text.split())
+        distinct.update(piece.text)
+    click.echo(tally.line())
+    click.echo(f"{characters:,} characters ({len(distinct):,} distinct), {words:,} words, {tally.documents:,} "
+               + ("document" if tally.documents == 1 else "documents"))
 
 
 @command.command("get")
 @click.argument("name")
 @click.option("--out", metavar="FILE", help="Where to write it.  [default: NAME.txt]")
-@click.option("--lines", type=int, help="How many lines.  [default: all]")
+@click.option("--lines", type=click.IntRange(min=0), help="How many lines.  [default: all]")
 def get(name: str, out: str | None, lines: int | None) -> None:
     """Write an embedded corpus to a text file."""
     from itertools import islice
     from pathlib import Path
 
+    from regard.errors import DataError, did_you_mean
     from regard.storage import write_file
     from regard.text import embedded
 
+    if name not in embedded.CORPORA:
+        raise DataError(f"there is no corpus {name}{did_you_mean(name, embedded.CORPORA)}")
     path = Path(out or f"{name}.txt")
     text = "".join(f"{line}\n" for line in islice(embedded.lines(name), lines))
     write_file(path, text)

@@ -217,12 +217,14 @@ class ModelReader(Reader):
 
 
 def home_of(thing: Any) -> tuple[torch.dtype, torch.device]:
-    """The type and device of a module's first floating tensor; float64 on the CPU where there is none."""
+    """The type of a module's first floating tensor and the device of its first tensor; else float64, on the CPU."""
+    dtype, device = torch.float64, torch.device("cpu")
     if isinstance(thing, nn.Module):
-        for tensor in itertools.chain(thing.parameters(), thing.buffers()):
+        for tensor in itertools.chain(thing.buffers(), thing.parameters()):
+            device = tensor.device
             if tensor.is_floating_point():
-                return tensor.dtype, tensor.device
-    return torch.float64, torch.device("cpu")
+                return tensor.dtype, device
+    return dtype, device
 
 
 def _keep_real(real: Tensor, noise: Tensor, lengths: Tensor) -> Tensor:

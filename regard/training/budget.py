@@ -7,6 +7,7 @@ later. With minutes it is estimated from a few real steps, after which model and
 from __future__ import annotations
 
 import copy
+import math
 import time
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ TRIAL_SECONDS = 3.0
 MARGIN = 0.97                  # of the time left: a machine is rarely faster than in a short trial
 VALIDATION_SHARE = 0.06        # of the training time goes into validation, at most
 FORWARD_SHARE = 1 / 3          # a forward pass costs about this much of a training step on the same tokens
+SMALL_SPLIT = 2**18            # tokens: a held-out split up to this size is always measured whole
 
 
 def steps_for_tokens(tokens: int, per_step: int) -> int:
@@ -26,20 +28,12 @@ def steps_for_tokens(tokens: int, per_step: int) -> int:
 
 
 def steps_for_minutes(job: Job, seconds_left: float) -> int:
-    """How many steps fit, by timing a few on the real batches."""
-    per_step = time_steps(job)
-    per_validation = per_step * FORWARD_SHARE * validation_tokens(job) / step_tokens(job)
-    left = seconds_left * MARGIN - per_validation                          # the last validation always happens
-    return max(1, int(left * (1 - VALIDATION_SHARE) / per_step))
+    """How many steps fit, by timing a few on the real batches; validation has its own share of the time."""
+    return max(1, int(seconds_left * MARGIN * (1 - VALIDATION_SHARE) / time_steps(job)))
 
 
 def step_tokens(job: Job) -> int:
     return max(1, job.batches.batch(0).real)
-
-
-def validation_tokens(job: Job) -> int:
-    held_out = job.validation
-    return len(held_out.shard.tokens) // held_out.every
 
 
 def time_steps(job: Job) -> float:
@@ -71,16 +65,23 @@ def _trial(job: Job) -> float:
     return time.monotonic() - began
 
 
-def validation_interval(steps: int, tokens_a_step: int, held_out_tokens: int) -> int:
-    """Steps between validations, so that they cost a small share of the whole: 20 at most, 2 at least."""
-    cost = held_out_tokens * FORWARD_SHARE
-    affordable = steps * tokens_a_step * VALIDATION_SHARE / max(1.0, cost)
-    return max(1, steps // int(min(20, max(2, affordable))))
+def validations(steps: int, tokens_a_step: int, held_out: int) -> tuple[int, int]:
+    """Steps between validations, and one in how many held-out batches each measures: 1 is the whole split.
+
+    Validation may take a small share of the whole. It happens 20 times at most and twice at least, and covers the
+    whole split unless that is large and would take longer than its share.
+    """
+    affordable = steps * tokens_a_step * VALIDATION_SHARE                  # in tokens trained on
+    cost = held_out * FORWARD_SHARE
+    number = int(min(20, max(2, affordable / max(1.0, cost))))
+    one_in = min(number * cost / affordable, held_out / SMALL_SPLIT)
+    return max(1, steps // number), max(1, math.ceil(one_in)) if held_out > SMALL_SPLIT else 1
 
 
-def fixed(s: TrainingSettings, steps: int, tokens_a_step: int, held_out_tokens: int) -> TrainingSettings:
+def fixed(s: TrainingSettings, steps: int, tokens_a_step: int, held_out: int) -> TrainingSettings:
     """The settings with everything that depends on the number of steps filled in."""
-    every = s.valid_every or validation_interval(steps, tokens_a_step, held_out_tokens)
+    every, one_in = validations(steps, tokens_a_step, held_out)
+    every = s.valid_every or every
     return replace(
-        s, steps=steps, valid_every=every, checkpoint_every=s.checkpoint_every or every,
-        log_every=s.log_every or max(1, steps // 10_000))
+        s, steps=steps, valid_every=every, valid_one_in=s.valid_one_in or one_in,
+        checkpoint_every=s.checkpoint_every or every, log_every=s.log_every or max(1, steps // 10_000))

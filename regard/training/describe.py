@@ -36,7 +36,8 @@ def describe_training(s: TrainingSettings, tokens_a_step: int, tokens: int, say:
     rates = f"AdamW {s.learning_rate:g}" + (f" and Muon {s.muon_rate:g}" if s.optimizer == "muon" else "")
     say(f"training   {s.steps:,} steps × {s.batch} {s.reading} = {total:,} tokens, "
         f"{total / max(1, tokens):.1f} times the text")
-    say(f"           {rates}, {s.schedule} schedule; validation every {s.valid_every:,} steps")
+    part = "" if s.valid_one_in == 1 else f" on 1 in {s.valid_one_in:,} of the held-out batches"
+    say(f"           {rates}, {s.schedule} schedule; validation every {s.valid_every:,} steps{part}")
 
 
 def describe_place(device: torch.device, s: TrainingSettings, folder: RunFolder, say: Say) -> None:

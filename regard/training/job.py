@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -48,8 +49,7 @@ class Job:
                                f"at most {model.context} tokens: use training.reading = 'windows'")
         gpu = model.device.type == "cuda"
         self.bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and gpu)
-        compiled = settings.compile == "yes" or (settings.compile == "auto" and gpu)
-        self.score = torch.compile(model.score) if compiled else model.score
+        self.score = compiled(model, settings.compile, gpu)
 
     # ------------------------------------------------------------------------------------- one step
 
@@ -186,6 +186,13 @@ class Job:
 
     def say(self, text: str) -> None:
         self.progress.say(text)
+
+
+def compiled(model: NeuralLM, wish: str, gpu: bool) -> Callable[..., Any]:
+    """The model's training path, compiled where asked for; `graphs` also records its kernels as CUDA graphs."""
+    if wish == "no" or (wish == "auto" and not gpu):
+        return model.score
+    return torch.compile(model.score, mode="reduce-overhead" if wish == "graphs" else None, dynamic=False)
 
 
 def join(states: list[State]) -> State:

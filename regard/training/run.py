@@ -119,6 +119,7 @@ def start(order: Order, folder: RunFolder, say: Callable[[str], None], began: fl
     describe_text(corpus, say)
     describe_model(kind.name, chosen.model, model, say)
     job.settings = with_steps(job, corpus, began)
+    job.validation = replace(job.validation, every=job.settings.valid_one_in)
     describe_training(job.settings, budget.step_tokens(job), len(corpus.train.tokens), say)
     describe_place(device, job.settings, folder, say)
     tables = all_tables(order, kind, corpus, data, replace(chosen, training=job.settings))
@@ -216,7 +217,8 @@ def make_job(model: NeuralLM, corpus: Corpus, chosen: Chosen, folder: RunFolder,
     torch.set_flush_denormal(True)                  # denormal numbers cost a CPU many times over
     s = chosen.training
     batches = training_batches(corpus, reading=s.reading, context=chosen.model.context, batch=s.batch, seed=s.seed)
-    held_out = HeldOut(corpus.valid, chosen.model.context, s.batch, corpus.tokenizer.bos, s.reading == "documents")
+    held_out = HeldOut(corpus.valid, chosen.model.context, s.batch, corpus.tokenizer.bos, s.reading == "documents",
+                       every=max(1, s.valid_one_in))
     extra = (TensorBoard(folder.path / "tensorboard"),) if order.tensorboard else ()
     return Job(model, batches, held_out, s, folder, Progress(s.steps, order.quiet), extra)
 

@@ -32,12 +32,13 @@ class TrainingSettings:
     label_smoothing: float = 0.0
     ema: float = 0.0                   # decay of the averaged weights, e.g. 0.999; 0: none
     valid_every: int = 0               # steps between validations; 0: chosen
+    valid_one_in: int = 0              # measure one held-out batch in so many; 0: chosen, 1 (all) unless it is large
     checkpoint_every: int = 0          # steps between checkpoints; 0: at every validation
     keep: int = 2                      # checkpoints kept
     patience: int = 0                  # validations without gain before stopping; 0: never
     log_every: int = 0                 # steps between rows of metrics.jsonl; 0: chosen
     precision: str = "auto"            # float32 · bfloat16 · auto (bfloat16 on a GPU)
-    compile: str = "auto"              # yes · no · auto (yes on a GPU)
+    compile: str = "auto"              # yes · no · graphs · auto (yes on a GPU)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -45,9 +46,10 @@ class TrainingSettings:
         one_of("training.optimizer", self.optimizer, ("adamw", "muon"))
         one_of("training.schedule", self.schedule, ("cosine", "wsd", "constant"))
         one_of("training.precision", self.precision, ("auto", "float32", "bfloat16"))
-        one_of("training.compile", self.compile, ("auto", "yes", "no"))
+        one_of("training.compile", self.compile, ("auto", "yes", "no", "graphs"))
         at_least("training", self, 0, "steps", "tokens", "minutes", "epochs", "micro_batch", "learning_rate",
-                 "muon_rate", "weight_decay", "clip", "valid_every", "checkpoint_every", "patience", "log_every", "final")
+                 "muon_rate", "weight_decay", "clip", "final", "valid_every", "valid_one_in", "checkpoint_every",
+                 "patience", "log_every")
         at_least("training", self, 1, "batch", "keep")
         shares("training", self, "warmup", "decay", "label_smoothing", "ema", "beta1", "beta2")
 

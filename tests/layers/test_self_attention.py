@@ -1,0 +1,60 @@
+import pytest
+import torch
+
+from regard.errors import SettingError
+from regard.layers.attend import CAUSAL, attend
+from regard.layers.feedforward import FeedForward
+from regard.layers.self_attention import SelfAttention
+
+B, T, D, H = 2, 6, 12, 3
+
+
+def test_several_heads_are_single_heads_side_by_side():
+    layer = SelfAttention(D, heads=H, rotary=False).double()
+    x = torch.randn(B, T, D, dtype=torch.float64)
+    y, _ = layer(x)
+    q, k, v = (x @ w.T for w in layer.qkv.weight.chunk(3))
+    heads = [attend(*(part[:, None, :, h * D // H:(h + 1) * D // H] for part in (q, k, v)), mask=CAUSAL)[:, 0]
+             for h in range(H)]
+    torch.testing.assert_close(torch.cat(heads, -1) @ layer.out.weight.T, y, rtol=0, atol=1e-12)
+
+
+def test_without_positions_the_order_of_the_past_does_not_matter_and_with_rotary_it_does():
+    x = torch.randn(1, T, D, dtype=torch.float64)
+    shuffled = torch.cat([x[:, [2, 0, 4, 1, 3]], x[:, 5:]], 1)
+    for rotary in (False, True):
+        layer = SelfAttention(D, heads=H, rotary=rotary).double()
+        last, other = layer(x)[0][:, -1], layer(shuffled)[0][:, -1]
+        assert torch.allclose(last, other, rtol=0, atol=1e-12) == (not rotary)
+
+
+@pytest.mark.parametrize("heads, cure", [(5, 4), (7, 6), (100, 12)])
+def test_heads_that_do_not_divide_the_width_are_refused_with_a_number_that_does(heads, cure):
+    with pytest.raises(SettingError, match=rf"model.heads = {heads} does not divide model.width = 12: try model.heads = {cure}$"):
+        SelfAttention(12, heads=heads)
+
+
+@pytest.mark.parametrize("width", [64, 96, 128, 384])
+def test_swiglu_has_about_as_many_weights_as_the_plain_network(width):
+    plain, gated = (sum(p.numel() for p in FeedForward(width, activation=name).parameters()) for name in ("gelu", "swiglu"))
+    assert abs(plain - gated) < 0.01 * plain
+
+
+@pytest.mark.parametrize("activation", ["gelu", "relu", "relu2", "swiglu"])
+def test_every_position_passes_through_the_same_network(activation):
+    feed = FeedForward(D, activation=activation).double()
+    x = torch.randn(B, T, D, dtype=torch.float64)
+    torch.testing.assert_close(feed(x)[:, 3], feed(x[:, 3]), rtol=0, atol=1e-12)
+
+
+def test_swiglu_is_its_equation():
+    feed = FeedForward(D, activation="swiglu").double()
+    x = torch.randn(T, D, dtype=torch.float64)
+    gate, up = feed.up.weight.chunk(2)
+    z = x @ gate.T
+    torch.testing.assert_close(feed(x), (z * z.sigmoid() * (x @ up.T)) @ feed.down.weight.T, rtol=0, atol=1e-12)
+
+
+def test_an_unknown_activation_is_refused_with_the_choices():
+    with pytest.raises(SettingError, match=r"model.activation = 'gleu': choose one of gelu, relu, relu2, swiglu"):
+        FeedForward(D, activation="gleu")

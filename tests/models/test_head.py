@@ -1,0 +1,76 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from regard.models import head as heads
+from regard.models.head import Head
+
+B, T, D, V = 3, 5, 6, 11
+
+
+def drawn(dtype=torch.float64, **options):
+    torch.manual_seed(0)
+    head = Head(D, V, **options).to(dtype)
+    with torch.no_grad():
+        head.weight.normal_()
+    return head, torch.randn(B, T, D, dtype=dtype, requires_grad=True), torch.randint(V, (B, T))
+
+
+def test_a_score_is_the_targets_place_in_the_distribution():
+    head, h, targets = drawn()
+    everything = head(h)
+    torch.testing.assert_close(everything.exp().sum(-1), torch.ones(B, T, dtype=torch.float64))
+    torch.testing.assert_close(head.score(h, targets), everything.gather(-1, targets[..., None])[..., 0])
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("rows", [1, 4, 7])
+def test_scoring_in_chunks_gives_the_same_scores_and_gradients(monkeypatch, rows, smoothing):
+    head, h, targets = drawn(smoothing=smoothing)
+    pull = torch.randn(B, T, dtype=torch.float64)
+    whole = head.score(h, targets)
+    expected = torch.autograd.grad(whole, (h, head.weight), pull)
+    sizes, original = [], heads._score
+    monkeypatch.setattr(heads, "_score", lambda h, *rest: sizes.append(len(h)) or original(h, *rest))
+    monkeypatch.setattr(heads, "LARGEST_LOGITS", rows * V + 1)
+    chunked = head.score(h, targets)
+    assert max(sizes) == rows and sum(sizes) == B * T
+    torch.testing.assert_close(chunked, whole, rtol=0, atol=1e-12)
+    for ours, theirs in zip(torch.autograd.grad(chunked, (h, head.weight), pull), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+
+
+def test_a_chunk_has_at_least_one_position(monkeypatch):
+    head, h, targets = drawn()
+    whole = head.score(h, targets)
+    monkeypatch.setattr(heads, "LARGEST_LOGITS", 1)
+    torch.testing.assert_close(head.score(h, targets), whole, rtol=0, atol=1e-12)
+
+
+def test_targets_are_smoothed_in_training_only():
+    head, h, targets = drawn(smoothing=0.2)
+    plain = head(h).gather(-1, targets[..., None])[..., 0]
+    torch.testing.assert_close(head.train().score(h, targets), 0.8 * plain + 0.2 * head(h).mean(-1))
+    torch.testing.assert_close(head.eval().score(h, targets), plain)
+
+
+@pytest.mark.parametrize("width", [D, 4])
+def test_a_tied_head_compares_with_the_embedding_whatever_its_width(width):
+    torch.manual_seed(0)
+    embedding = nn.Embedding(V, width)
+    head = Head(D, V, embedding=embedding)
+    assert head.weight is embedding.weight
+    h = torch.randn(B, T, D)
+    seen = h if width == D else h @ head.project.weight.T
+    torch.testing.assert_close(head(h), F.log_softmax(seen @ embedding.weight.T, -1))
+    assert head.score(h, torch.zeros(B, T, dtype=torch.long)).shape == (B, T)
+
+
+def test_log_probabilities_are_float32_even_under_bfloat16():
+    head, h, targets = drawn(torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        everything, scores = head(h), head.score(h, targets)
+    assert everything.dtype == scores.dtype == torch.float32
+    torch.testing.assert_close(everything.exp().sum(-1), torch.ones(B, T), rtol=0, atol=1e-5)
+    torch.testing.assert_close(scores, head.score(h, targets), rtol=0.1, atol=0.1)
