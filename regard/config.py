@@ -11,7 +11,7 @@ import json
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -82,6 +82,30 @@ def _scalar(value: Any, kind: Any) -> Any:
 
 def _plain(kind: Any) -> str:
     return {int: "a whole number", float: "a number", bool: "true or false", str: "text"}.get(kind, str(kind))
+
+
+# What settings classes ask of their own values, each refused in one line.
+
+
+def at_least(table: str, settings: Any, least: float, *names: str, most: float = 2**63 - 1) -> None:
+    for name in names:
+        value = getattr(settings, name)
+        if not value >= least:                                           # `not >=` refuses NaN too
+            raise SettingError(f"{table}.{name} = {value}: must be at least {least}")
+        if value > most:
+            raise SettingError(f"{table}.{name} = {value}: must be at most {most}")
+
+
+def shares(table: str, settings: Any, *names: str) -> None:
+    for name in names:
+        value = getattr(settings, name)
+        if not 0 <= value < 1:
+            raise SettingError(f"{table}.{name} = {value}: must be from 0 up to, but not including, 1")
+
+
+def one_of(setting: str, value: str, choices: Iterable[str]) -> None:
+    if value not in choices:
+        raise SettingError(f"{setting} = {value!r}{did_you_mean(value, choices)}")
 
 
 def as_values(settings: Any) -> dict[str, Any]:

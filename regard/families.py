@@ -17,15 +17,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.config import at_least, one_of, shares
 from regard.contract import LanguageModel, SequenceLayer
 from regard.errors import SettingError, did_you_mean
-from regard.layers.feedforward import FeedForward
+from regard.layers.feedforward import ACTIVATIONS, FeedForward
 from regard.layers.positions import LearnedPositions, SinusoidalPositions
+from regard.layers.recurrent import ACTIVATIONS as NONLINEARITIES
 from regard.layers.recurrent import Elman
-from regard.layers.self_attention import SelfAttention
-from regard.layers.stack import Block, Stack, make_norm
+from regard.layers.self_attention import SelfAttention, check_heads
+from regard.layers.stack import NORMS, Block, Stack, make_norm
 from regard.models.neural import NeuralLM
 from regard.models.ngram import NGram
+from regard.models.ngram.model import check_settings
+
+LARGEST = 2**20              # of a width, a depth or a context: beyond it is a slip of the finger
 
 
 @dataclass(frozen=True)
@@ -70,15 +75,22 @@ class TransformerSettings:
     positions: str = "rotary"              # learned · sinusoidal · rotary · none
     activation: str = "gelu"               # gelu · relu · relu2 · swiglu
     expand: float = 4.0                    # feed-forward width / width
-    norm: str = "rms"                      # rms · layer
-    tied: bool = True                      # the output matrix is the embedding
+    norm: str = "layer"                    # layer · rms
+    tied: bool = False                     # the output matrix is the embedding
     dropout: float = 0.0
     attention_dropout: float = 0.0
 
+    def __post_init__(self) -> None:
+        one_of("model.positions", self.positions, ("learned", "sinusoidal", "rotary", "none"))
+        one_of("model.activation", self.activation, ACTIVATIONS)
+        one_of("model.norm", self.norm, NORMS)
+        at_least("model", self, 1, "layers", "width", "heads", "context", most=LARGEST)
+        at_least("model", self, 0.1, "expand", most=100)
+        shares("model", self, "dropout", "attention_dropout")
+        check_heads(self.width, self.heads)
+
 
 def build_transformer(s: TransformerSettings, vocab: int) -> NeuralLM:
-    one_of("model.positions", s.positions, ("learned", "sinusoidal", "rotary", "none"))
-    one_of("model.norm", s.norm, ("rms", "layer"))
     layers: list[SequenceLayer] = []
     if s.positions == "learned":
         layers.append(LearnedPositions(s.width, s.context))
@@ -126,6 +138,11 @@ class RecurrentSettings:
     tied: bool = True
     dropout: float = 0.0
 
+    def __post_init__(self) -> None:
+        one_of("model.f", self.f, NONLINEARITIES)
+        at_least("model", self, 1, "layers", "width", "hidden", "context", most=LARGEST)
+        shares("model", self, "dropout")
+
 
 def build_rnn(s: RecurrentSettings, vocab: int) -> NeuralLM:
     widths = [s.width] + [s.hidden] * s.layers
@@ -145,6 +162,9 @@ class NGramSettings:
     order: int = 5
     smoothing: str = "kneser-ney"          # kneser-ney · add-k · none
     k: float = 0.1                         # what add-k adds to each count
+
+    def __post_init__(self) -> None:
+        check_settings(order=self.order, smoothing=self.smoothing, k=self.k, vocab=5)
 
 
 def count_ngram(s: NGramSettings, vocab: int, tokens: np.ndarray, ends: np.ndarray | None) -> NGram:
@@ -237,7 +257,3 @@ def family(name: str) -> Family:
         raise SettingError(f"unknown family {name}{did_you_mean(name, FAMILIES)}")
     return FAMILIES[name]
 
-
-def one_of(setting: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise SettingError(f"{setting} = {value!r}{did_you_mean(value, choices)}")

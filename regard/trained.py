@@ -73,7 +73,8 @@ class Trained:
         """The continuation, piece by piece, as soon as each is certain. `row` draws another text from the same seed."""
         read = self.tokenizer.encode(prompt).tolist()
         writer = self.tokenizer.stream(after=read)
-        for step in self.steps([[self.tokenizer.bos, *read]], new_tokens=new_tokens, how=how, row_ids=[row], notice=notice):
+        tokens = [self.tokenizer.bos, *read]
+        for step in self.steps([tokens], new_tokens=new_tokens, how=how, row_ids=[row], notice=notice):
             if step[0] is not None and (text := writer.push(step[0])):
                 yield text
         if text := writer.flush():
@@ -140,7 +141,7 @@ class Trained:
 
     @property
     def window(self) -> int | None:
-        """Tokens scored at once: as in training; None for a model that is not trained in windows, which reads it all."""
+        """Tokens scored at once: as many as in training; None: all, by a model that was not trained in windows."""
         return self.context if isinstance(self.language_model, nn.Module) else None
 
     def encode(self, text: str) -> Tensor:
@@ -196,5 +197,6 @@ def pick_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise RunError(f"--device {name} cannot be used here ({str(error).splitlines()[0]}): try --device cpu") from None
+        reason = str(error).splitlines()[0]
+        raise RunError(f"--device {name} cannot be used here ({reason}): try --device cpu") from None
     return device

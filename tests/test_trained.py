@@ -117,7 +117,7 @@ def test_unknown_characters_are_counted(made):
 @pytest.mark.parametrize("text", ["", "   \n"])
 def test_a_text_without_tokens_cannot_be_scored(made, text):
     model = regard.load(made / "rnn", device="cpu")
-    with pytest.raises(DataError, match="^there is no text to score: it is empty$"):
+    with pytest.raises(DataError, match=r"^there is no text to score: it is empty$"):
         model.score(text)
 
 
@@ -175,7 +175,7 @@ def test_every_token_has_a_vector_in_its_context(made, name, width):
 
 
 def test_a_counted_family_has_no_vectors(made):
-    with pytest.raises(RunError, match="^the ngram family has no vectors: only neural families encode$"):
+    with pytest.raises(RunError, match=r"^the ngram family has no vectors: only neural families encode$"):
         regard.load(made / "ngram").encode("the cat")
 
 
@@ -190,16 +190,17 @@ def test_a_moved_run_still_works_without_its_text_and_cache(made, tmp_path, name
     assert regard.load(elsewhere, device="cpu").generate("the", new_tokens=10) == expected
 
 
-@pytest.mark.parametrize("name", MADE)
-def test_nothing_is_unpickled(made, monkeypatch, name):
+@pytest.mark.parametrize("family", MADE)
+def test_nothing_is_unpickled(made, monkeypatch, family):
     import pickle
 
     def never(*arguments, **options):
         raise AssertionError("something was unpickled")
 
-    for owner, attribute in ((pickle, "Unpickler"), (pickle, "load"), (pickle, "loads"), (pickle, "_Unpickler"), (torch, "load")):
-        monkeypatch.setattr(owner, attribute, never)
-    regard.load(made / name, device="cpu").generate("the", new_tokens=3)
+    for name in ("Unpickler", "_Unpickler", "load", "loads"):
+        monkeypatch.setattr(pickle, name, never)
+    monkeypatch.setattr(torch, "load", never)
+    regard.load(made / family, device="cpu").generate("the", new_tokens=3)
 
 
 def test_loading_again_gives_the_same_model(model):
@@ -214,7 +215,10 @@ def refused(run, error, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("damage", [lambda b: b[:-8], lambda b: b[:4], lambda b: b"", lambda b: b"\xff" * 100], ids=range(4))
+DAMAGES = {"cut": lambda b: b[:-8], "short": lambda b: b[:4], "empty": lambda b: b"", "other": lambda b: b"\xff" * 100}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_damaged_weights_are_one_clear_line(run, damage):
     weights = run / "model.safetensors"
     weights.write_bytes(damage(weights.read_bytes()))
@@ -231,7 +235,7 @@ def test_weights_of_another_model_are_one_clear_line(run, made):
 
 def test_missing_weights_say_what_to_do(run):
     (run / "model.safetensors").unlink()
-    refused(run, RunError, "has no model.safetensors yet: training has not reached its first validation; go on with --resume")
+    refused(run, RunError, "has no model.safetensors yet: .*; go on with --resume$")
 
 
 def test_a_missing_or_damaged_tokenizer_is_one_clear_line(run):
@@ -242,7 +246,7 @@ def test_a_missing_or_damaged_tokenizer_is_one_clear_line(run):
 
 
 @pytest.mark.parametrize("old, new, error, message", [
-    ('family = "transformer"', 'family = "transfomer"', SettingError, "^unknown family transfomer: did you mean transformer"),
+    ('family = "transformer"', 'family = "transfomer"', SettingError, "^unknown family transfomer: did you mean"),
     ('family = "transformer"', 'kind = "transformer"', RunError, "run.toml is incomplete: it has no 'family'"),
     ("[run]", "[ran]", RunError, "run.toml is incomplete: it has no 'run'"),
     ("[data]", "[date]", SettingError, "^\\[data\\] is incomplete: .*files"),
@@ -260,7 +264,7 @@ def test_a_broken_run_toml_is_one_clear_line(run, old, new, error, message):
 
 
 def test_what_is_not_a_run_is_one_clear_line(tmp_path):
-    refused(tmp_path / "nowhere", RunError, "^there is no run at .*nowhere: train one with `regard train`, or check the path$")
+    refused(tmp_path / "nowhere", RunError, "^there is no run at .*nowhere: train one with `regard train`")
     refused(tmp_path, RunError, "is not a run folder: it has no run.toml$")
     refused(tmp_path / "other.txt", RunError, "is not a run folder: it has no run.toml$")
 

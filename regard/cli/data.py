@@ -41,7 +41,8 @@ def show(name: str, lines: int) -> None:
     from regard.text.readers import ReadSettings, find_sources, read
     from regard.text.tally import Tally
 
-    tally, characters, words, distinct = Tally(), 0, 0, set()
+    tally, characters, words = Tally(), 0, 0
+    distinct: set[str] = set()
     for piece in read(find_sources([name]), ReadSettings(documents="file"), tally):
         characters, words = characters + len(piece.text), words + len(piece.text.split())
         distinct.update(piece.text)

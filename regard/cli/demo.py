@@ -41,7 +41,8 @@ def command(family: str, minutes: float, out: str | None, seed: int, device: str
     seconds = time.monotonic() - began
     with tempfile.TemporaryDirectory() as folder:
         baseline = carry_out(Order(("stories",), family="ngram", out=f"{folder}/ngram", quiet=True))
-        scores = {name: each.score_files(["stories"]).as_dict() for name, each in ((family, model), ("ngram", baseline))}
+        both = {family: model, "ngram": baseline}
+        scores = {name: each.score_files(["stories"]).as_dict() for name, each in both.items()}
     say("\nWhat it writes now:")
     samples = [prompt + model.generate(prompt, new_tokens=120, temperature=0.7, seed=seed) for prompt in PROMPTS]
     for sample in samples:

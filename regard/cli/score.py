@@ -11,7 +11,8 @@ import click
 @click.command("score")
 @click.argument("run")
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
-@click.option("--documents", type=click.Choice(["file", "line", "blank-line"]), help="What one document is.  [default: as in training]")
+@click.option("--documents", type=click.Choice(["file", "line", "blank-line"]),
+              help="What one document is.  [default: as in training]")
 @click.option("--on-bad-text", type=click.Choice(["fail", "replace", "drop"]), default="fail")
 @click.option("--per-line", is_flag=True, help="One row a line: its loss and its text's total log-probability.")
 @click.option("--per-token", is_flag=True, help="One row a token: its log-probability.")

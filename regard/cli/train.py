@@ -13,10 +13,11 @@ TOKENIZERS = ("auto", "char", "byte", "whitespace", "word", "bpe", "unigram")
 FLAGS = {
     "tokenizer": ("tokenizer", "kind"), "vocab": ("tokenizer", "vocab"),
     "documents": ("data", "documents"), "on_bad_text": ("data", "on_bad_text"), "valid": ("data", "valid"),
-    "layers": ("model", "layers"), "width": ("model", "width"), "heads": ("model", "heads"), "hidden": ("model", "hidden"),
-    "context": ("model", "context"), "order": ("model", "order"), "dropout": ("model", "dropout"),
-    "batch": ("training", "batch"), "steps": ("training", "steps"), "tokens": ("training", "tokens"),
-    "minutes": ("training", "minutes"), "rate": ("training", "learning_rate"), "seed": ("training", "seed"),
+    "layers": ("model", "layers"), "width": ("model", "width"), "heads": ("model", "heads"),
+    "hidden": ("model", "hidden"), "context": ("model", "context"), "order": ("model", "order"),
+    "dropout": ("model", "dropout"), "batch": ("training", "batch"), "steps": ("training", "steps"),
+    "tokens": ("training", "tokens"), "minutes": ("training", "minutes"), "rate": ("training", "learning_rate"),
+    "seed": ("training", "seed"),
 }
 
 

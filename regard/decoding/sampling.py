@@ -47,7 +47,7 @@ def choose(log_probs: Tensor, how: Sampling, rows: Tensor, positions: Tensor) ->
 def kept(log_probs: Tensor, how: Sampling) -> tuple[Tensor, Tensor]:
     """Probabilities after temperature and cuts, largest first, and the tokens they belong to: both (B, V)."""
     ordered, tokens = log_probs.double().sort(dim=-1, descending=True, stable=True)
-    weights = ((ordered - ordered[:, :1]) / how.temperature).softmax(-1)      # the largest is 0: no temperature overflows
+    weights = ((ordered - ordered[:, :1]) / how.temperature).softmax(-1)      # the largest is 0: nothing overflows
     if how.top_k:
         weights = torch.where(torch.arange(weights.shape[-1], device=weights.device) < how.top_k, weights, 0)
         weights = weights / weights.sum(-1, keepdim=True)

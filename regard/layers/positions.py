@@ -32,9 +32,10 @@ def advance(count: Tensor, length: int, lengths: Tensor | None) -> Tensor:
     return count + (length if lengths is None else lengths)
 
 
-def angles(at: Tensor, pairs: Tensor, width: int, base: float = 10000.0) -> Tensor:
-    """t / base^(2i/D) for positions t (...) and pairs 2i: (..., D/2), in float32 whatever the model's type."""
-    return at[..., None].float() * base ** -(pairs.float() / width)
+def angles(at: Tensor, pairs: Tensor, width: int, dtype: torch.dtype, base: float = 10000.0) -> Tensor:
+    """t / base^(2i/D) for positions t (...) and pairs 2i: (..., D/2), in float32 at least."""
+    dtype = dtype if dtype == torch.float64 else torch.float32
+    return at[..., None].to(dtype) * base ** -(pairs.to(dtype) / width)
 
 
 class AddPositions(SequenceLayer):
@@ -46,7 +47,7 @@ class AddPositions(SequenceLayer):
         super().__init__()
         self.d_in = self.d_out = width
 
-    def vectors(self, at: Tensor) -> Tensor:
+    def vectors(self, at: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """The position vectors (..., D) at absolute positions (...)."""
         raise NotImplementedError
 
@@ -63,11 +64,11 @@ class AddPositions(SequenceLayer):
     ) -> tuple[Tensor, Position | None]:
         length = x.shape[1]
         if state is None:
-            return x + self.vectors(torch.arange(length, device=x.device)).to(x.dtype), None
+            return x + self.vectors(torch.arange(length, device=x.device), x.dtype).to(x.dtype), None
         at = positions_of_chunk(state.count, length)
         if self.limit is not None:
             at = at.clamp(max=self.limit - 1)          # only pads can stand beyond the room asked for
-        return x + self.vectors(at).to(x.dtype), Position(advance(state.count, length, lengths))
+        return x + self.vectors(at, x.dtype).to(x.dtype), Position(advance(state.count, length, lengths))
 
     @property
     def home(self) -> Tensor:
@@ -83,7 +84,7 @@ class LearnedPositions(AddPositions):
         self.table = nn.Parameter(torch.empty(limit, width))
         nn.init.normal_(self.table, std=0.02)
 
-    def vectors(self, at: Tensor) -> Tensor:
+    def vectors(self, at: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         if not torch.compiler.is_compiling() and self.limit is not None and at.shape[-1] > self.limit:
             raise SettingError(f"{at.shape[-1]} tokens were given to a model with {self.limit} learned positions: "
                                "cut the text, or train with a larger --context")
@@ -105,8 +106,8 @@ class SinusoidalPositions(AddPositions):
             raise SettingError(f"model.width = {width}: sinusoidal positions need an even width")
         self.register_buffer("pairs", torch.arange(0, width, 2), persistent=False)
 
-    def vectors(self, at: Tensor) -> Tensor:
-        turn = angles(at, self.pairs, self.d_in)                                   # (..., D/2)
+    def vectors(self, at: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+        turn = angles(at, self.pairs, self.d_in, dtype)                                # (..., D/2)
         return torch.stack((turn.sin(), turn.cos()), -1).flatten(-2)
 
     @property
@@ -127,13 +128,21 @@ class Rotary(nn.Module):
         self.head_width = head_width
         self.register_buffer("pairs", torch.arange(0, head_width, 2), persistent=False)
 
-    def turns(self, at: Tensor) -> tuple[Tensor, Tensor]:
-        """cos and sin of every angle, (..., T, K/2), for positions (..., T)."""
-        turn = angles(at, self.pairs, self.head_width)
-        return turn.cos(), turn.sin()
+    def turns(self, at: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+        """The angle of every pair, (..., T, K/2), for positions (..., T)."""
+        return angles(at, self.pairs, self.head_width, dtype)
 
-    def forward(self, x: Tensor, turns: tuple[Tensor, Tensor]) -> Tensor:
-        """(B, T, H, K) turned by its positions."""
-        cos, sin = (turn.unsqueeze(-2).to(x.dtype) for turn in turns)              # (..., T, 1, K/2)
-        a, b = x.chunk(2, -1)
-        return torch.cat((a * cos - b * sin, a * sin + b * cos), -1)
+    def forward(self, x: Tensor, turns: Tensor) -> Tensor:
+        """(B, T, ..., K) turned by its positions' angles (..., T, K/2): as complex numbers where that is faster."""
+        turns = turns.view(*turns.shape[:-1], *(1,) * (x.ndim - 3), turns.shape[-1])        # (..., T, 1.., K/2)
+        if x.is_cuda or x.dtype not in (torch.float32, torch.float64) or torch.compiler.is_compiling():
+            return self.by_definition(x, turns)
+        turned = torch.view_as_complex(x.unflatten(-1, (-1, 2))) * torch.polar(torch.ones_like(turns), turns)
+        return torch.view_as_real(turned).flatten(-2)
+
+    @staticmethod
+    def by_definition(x: Tensor, turns: Tensor) -> Tensor:
+        """(a, b) becomes (a cos - b sin, a sin + b cos) for each pair of neighbouring channels."""
+        cos, sin = turns.cos().to(x.dtype), turns.sin().to(x.dtype)
+        a, b = x.unflatten(-1, (-1, 2)).unbind(-1)
+        return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)

@@ -53,9 +53,7 @@ class SelfAttention(SequenceLayer):
 
     def __init__(self, width: int, *, heads: int, rotary: bool = True, dropout: float = 0.0, bias: bool = False):
         super().__init__()
-        if width % heads:
-            raise SettingError(f"model.heads = {heads} does not divide model.width = {width}: "
-                               f"try model.heads = {_nearest_divisor(width, heads)}")
+        check_heads(width, heads)
         self.d_in = self.d_out = width
         self.heads = heads
         self.dropout = dropout
@@ -76,11 +74,12 @@ class SelfAttention(SequenceLayer):
         self, x: Tensor, state: KeyValueCache | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, KeyValueCache | None]:
         length = x.shape[1]
-        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(2)            # each (B, T, H, K)
+        qkv = self.qkv(x).unflatten(-1, (3, self.heads, -1))                          # (B, T, 3, H, K)
+        qk, v = qkv[:, :, :2], qkv[:, :, 2]
         if self.rotary is not None:
             at = torch.arange(length, device=x.device) if state is None else positions_of_chunk(state.count, length)
-            turns = self.rotary.turns(at)
-            q, k = self.rotary(q, turns), self.rotary(k, turns)
+            qk = self.rotary(qk, self.rotary.turns(at, x.dtype))
+        q, k = qk.unbind(2)                                                           # each (B, T, H, K)
         mask: Tensor | Mask = CAUSAL                                  # pads stand at the right: no real token sees one
         if state is not None:
             state, mask = state.write(k, v, lengths)
@@ -92,5 +91,8 @@ class SelfAttention(SequenceLayer):
         return self.out(y.transpose(1, 2).flatten(2)), state
 
 
-def _nearest_divisor(width: int, heads: int) -> int:
-    return min((d for d in range(1, width + 1) if width % d == 0), key=lambda d: abs(d - heads))
+def check_heads(width: int, heads: int) -> None:
+    """Heads share the width evenly, or the nearest number that would is named."""
+    if width % heads:
+        near = min((d for d in range(1, width + 1) if width % d == 0), key=lambda d: abs(d - heads))
+        raise SettingError(f"model.heads = {heads} does not divide model.width = {width}: try model.heads = {near}")

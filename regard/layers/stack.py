@@ -54,7 +54,7 @@ class Block(SequenceLayer):
     layer, however deep. The state is the mixer's own.
     """
 
-    def __init__(self, mixer: SequenceLayer, feed: nn.Module | None, *, norm: str = "rms", dropout: float = 0.0):
+    def __init__(self, mixer: SequenceLayer, feed: nn.Module | None, *, norm: str = "layer", dropout: float = 0.0):
         super().__init__()
         assert mixer.d_in == mixer.d_out, "a residual block adds its output to its input"
         self.d_in = self.d_out = mixer.d_in
@@ -76,9 +76,9 @@ class Block(SequenceLayer):
         return x, state
 
 
-NORMS = {"rms": nn.RMSNorm, "layer": nn.LayerNorm}
+NORMS = ("layer", "rms")
 
 
 def make_norm(kind: str, width: int) -> nn.Module:
     """Standardise each vector's entries, then scale them again by learned amounts."""
-    return NORMS[kind](width, eps=1e-5)
+    return nn.LayerNorm(width, bias=False) if kind == "layer" else nn.RMSNorm(width, eps=1e-5)

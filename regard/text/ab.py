@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-
 LENGTH = 16
 
 

@@ -18,7 +18,7 @@ from torch import nn
 
 from regard.config import as_values, fill
 from regard.errors import RunError, SettingError
-from regard.families import Family, family
+from regard.families import Family, Scale, family
 from regard.models.neural import NeuralLM
 from regard.run_folder import RunFolder
 from regard.tasks.lm import HeldOut, training_batches
@@ -26,9 +26,9 @@ from regard.text.corpus import Corpus, DataSettings, TokenizerSettings, prepare
 from regard.text.tokenizers import Tokenizer
 from regard.trained import Trained, load, pick_device
 from regard.training import budget
-from regard.training.choose import Chosen, changed_settings, check_tables, choose
+from regard.training.choose import DEFAULT_MINUTES, Chosen, changed_settings, check_tables, choose
 from regard.training.describe import describe_model, describe_place, describe_text, describe_training
-from regard.training.job import Job
+from regard.training.job import Job, out_of_memory
 from regard.training.log import Metrics, Progress, TensorBoard
 from regard.training.loop import At, fit
 from regard.training.settings import TrainingSettings
@@ -100,6 +100,7 @@ def free_name(order: Order) -> Path:
 def start(order: Order, folder: RunFolder, say: Callable[[str], None], began: float) -> Trained:
     wanted = order.settings or {}
     kind, base = family(order.family), None
+    check_early(kind, wanted)
     data = fill(DataSettings, {"files": order.files, **wanted.get("data", {})}, "data")
     tokens: TokenizerSettings | Tokenizer = fill(TokenizerSettings, wanted.get("tokenizer", {}), "tokenizer")
     if order.base is not None:
@@ -109,12 +110,12 @@ def start(order: Order, folder: RunFolder, say: Callable[[str], None], began: fl
     device = pick_device(order.device) if kind.build is not None else torch.device("cpu")
     corpus = prepare(data, tokens, say=say)
     chosen = choose(kind, corpus, wanted, device)
-    folder.create()
-    corpus.tokenizer.save(folder.tokenizer_path)
     if kind.count is not None:
         return count(order, kind, corpus, chosen, data, folder, say, began)
     torch.manual_seed(chosen.training.seed)
     model = new_model(kind, chosen, corpus, base, device)
+    folder.create()
+    corpus.tokenizer.save(folder.tokenizer_path)
     job = make_job(model, corpus, chosen, folder, order)
     describe_text(corpus, say)
     describe_model(kind.name, chosen.model, model, say)
@@ -127,9 +128,22 @@ def start(order: Order, folder: RunFolder, say: Callable[[str], None], began: fl
     return finish(job, At(micro_batch=job.settings.micro_batch), corpus, tables, folder, say)
 
 
+def check_early(kind: Family, wanted: Tables) -> None:
+    """Refuse what is wrong whatever the text says, before it is read: that may take a while."""
+    fill(TrainingSettings, wanted.get("training", {}), "training")
+    sizes = kind.sizes(Scale(tokens=10**6, vocab=256, minutes=DEFAULT_MINUTES, gpu=False))
+    fill(kind.settings, {**sizes.model, **wanted.get("model", {})}, "model")
+
+
 def new_model(kind: Family, chosen: Chosen, corpus: Corpus, base: Trained | None, device: torch.device) -> NeuralLM:
     assert kind.build is not None
-    model = kind.build(chosen.model, corpus.tokenizer.vocab_size)
+    try:
+        model = kind.build(chosen.model, corpus.tokenizer.vocab_size)
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+        raise SettingError("a model of this size does not fit into memory: use a smaller --width, --layers, --hidden "
+                           "or --vocab") from None
     model.head.smoothing = chosen.training.label_smoothing
     if base is not None:
         assert isinstance(base.language_model, NeuralLM)
@@ -159,6 +173,8 @@ def count(
     model = kind.count(chosen.model, corpus.tokenizer.vocab_size, corpus.train.tokens, ends)
     for note in getattr(model, "notes", ()):
         say(f"note       {note}")
+    folder.create()
+    corpus.tokenizer.save(folder.tokenizer_path)
     folder.save_weights(model.saved_tensors())
     tables = all_tables(order, kind, corpus, data, chosen)
     folder.save_settings(tables)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from regard.errors import SettingError
-from regard.families import one_of
+from regard.config import at_least, one_of, shares
 
 
 @dataclass(frozen=True)
@@ -51,18 +49,6 @@ class TrainingSettings:
                  "muon_rate", "weight_decay", "clip", "final", "valid_every", "valid_one_in", "checkpoint_every",
                  "patience", "log_every")
         at_least("training", self, 1, "batch", "keep")
+        at_least("training", self, -(2**63), "seed")
+        at_least("training", self, 0, "learning_rate", "muon_rate", most=1000)
         shares("training", self, "warmup", "decay", "label_smoothing", "ema", "beta1", "beta2")
-
-
-def at_least(table: str, settings: Any, least: float, *names: str) -> None:
-    for name in names:
-        value = getattr(settings, name)
-        if not value >= least:                                           # `not >=` refuses NaN too
-            raise SettingError(f"{table}.{name} = {value}: must be at least {least}")
-
-
-def shares(table: str, settings: Any, *names: str) -> None:
-    for name in names:
-        value = getattr(settings, name)
-        if not 0 <= value < 1:
-            raise SettingError(f"{table}.{name} = {value}: must be from 0 up to, but not including, 1")

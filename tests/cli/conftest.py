@@ -6,7 +6,8 @@ import pytest
 from regard.cli import main
 
 TEXT = "".join(f"the cat number {i * 7 % 13} sat on mat {i * 5 % 11}\n" for i in range(80))
-TINY = ["--layers", "1", "--width", "16", "--heads", "2", "--context", "16", "--batch", "4", "--steps", "3", "--device", "cpu"]
+TINY = ["--layers", "1", "--width", "16", "--heads", "2", "--context", "16",
+        "--batch", "4", "--steps", "3", "--device", "cpu"]
 
 
 class Outcome:

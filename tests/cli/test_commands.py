@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+
 import regard as library
 
 from .conftest import TEXT, TINY
@@ -23,7 +24,7 @@ def environment(here):
 
 
 def test_help_imports_nothing_slow():
-    asked = """
+    asked = f"""
 import sys
 from regard.cli import main
 for arguments in (["--help"], ["train", "--help"], ["train", "lm", "--help"], ["generate", "--help"], ["score", "-h"],
@@ -32,8 +33,8 @@ for arguments in (["--help"], ["train", "--help"], ["train", "lm", "--help"], ["
         main(arguments)
     except SystemExit as end:
         assert end.code == 0, arguments
-print("slow:", [name for name in %r if name in sys.modules])
-""" % (SLOW_MODULES,)
+print("slow:", [name for name in {SLOW_MODULES} if name in sys.modules])
+"""
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "slow: []"
@@ -83,7 +84,8 @@ def test_training_from_stdin(regard, here):
 
 
 def test_a_flag_and_set_are_the_same_thing_and_set_wins(regard):
-    regard("train", "lm", "text.txt", *TINY, "--out", "run", "--quiet", "--set", "model.width=8", "--set", "training.seed=4").done()
+    changes = ("--set", "model.width=8", "--set", "training.seed=4")
+    regard("train", "lm", "text.txt", *TINY, "--out", "run", "--quiet", *changes).done()
     tables = library.load("run", device="cpu").tables
     assert tables["model"]["width"] == 8 and tables["model"]["heads"] == 2 and tables["training"]["seed"] == 4
 
@@ -96,7 +98,8 @@ def test_resuming_a_finished_run_with_more_steps_goes_on(regard):
 
 
 def test_an_interrupt_saves_everything_and_is_exit_code_130(regard, here):
-    long = [*REGARD, "train", "lm", "text.txt", *TINY, "--steps", "100000", "--set", "training.valid_every=2", "--out", "run"]
+    budget = ["--steps", "100000", "--set", "training.valid_every=2"]
+    long = [*REGARD, "train", "lm", "text.txt", *TINY, *budget, "--out", "run"]
     with subprocess.Popen(long, stderr=subprocess.PIPE, text=True, env=environment(here)) as training:
         told = []
         for line in training.stderr:
@@ -106,7 +109,8 @@ def test_an_interrupt_saves_everything_and_is_exit_code_130(regard, here):
                 break
         told += training.stderr.readlines()
         assert training.wait(60) == 130, told
-    stopped = re.fullmatch(r"regard: stopped at step ([\d,]+) of 100,000; everything is saved: go on with --resume\n", told[-1])
+    line = r"regard: stopped at step ([\d,]+) of 100,000; everything is saved: go on with --resume\n"
+    stopped = re.fullmatch(line, told[-1])
     assert stopped and not any("Traceback" in line for line in told), told
     step = int(stopped[1].replace(",", ""))
     outcome = regard("train", "lm", "text.txt", "--resume", "--out", "run", "--steps", str(step + 2), "--device", "cpu")
@@ -125,15 +129,16 @@ def test_generating_prints_the_prompt_and_its_continuation(regard, runs, family)
 
 
 def test_generating_several_texts_as_json(regard, runs):
-    lines = regard("generate", runs / "transformer", "-n", "3", "--tokens", "8", "--prompt", "the", "--json").done().splitlines()
-    told = [json.loads(line) for line in lines]
+    command = ("generate", runs / "transformer", "-n", "3", "--tokens", "8", "--prompt", "the")
+    told = [json.loads(line) for line in regard(*command, "--json").done().splitlines()]
     assert [each["row"] for each in told] == [0, 1, 2] and {each["prompt"] for each in told} == {"the"}
     assert len({each["text"] for each in told}) > 1
 
 
 def test_a_prompt_from_stdin(regard, runs):
     command = ("generate", runs / "transformer", "--tokens", "8", "--greedy")
-    assert regard(*command, "--prompt", "-", stdin=b"the cat\n").done() == regard(*command, "--prompt", "the cat").done()
+    expected = regard(*command, "--prompt", "the cat").done()
+    assert regard(*command, "--prompt", "-", stdin=b"the cat\n").done() == expected
 
 
 def test_greedy_is_temperature_zero_whatever_the_seed(regard, runs):
@@ -180,7 +185,8 @@ def test_scores_for_people(regard, runs):
 
 
 def test_stdin_scores_like_the_file(regard, runs):
-    assert regard("score", runs / "ngram", "-", stdin=TEXT.encode()).done() == regard("score", runs / "ngram", "text.txt").done()
+    expected = regard("score", runs / "ngram", "text.txt").done()
+    assert regard("score", runs / "ngram", "-", stdin=TEXT.encode()).done() == expected
 
 
 # ------------------------------------------------------------------------------------------------ data
@@ -203,7 +209,8 @@ def test_a_corpus_is_shown_and_written(regard, here):
 
 def test_a_file_is_counted(regard):
     assert regard("data", "show", "text.txt").done().splitlines() == [
-        "80 lines read: 80 kept, 0 dropped", f"{len(TEXT):,} characters ({len(set(TEXT))} distinct), 640 words, 1 document"]
+        "80 lines read: 80 kept, 0 dropped",
+        f"{len(TEXT):,} characters ({len(set(TEXT))} distinct), 640 words, 1 document"]
 
 
 def test_data_that_is_not_there(regard, here):
@@ -277,7 +284,8 @@ def test_a_run_passes(regard, runs, family):
 
 
 def test_a_reader_that_leaves_early_is_no_mistake(here):
-    piped = f"{sys.executable} -c 'from regard.cli import main; main()' data show stories --lines 20000 | head -1; echo ${{PIPESTATUS[0]}}"
+    command = f"{sys.executable} -c 'from regard.cli import main; main()' data show stories --lines 20000"
+    piped = f"{command} | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", piped], capture_output=True, text=True, env=environment(here))
     assert done.stderr == ""
     assert done.stdout.splitlines()[1:] == ["0"]

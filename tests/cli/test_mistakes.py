@@ -10,6 +10,7 @@ from regard import storage
 
 from .conftest import TINY
 
+RNN = ["--family", "rnn", "--steps", "2", "--device", "cpu"]
 NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 
 
@@ -114,7 +115,7 @@ def test_a_size_of_nothing_or_less(refused, size, value):
 @pytest.mark.parametrize("size", ["--width", "--layers", "--hidden", "--context"])
 @pytest.mark.parametrize("value", ["0", "-16"])
 def test_a_recurrent_size_of_nothing_or_less(refused, size, value):
-    refused(rf"model.{size[2:]} = {value}: must be at least 1", "text.txt", "--family", "rnn", "--steps", "2", size, value)
+    refused(rf"model.{size[2:]} = {value}: must be at least 1", "text.txt", *RNN, size, value)
 
 
 @pytest.mark.parametrize("arguments, message", [
@@ -162,7 +163,7 @@ def test_a_full_disk(refused, monkeypatch):
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(storage, "before_operation", full)
-    refused(r"^the disk is full \(\d+ MB free\): could not write .*; free some space, or give another folder with --out",
+    refused(r"^the disk is full \(\d+ MB free\): could not write .*; free some space, or give another folder",
             "text.txt", *TINY, "--out", "run")
 
 
@@ -172,7 +173,8 @@ def test_a_folder_that_may_not_be_written(refused, monkeypatch):
             raise OSError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(storage, "before_operation", closed)
-    refused(r"^no permission to make .*run.*: choose a folder you may write to with --out", "text.txt", *TINY, "--out", "run")
+    refused(r"^no permission to make .*run.*: choose a folder you may write to with --out",
+            "text.txt", *TINY, "--out", "run")
 
 
 def test_an_out_that_is_a_file(refused):
@@ -190,7 +192,7 @@ def test_a_run_is_never_overwritten(regard, runs):
 
 
 @pytest.mark.parametrize("change, message", [
-    (["--width", "32"], r"^model.width cannot change from 16 to 32 when a run is resumed: leave it out, or start a new run"),
+    (["--width", "32"], r"^model.width cannot change from 16 to 32 when a run is resumed: leave it out"),
     (["--batch", "8"], r"^training.batch cannot change from 4 to 8 when a run is resumed"),
     (["--seed", "5"], r"^training.seed cannot change from 0 to 5 when a run is resumed"),
 ])

@@ -84,7 +84,8 @@ def test_generation_is_over_when_every_row_has_ended(any_model, counted):
 
 def test_banned_tokens_never_appear(any_model):
     banned = (0, 1, 2, 3, 5, 7)
-    for how in (Sampling(temperature=0), Sampling(seed=1), Sampling(temperature=50.0), Sampling(top_k=3), Sampling(top_p=0.5)):
+    hows = (Sampling(temperature=0), Sampling(seed=1), Sampling(50.0), Sampling(top_k=3), Sampling(top_p=0.5))
+    for how in hows:
         rows = texts(any_model, PROMPTS, how=how, banned=banned, end=None, new_tokens=25)
         assert not {token for row in rows for token in row} & set(banned)
 

@@ -38,11 +38,11 @@ def test_sinusoids_reach_beyond_any_length_seen():
 def test_a_turned_query_meets_a_turned_key_by_their_distance_alone():
     rotary = Rotary(D)
     q, k = torch.randn(2, 1, 1, 1, D, dtype=torch.float64).expand(2, 1, T, 1, D)
-    turns = rotary.turns(torch.arange(T))
+    turns = rotary.turns(torch.arange(T), torch.float64)
     products = rotary(q, turns)[0, :, 0] @ rotary(k, turns)[0, :, 0].T                # (T, T)
     for distance in range(-T + 1, T):
         along = products.diagonal(distance)
-        torch.testing.assert_close(along, along[:1].expand_as(along), rtol=0, atol=1e-4)
+        torch.testing.assert_close(along, along[:1].expand_as(along), rtol=0, atol=1e-12)
     assert not torch.allclose(products[0, 0], products[0, 1])
 
 
@@ -79,3 +79,13 @@ def test_widths_that_cannot_pair_up_are_refused():
         SinusoidalPositions(7)
     with pytest.raises(SettingError, match="heads of width 3 cannot turn in pairs"):
         Rotary(3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_turning_as_complex_numbers_equals_the_definition(dtype):
+    rotary = Rotary(D)
+    x = torch.randn(2, T, 3, 2, D, dtype=dtype)
+    for at in (torch.arange(T), torch.randint(0, 50, (2, T))):
+        turns = rotary.turns(at, dtype)
+        shaped = turns.view(*turns.shape[:-1], 1, 1, turns.shape[-1])
+        torch.testing.assert_close(rotary(x, turns), rotary.by_definition(x, shaped))

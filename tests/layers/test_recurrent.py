@@ -12,7 +12,8 @@ def drawn(f, dtype=torch.float64):
     with torch.no_grad():
         for weight in layer.parameters():
             weight.normal_(std=0.5)
-    return layer, torch.randn(B, T, D, dtype=dtype, requires_grad=True), torch.randn(B, N, dtype=dtype, requires_grad=True)
+    x, h = (torch.randn(*shape, dtype=dtype, requires_grad=True) for shape in ((B, T, D), (B, N)))
+    return layer, x, h
 
 
 @pytest.mark.parametrize("dtype, near", [(torch.float64, 1e-12), (torch.float32, 1e-5)], ids=str)

@@ -1,0 +1,219 @@
+"""What the Markdown files say works: their commands are run, their links lead somewhere.
+
+A fenced block is marked by a comment on the line before it:
+
+    <!-- test: run -->          commands that succeed, run in order, in one folder for the whole file
+    <!-- test: fails -->        commands that end with exit code 1 and one line
+    <!-- test: python -->       Python, run in the same folder
+    <!-- test: file NAME -->    saved as NAME
+    <!-- test: printed -->      what the block before it printed, but for times
+
+Training is made tiny by adding flags, which win over earlier ones: see TINY. Nothing else is changed.
+"""
+
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from regard.cli import main
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+IDS = [str(page.relative_to(ROOT)) for page in PAGES]
+
+TINY = {
+    "transformer": "--steps 4 --layers 1 --width 16 --heads 2 --context 32 --batch 4",
+    "rnn": "--steps 4 --layers 1 --width 16 --hidden 16 --context 32 --batch 4",
+    "ngram": "",
+}
+TINY_TABLES = {"model": {"layers": 1, "width": 16, "heads": 2, "context": 32}, "training": {"steps": 4, "batch": 4}}
+TINY_CORPUS = "--lines 300"               # what `regard data get` writes out, where the page does not say
+REAL_MODELS = ("--resume", "--from")      # these take their sizes from a run
+
+BLOCK = re.compile(r"^(?:<!-- test: (?P<test>.+?) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
+FORBIDDEN = re.compile(r"(?<![\w.~])/(?:work|home|root|tmp|Users|mnt|data|opt|srv)/|\b[A-Z]:\\|localhost|127\.0\.0\.1|file://")
+TESTS = {"run", "fails", "python", "file", "printed"}
+
+
+class Block(NamedTuple):
+    test: str              # run, fails, python, file, printed, or nothing
+    name: str              # of the file
+    text: str
+
+
+def blocks(page: Path) -> list[Block]:
+    found = []
+    for match in BLOCK.finditer(page.read_text("utf-8")):
+        test, _, name = (match["test"] or "").partition(" ")
+        found.append(Block(test, name, match["text"]))
+    return found
+
+
+def tiny(command: str) -> str:
+    """The same command with a tiny budget."""
+    if command.startswith("regard train"):
+        family = re.search(r"--family (\S+)", command)
+        if any(flag in command for flag in REAL_MODELS):
+            return f"{command} --steps 6 --batch 4" if "--from" in command else command
+        return f"{command} {TINY[family[1] if family else 'transformer']}"
+    if command.startswith("regard data get") and "--lines" not in command:
+        return f"{command} {TINY_CORPUS}"
+    return command
+
+
+def run(command: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr. A plain `regard` command runs in this process, which has imported torch already."""
+    words = shlex.split(command, comments=True)
+    if words[0] != "regard" or any(mark in words for mark in "|<>;&"):
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=os.environ | {"PATH": path})
+        return done.returncode, done.stdout, done.stderr
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            main(words[1:])
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return code, out.getvalue(), err.getvalue()
+
+
+def without_times(text: str) -> list[str]:
+    return [re.sub(r"\d+\.\d s", "", line).rstrip() for line in text.splitlines()]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield tmp_path
+    torch.set_num_threads(before)
+    for name in ("leaky", "running_mean"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def tiny_training(monkeypatch):
+    """`regard.train(...)` in Python with the same tiny budget; what the page says is otherwise left alone."""
+    from regard.training import run as training
+
+    def train(files, *, minutes=None, steps=None, **options):
+        return training.carry_out(training.Order((files,), settings=TINY_TABLES, quiet=True, **options))
+
+    monkeypatch.setattr(training, "train", train)
+
+
+@pytest.fixture
+def families(monkeypatch):
+    """A family that a page registers is forgotten again."""
+    from regard import families as module
+
+    monkeypatch.setattr(module, "FAMILIES", dict(module.FAMILIES))
+    return module.FAMILIES
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(block.test for block in blocks(page))],
+                         ids=lambda page: page.name)
+def test_the_commands_of_a_page_work(page, folder, tiny_training, families):
+    printed = ""
+    for block in blocks(page):
+        if block.test == "file":
+            (folder / block.name).write_text(block.text, encoding="utf-8")
+        elif block.test == "python":
+            with redirect_stdout(io.StringIO()):
+                exec(compile(block.text, page.name, "exec"), {"__name__": "page"})
+        elif block.test == "printed":
+            assert set(without_times(block.text)) <= set(without_times(printed)), f"{page.name} shows what is not printed"
+        elif block.test in ("run", "fails"):
+            for command in filter(None, block.text.splitlines()):
+                code, printed, said = run(tiny(command))
+                if block.test == "run":
+                    assert code == 0, f"{command}\n{said}"
+                else:
+                    assert (code, len(said.splitlines()[-1:])) == (1, 1), f"{command}\n{said}"
+                    assert said.splitlines()[-1].startswith("regard: ")
+
+
+def test_a_family_as_contributing_adds_it_keeps_the_laws_and_trains(folder, families):
+    import regard
+    from regard.laws import check_model
+
+    for block in blocks(ROOT / "CONTRIBUTING.md"):
+        if block.test == "file":
+            (folder / block.name).write_text(block.text, encoding="utf-8")
+        elif block.test == "python":
+            exec(compile(block.text, "CONTRIBUTING.md", "exec"), {"__name__": "page"})
+    report = check_model(families["mean"].example(torch.float64))
+    assert report.ok, report.text()
+    (folder / "text.txt").write_text("the cat sat on the mat\n" * 40)
+    model = regard.train("text.txt", family="mean", steps=2, out="run", quiet=True,
+                         settings={"model": {"width": 8, "context": 16}, "training": {"batch": 2}})
+    assert model.family == "mean"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_every_mark_is_known(page):
+    marks = re.findall(r"<!-- test: (\w+)", page.read_text("utf-8").replace("`<!-- test: run -->`", ""))
+    assert set(marks) <= TESTS
+    assert len(marks) == sum(bool(block.test) for block in blocks(page)), f"{page.name}: a mark without its block"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_every_link_and_picture_of_a_page_exists(page):
+    text = BLOCK.sub("", page.read_text("utf-8"))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith(("https://", "mailto:")):
+            continue
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        assert found.exists(), f"{page.name} points at {target}"
+        if anchor:
+            assert anchor in headings(found), f"{page.name} points at {target}"
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page, as they are made from its headings."""
+    titles = re.findall(r"^#+ (.+)$", BLOCK.sub("", page.read_text("utf-8")), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "docs").rglob("*.py"))], ids=lambda page: page.name)
+def test_no_page_names_a_place_on_a_machine(page):
+    found = FORBIDDEN.search(page.read_text("utf-8"))
+    assert found is None, f"{page.name} says {found[0]}" if found else ""
+
+
+def test_a_place_on_a_machine_is_seen():
+    assert FORBIDDEN.search("see /home/somebody/notes.txt") and FORBIDDEN.search("C:\\notes")
+    assert not FORBIDDEN.search("~/.cache/regard and docs/data/x and runs/tmp/y")
+
+
+def test_every_make_target_that_a_page_names_exists():
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
+    for page in PAGES:
+        named = re.findall(r"(?:^|`)make (\w+)(?=`|\s+#|$)", page.read_text("utf-8"), re.M)
+        assert set(named) <= targets, page.name
+
+
+def test_every_command_is_in_the_readme_and_no_other():
+    from regard.cli import COMMANDS
+
+    section = (ROOT / "README.md").read_text("utf-8").partition("## Commands")[2]
+    assert set(re.findall(r"^regard (\w+)", section, re.M)) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("picture", sorted((ROOT / "docs" / "pictures").glob("*.svg")), ids=lambda path: path.name)
+def test_pictures_are_small(picture):
+    assert picture.stat().st_size < 150_000
