@@ -8,7 +8,8 @@ data and the minutes at hand.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -30,6 +31,7 @@ from regard.models.neural import NeuralLM
 from regard.models.ngram import NGram
 from regard.models.ngram.model import check_settings
 
+MOST_EPOCHS = 20.0           # a text is read no more often than this, unless the user says for how long to train
 LARGEST = 2**20              # of a width, a depth or a context: beyond it is a slip of the finger
 
 
@@ -57,7 +59,7 @@ class Family:
     about: str
     settings: type                                               # a frozen dataclass
     example: Callable[[torch.dtype], LanguageModel]              # tiny, without dropout: every law is tested on it
-    sizes: Callable[[Scale], Sizes] = lambda scale: Sizes()
+    sizes: Callable[[Scale, Mapping[str, Any]], Sizes] = lambda scale, wanted: Sizes()      # wanted: what the user set
     build: Callable[[Any, int], NeuralLM] | None = None          # (settings, vocabulary) -> trained by gradients, or
     count: Callable[..., LanguageModel] | None = None            # (settings, vocabulary, tokens, ends) -> at once
     restore: Callable[[Any, int, dict[str, Tensor]], LanguageModel] | None = None      # from saved tensors
@@ -112,7 +114,7 @@ def initialise(model: NeuralLM) -> None:
     """Normal weights by fan-in; what each block adds starts at zero, so that a deep stack starts as the identity."""
     for module in model.stack.modules():
         if isinstance(module, nn.Linear):
-            nn.init.normal_(module.weight, std=module.in_features**-0.5)
+            nn.init.normal_(module.weight, std=0.5 * module.in_features**-0.5)
     for module in model.stack.modules():
         if isinstance(module, SelfAttention):
             nn.init.zeros_(module.out.weight)
@@ -120,9 +122,31 @@ def initialise(model: NeuralLM) -> None:
             nn.init.zeros_(module.down.weight)
 
 
-def transformer_sizes(scale: Scale) -> Sizes:
-    """Wider and deeper with more text and more time: about 20 tokens read for each weight."""
-    return Sizes()
+# Minutes at most -> layers, width, heads, context, rows in a step. Measured on two cores, where a small model that
+# sees the text twice beats a large one that sees half of it.
+ON_CPU = ((4.0, (4, 128, 4, 128, 16)), (15.0, (6, 192, 6, 192, 16)), (math.inf, (6, 256, 8, 256, 16)))
+# Tokens of text at most -> the same, on a GPU, where time is rarely what is short.
+ON_GPU = ((5e6, (6, 384, 6, 256, 64)), (1e8, (8, 512, 8, 512, 64)), (math.inf, (12, 768, 12, 1024, 32)))
+SPEED = {False: 9e10, True: 6e13}           # floating-point operations a second that training reaches, CPU and GPU
+
+
+def transformer_sizes(scale: Scale, wanted: Mapping[str, Any]) -> Sizes:
+    """Larger with more time on a CPU, and with more text on a GPU; dropout where the text is read many times."""
+    table, size = (ON_GPU, scale.tokens) if scale.gpu else (ON_CPU, scale.minutes)
+    layers, width, heads, context, batch = next(sizes for limit, sizes in table if size <= limit)
+    if str(wanted.get("width", "")).isdigit():
+        width = max(1, int(wanted["width"]))
+        heads = next(n for n in range(max(1, width // 32), 0, -1) if width % n == 0)
+    tied = scale.vocab > 2048                                     # a large vocabulary is too much to learn twice
+    weights = 12 * layers * width**2 + scale.vocab * width * (1 if tied else 2)
+    times = min(MOST_EPOCHS, SPEED[scale.gpu] * scale.minutes * 60 / (6 * weights) / max(1, scale.tokens))
+    model = dict(layers=layers, width=width, heads=heads, context=context, tied=tied, dropout=dropout_for(times))
+    return Sizes(model, dict(batch=batch, optimizer="muon", learning_rate=6e-3, muon_rate=0.04))
+
+
+def dropout_for(times: float) -> float:
+    """How much to drop when the text is read so many times: what is seen once cannot be learned by heart."""
+    return next(dropout for limit, dropout in ((4, 0.0), (8, 0.1), (16, 0.2), (math.inf, 0.3)) if times <= limit)
 
 
 # ----------------------------------------------------------------------------------------------- rnn
@@ -150,7 +174,7 @@ def build_rnn(s: RecurrentSettings, vocab: int) -> NeuralLM:
     return NeuralLM(stack, vocab=vocab, tied=s.tied, dropout=s.dropout)
 
 
-def rnn_sizes(scale: Scale) -> Sizes:
+def rnn_sizes(scale: Scale, wanted: Mapping[str, Any]) -> Sizes:
     return Sizes()
 
 

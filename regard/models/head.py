@@ -24,7 +24,7 @@ class Head(nn.Module):
         if embedding is None:
             self.project: nn.Module = nn.Identity()
             self.weight: Tensor = nn.Parameter(torch.empty(vocab, d_in))
-            nn.init.normal_(self.weight, std=0.02)
+            nn.init.zeros_(self.weight)             # every token is equally likely before the first step
         else:                                   # tied: predicting a word means resembling its embedding
             width = embedding.embedding_dim
             self.project = nn.Identity() if d_in == width else nn.Linear(d_in, width, bias=False)

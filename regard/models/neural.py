@@ -31,7 +31,7 @@ class NeuralLM(nn.Module, LanguageModel):
         super().__init__()
         self.vocab, self.context = vocab, context
         self.embedding = nn.Embedding(vocab, stack.d_in)
-        nn.init.normal_(self.embedding.weight, std=0.02)
+        nn.init.normal_(self.embedding.weight, std=0.02 if tied else 0.1)
         self.dropout = nn.Dropout(dropout)
         self.stack = stack
         self.norm = norm if norm is not None else nn.Identity()

@@ -13,13 +13,12 @@ import torch
 
 from regard.config import as_values, change, fill
 from regard.errors import SettingError, did_you_mean
-from regard.families import Family, Scale
+from regard.families import MOST_EPOCHS, Family, Scale
 from regard.tasks.lm import reading_for
 from regard.text.corpus import Corpus
 from regard.training.settings import TrainingSettings
 
 DEFAULT_MINUTES = 5.0
-MOST_EPOCHS = 60.0             # without a budget of the user's own, a small text is not read more often than this
 TABLES = ("data", "tokenizer", "model", "training")
 
 Tables = Mapping[str, Mapping[str, Any]]
@@ -45,7 +44,7 @@ def choose(family: Family, corpus: Corpus, wanted: Tables, device: torch.device)
     minutes = asked.minutes or (DEFAULT_MINUTES if not (asked.steps or asked.tokens) else 0.0)
     scale = Scale(tokens=len(corpus.train.tokens), vocab=corpus.tokenizer.vocab_size,
                   minutes=minutes or DEFAULT_MINUTES, gpu=device.type == "cuda")
-    sizes = family.sizes(scale)
+    sizes = family.sizes(scale, wanted.get("model", {}))
     model: Any = fill(family.settings, {**sizes.model, **wanted.get("model", {})}, "model")
     training = fill(TrainingSettings, {**sizes.training, **wanted.get("training", {})}, "training")
     if training.reading == "auto":

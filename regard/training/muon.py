@@ -24,16 +24,39 @@ ROUNDS = 5
 
 def orthogonal(u: Tensor) -> Tensor:
     """(N, rows, columns), each matrix with its singular values brought near one."""
-    a, b, c = COEFFICIENTS
     x = u.bfloat16() if u.is_cuda else u
     tall = x.shape[-2] > x.shape[-1]
     if tall:
         x = x.mT
     x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
+    x = by_definition(x) if u.is_cuda or x.shape[-2] == x.shape[-1] else by_squares(x)
+    return (x.mT if tall else x).to(u.dtype)
+
+
+def by_definition(x: Tensor) -> Tensor:
+    """Five times: x becomes (a + b x x^T + c (x x^T)^2) x."""
+    a, b, c = COEFFICIENTS
     for _ in range(ROUNDS):
         square = x @ x.mT
         x = a * x + torch.baddbmm(square, square, square, beta=b, alpha=c) @ x
-    return (x.mT if tall else x).to(u.dtype)
+    return x
+
+
+def by_squares(x: Tensor) -> Tensor:
+    """The same for wide matrices at two thirds of the cost, as only x x^T is followed; float32 is exact enough for it.
+
+    Each round multiplies x from the left by a polynomial p of g = x x^T, and so g by p^2, for they commute. The
+    product of the p's is kept, and meets x once, at the end.
+    """
+    a, b, c = COEFFICIENTS
+    g = x @ x.mT
+    product = torch.eye(g.shape[-1], dtype=g.dtype).expand_as(g)
+    for _ in range(ROUNDS):
+        p = torch.baddbmm(g, g, g, beta=b, alpha=c)
+        p.diagonal(dim1=-2, dim2=-1).add_(a)
+        g = p @ g @ p
+        product = p @ product
+    return product @ x
 
 
 class Muon(torch.optim.Optimizer):

@@ -100,13 +100,13 @@ def free_name(order: Order) -> Path:
 def start(order: Order, folder: RunFolder, say: Callable[[str], None], began: float) -> Trained:
     wanted = order.settings or {}
     kind, base = family(order.family), None
-    check_early(kind, wanted)
     data = fill(DataSettings, {"files": order.files, **wanted.get("data", {})}, "data")
     tokens: TokenizerSettings | Tokenizer = fill(TokenizerSettings, wanted.get("tokenizer", {}), "tokenizer")
     if order.base is not None:
         base = load(order.base, device="cpu")
         kind, tokens = family(base.family), base.tokenizer
         wanted = from_base(base, wanted)
+    check_early(kind, wanted)
     device = pick_device(order.device) if kind.build is not None else torch.device("cpu")
     corpus = prepare(data, tokens, say=say)
     chosen = choose(kind, corpus, wanted, device)
@@ -131,7 +131,8 @@ def start(order: Order, folder: RunFolder, say: Callable[[str], None], began: fl
 def check_early(kind: Family, wanted: Tables) -> None:
     """Refuse what is wrong whatever the text says, before it is read: that may take a while."""
     fill(TrainingSettings, wanted.get("training", {}), "training")
-    sizes = kind.sizes(Scale(tokens=10**6, vocab=256, minutes=DEFAULT_MINUTES, gpu=False))
+    scale = Scale(tokens=10**6, vocab=256, minutes=DEFAULT_MINUTES, gpu=False)
+    sizes = kind.sizes(scale, wanted.get("model", {}))
     fill(kind.settings, {**sizes.model, **wanted.get("model", {})}, "model")
 
 
@@ -159,7 +160,8 @@ def from_base(base: Trained, wanted: Tables) -> Tables:
         raise SettingError("--from keeps the run's tokenizer: leave --tokenizer and --vocab out")
     before: Any = fill(family(base.family).settings, base.tables["model"], "model")
     after, _ = changed_settings(before, wanted.get("model", {}), "model", ("dropout", "attention_dropout"))
-    training = {"learning_rate": base.tables["training"]["learning_rate"] / 3, **wanted.get("training", {})}
+    rates = {name: base.tables["training"][name] / 3 for name in ("learning_rate", "muon_rate")}
+    training = {**rates, "optimizer": base.tables["training"]["optimizer"], **wanted.get("training", {})}
     return {**wanted, "model": as_values(after), "training": training}
 
 

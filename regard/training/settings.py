@@ -19,13 +19,13 @@ class TrainingSettings:
     optimizer: str = "adamw"           # adamw · muon (matrices of the stack by Muon, the rest by AdamW)
     learning_rate: float = 3e-3
     muon_rate: float = 0.02
-    schedule: str = "wsd"              # cosine · wsd (warm up, stay, decay) · constant
+    schedule: str = "cosine"           # cosine · wsd (warm up, stay, decay) · constant
     warmup: float = 0.02               # share of the steps in which the rate rises
     decay: float = 0.3                 # wsd: share of the steps in which it falls to nothing
     final: float = 0.0                 # where it falls to, as a share of the rate
     beta1: float = 0.9
-    beta2: float = 0.98
-    weight_decay: float = 0.1
+    beta2: float = 0.95
+    weight_decay: float = 0.0
     clip: float = 1.0                  # largest gradient norm; 0: no clipping
     label_smoothing: float = 0.0
     ema: float = 0.0                   # decay of the averaged weights, e.g. 0.999; 0: none

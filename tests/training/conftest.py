@@ -3,8 +3,8 @@ import pytest
 from regard.training.run import Order, carry_out
 
 TEXT = "".join(f"the cat number {i * 7 % 13} sat on mat {i * 5 % 11}\n" for i in range(80))
-SMALL = {"model": dict(layers=1, width=16, heads=2, context=16), "tokenizer": dict(kind="char"),
-         "training": dict(steps=6, batch=4, valid_every=3)}
+SMALL = {"model": dict(layers=1, width=16, heads=2, context=16, dropout=0.0), "tokenizer": dict(kind="char"),
+         "training": dict(steps=6, batch=4, valid_every=3, optimizer="adamw", learning_rate=3e-3)}
 
 
 @pytest.fixture(autouse=True)

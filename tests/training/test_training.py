@@ -41,21 +41,41 @@ def test_metrics_have_a_row_a_step_and_the_best_weights_are_kept(train, tmp_path
     assert math.isclose(model.score_files([str(tmp_path / "valid.txt")]).loss, best, rel_tol=1e-3)
 
 
+@pytest.fixture
+def gradients(monkeypatch):
+    """The gradients of every step of every run, before clipping: runs are compared by these, for the optimisers
+    turn the rounding errors of a gradient that should be zero into whole steps."""
+    seen = []
+    original = jobs.Job.clip_gradients
+
+    def recorded(self):
+        seen.append({name: p.grad.clone() for name, p in self.model.named_parameters()})
+        return original(self)
+
+    monkeypatch.setattr(jobs.Job, "clip_gradients", recorded)
+    return seen
+
+
+def assert_same_gradients(a, b):
+    for name in a:
+        torch.testing.assert_close(a[name], b[name], rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("micro", [1, 3])
-def test_accumulated_pieces_give_the_loss_and_the_weights_of_one_big_batch(train, tmp_path, micro):
+def test_accumulated_pieces_give_the_loss_and_the_gradients_of_one_big_batch(train, tmp_path, gradients, micro):
     lines = "".join("word " * (1 + i % 7) + "\n" for i in range(60))
     (tmp_path / "lines.txt").write_text(lines)
     options = dict(files=[str(tmp_path / "lines.txt")], data=dict(documents="line"))
-    whole = train("whole", **options)
-    pieces = train("pieces", training=dict(micro_batch=micro), **options)
-    for a, b in zip(rows(tmp_path / "whole"), rows(tmp_path / "pieces"), strict=True):
-        assert a.get("train_loss", 0) == pytest.approx(b.get("train_loss", 0), rel=1e-5)
-    for a, b in zip(whole.language_model.parameters(), pieces.language_model.parameters(), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+    train("whole", training=dict(steps=1), **options)
+    train("pieces", training=dict(steps=1, micro_batch=micro), **options)
+    assert_same_gradients(*gradients)
+    assert any(gradient.abs().max() > 1e-3 for gradient in gradients[0].values())
+    whole, pieces = (rows(tmp_path / name)[0]["train_loss"] for name in ("whole", "pieces"))
+    assert whole == pytest.approx(pieces, rel=1e-6)
 
 
-def test_out_of_memory_halves_the_rows_at_once_and_goes_on_with_the_same_batch(train, tmp_path, monkeypatch):
-    expected = train("expected")
+def test_out_of_memory_halves_the_rows_at_once_and_goes_on_with_the_same_batch(train, gradients, monkeypatch):
+    train("expected", training=dict(steps=1))
     original = jobs.Job._pieces
     seen = []
 
@@ -66,10 +86,9 @@ def test_out_of_memory_halves_the_rows_at_once_and_goes_on_with_the_same_batch(t
         return original(self, batch, state, rows_at_once)
 
     monkeypatch.setattr(jobs.Job, "_pieces", tight)
-    model = train("tight")
+    train("tight")
     assert seen[:3] == [4, 2, 1] and set(seen[3:]) == {1}
-    for a, b in zip(expected.language_model.parameters(), model.language_model.parameters(), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+    assert_same_gradients(gradients[0], gradients[1])
 
 
 def test_out_of_memory_with_a_single_row_says_what_to_make_smaller(train, monkeypatch):

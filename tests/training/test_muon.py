@@ -1,0 +1,46 @@
+"""Muon: ours, batched by shape, against torch's own and against what it promises."""
+
+import copy
+
+import pytest
+import torch
+
+from regard.training.muon import Muon, by_definition, by_squares, orthogonal
+
+
+def test_our_steps_are_those_of_torch_to_the_rounding_of_its_bfloat16():
+    torch.manual_seed(0)
+    ours = [torch.nn.Parameter(torch.randn(shape)) for shape in ((24, 8), (8, 24), (24, 8), (8, 8))]
+    theirs = copy.deepcopy(ours)
+    optimizers = Muon(ours, lr=0.02, weight_decay=0.1), torch.optim.Muon(theirs, lr=0.02, weight_decay=0.1)
+    for _ in range(3):
+        for a, b in zip(ours, theirs, strict=True):
+            a.grad = torch.randn_like(a)
+            b.grad = a.grad.clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize("spread", [0.0, 4.0])
+def test_following_only_the_squares_gives_the_same(spread):
+    torch.manual_seed(0)
+    x = torch.randn(3, 16, 48) * torch.logspace(0, -spread, 48)
+    x = x / x.norm(dim=(-2, -1), keepdim=True)
+    torch.testing.assert_close(by_squares(x.double()), by_definition(x.double()), rtol=0, atol=1e-9)
+    torch.testing.assert_close(by_squares(x), by_definition(x), rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize("shape", [(2, 8, 32), (2, 32, 8), (2, 16, 16)])
+def test_an_update_has_singular_values_near_one(shape):
+    torch.manual_seed(0)
+    values = torch.linalg.svdvals(orthogonal(torch.randn(shape)))
+    assert (values > 0.5).all() and (values < 1.3).all()
+
+
+def test_a_gradient_of_zero_changes_nothing_and_is_no_number_trouble():
+    weight = torch.nn.Parameter(torch.ones(4, 8))
+    weight.grad = torch.zeros_like(weight)
+    Muon([weight], lr=0.1).step()
+    assert torch.equal(weight, torch.ones(4, 8))
