@@ -1,7 +1,8 @@
 """Shakespeare by character on a CPU: loss, milliseconds a step and tokens a second, beside nanoGPT's figures.
 
-    python bench/cpu_lm.py tinyshakespeare.txt                    both settings, one after the other
-    python bench/cpu_lm.py tinyshakespeare.txt --only same        nanoGPT's sizes and 2,000 steps
+    python bench/cpu_lm.py tinyshakespeare.txt                    all of these, one after the other:
+    python bench/cpu_lm.py tinyshakespeare.txt --only adamw       nanoGPT's sizes and 2,000 steps, its kind of optimizer
+    python bench/cpu_lm.py tinyshakespeare.txt --only muon        the same with our default optimizer
     python bench/cpu_lm.py tinyshakespeare.txt --only default     our defaults, in the wall time nanoGPT took
 
 nanoGPT's documented CPU run, measured on the same kind of machine (2 cores): validation loss 1.8857 after 2,000
@@ -24,13 +25,12 @@ from regard.training.run import Order, carry_out
 
 NANOGPT = {"valid_loss": 1.8857, "seconds": 153.0, "ms_a_step": 69.0, "tokens_a_second": 768 / 0.069}
 
+SAME = {"layers": 4, "heads": 4, "width": 128, "context": 64, "dropout": 0.0}
+STEPS = {"batch": 12, "steps": 2000, "valid_every": 1000}
 SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
-    "same": {
-        "tokenizer": {"kind": "char"},
-        "model": {"layers": 4, "heads": 4, "width": 128, "context": 64, "dropout": 0.0},
-        "training": {"batch": 12, "steps": 2000, "valid_every": 500},
-    },
-    "default": {"tokenizer": {"kind": "char"}, "training": {"minutes": NANOGPT["seconds"] / 60}},
+    "adamw": {"model": SAME, "training": {**STEPS, "optimizer": "adamw", "learning_rate": 4e-3, "beta2": 0.99}},
+    "muon": {"model": SAME, "training": STEPS},
+    "default": {"training": {"minutes": NANOGPT["seconds"] / 60}},
 }
 
 
@@ -57,7 +57,8 @@ def measure(text: str, settings: dict[str, dict[str, Any]]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         began = time.monotonic()
-        model = carry_out(Order((text,), out=str(out), settings=settings, device="cpu"))
+        order = Order((text,), out=str(out), settings={"tokenizer": {"kind": "char"}, **settings}, device="cpu")
+        model = carry_out(order)
         seconds = time.monotonic() - began
         rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     steps = [row for row in rows if "train_loss" in row]

@@ -139,9 +139,19 @@ def transformer_sizes(scale: Scale, wanted: Mapping[str, Any]) -> Sizes:
         heads = next(n for n in range(max(1, width // 32), 0, -1) if width % n == 0)
     tied = scale.vocab > 2048                                     # a large vocabulary is too much to learn twice
     weights = 12 * layers * width**2 + scale.vocab * width * (1 if tied else 2)
-    times = min(MOST_EPOCHS, SPEED[scale.gpu] * scale.minutes * 60 / (6 * weights) / max(1, scale.tokens))
+    times = times_read(scale, weights)
     model = dict(layers=layers, width=width, heads=heads, context=context, tied=tied, dropout=dropout_for(times))
-    return Sizes(model, dict(batch=batch, optimizer="muon", learning_rate=6e-3, muon_rate=0.04))
+    return Sizes(model, dict(batch=batch, optimizer="muon", **(ONCE if times <= 4 else OFTEN)))
+
+
+# What serves a text that is read a few times, and one that is read so often that it could be learned by heart.
+ONCE = dict(learning_rate=6e-3, muon_rate=0.03, weight_decay=0.1, schedule="cosine")
+OFTEN = dict(learning_rate=3e-3, muon_rate=0.03, weight_decay=0.1, schedule="wsd")
+
+
+def times_read(scale: Scale, weights: int) -> float:
+    """How often the text will be read, as well as can be said before anything was timed."""
+    return min(MOST_EPOCHS, SPEED[scale.gpu] * scale.minutes * 60 / (6 * weights) / max(1, scale.tokens))
 
 
 def dropout_for(times: float) -> float:
@@ -175,7 +185,11 @@ def build_rnn(s: RecurrentSettings, vocab: int) -> NeuralLM:
 
 
 def rnn_sizes(scale: Scale, wanted: Mapping[str, Any]) -> Sizes:
-    return Sizes()
+    """A recurrence is trained with care: a rate at which attention learns well makes it diverge."""
+    hidden = 512 if scale.gpu or scale.minutes > 4 else 256
+    weights = hidden * (hidden + 128) + scale.vocab * 128
+    model = dict(hidden=hidden, tied=scale.vocab > 2048, dropout=dropout_for(times_read(scale, weights)))
+    return Sizes(model, dict(batch=32, optimizer="muon", learning_rate=6e-3, muon_rate=0.02, weight_decay=0.1))
 
 
 # --------------------------------------------------------------------------------------------- n-gram

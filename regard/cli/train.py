@@ -28,7 +28,7 @@ def command() -> None:
 
 @command.command("lm")
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
-@click.option("--family", default="transformer", show_default=True, help=f"Kind of model: {FAMILIES}.")
+@click.option("--family", help=f"Kind of model: {FAMILIES}.  [default: transformer]")
 @click.option("--out", metavar="FOLDER", help="Run folder.  [default: runs/FILE-FAMILY]")
 @click.option("--valid", multiple=True, metavar="FILE", help="Held-out text.  [default: the last 10%]")
 @click.option("--tokenizer", type=click.Choice(TOKENIZERS), help="How text becomes tokens.  [default: chosen]")

@@ -58,6 +58,7 @@ class SelfAttention(SequenceLayer):
         self.heads = heads
         self.dropout = dropout
         self.qkv = nn.Linear(width, 3 * width, bias=bias)
+        self.qkv.weight.parts = 3                              # type: ignore[attr-defined]  # three matrices in one
         self.out = nn.Linear(width, width, bias=bias)
         self.rotary = Rotary(width // heads) if rotary else None
 

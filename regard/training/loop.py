@@ -48,14 +48,19 @@ def fit(job: Job, at: At) -> At:
             if last or at.step % s.log_every == 0:
                 job.log(at, train_loss=loss, gradient_norm=norm, rate=rate(at.step - 1, s))
             job.show(at, loss)
-            if last or at.step % s.valid_every == 0:
+            if due(at.step, s.valid_every, s.steps):
                 at = validate(job, at, clock)
-            if last or stop() or at.step % s.checkpoint_every == 0:
+            if stop() or due(at.step, s.checkpoint_every, s.steps):
                 job.save(at)
             if stop() and not last:
                 raise Interrupted(f"stopped at step {at.step:,} of {s.steps:,}; everything is saved: "
                                   "go on with --resume")
     return at
+
+
+def due(step: int, every: int, last: int) -> bool:
+    """Every so many steps and at the last one, but not shortly before it."""
+    return step == last or (step % every == 0 and step + every // 2 <= last)
 
 
 def validate(job: Job, at: At, clock: Clock) -> At:

@@ -59,6 +59,11 @@ def by_squares(x: Tensor) -> Tensor:
     return product @ x
 
 
+def parts_of(parameter: Tensor) -> int:
+    """How many matrices stand one above another in this one: queries, keys and values are three, each its own."""
+    return getattr(parameter, "parts", 1)
+
+
 class Muon(torch.optim.Optimizer):
     """For the matrices inside a network; embeddings, gains and biases want AdamW."""
 
@@ -68,21 +73,23 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:                  # type: ignore[override]
         for group in self.param_groups:
-            alike: dict[tuple[torch.Size, torch.dtype], list[Tensor]] = defaultdict(list)
+            alike: dict[tuple[int, int, torch.dtype], list[Tensor]] = defaultdict(list)
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    alike[parameter.shape, parameter.dtype].append(parameter)
-            for (shape, _), parameters in alike.items():
-                self._update(parameters, group, max(1.0, shape[0] / shape[1]) ** 0.5)
+                    rows, columns = parameter.shape
+                    alike[rows // parts_of(parameter), columns, parameter.dtype].append(parameter)
+            for (rows, columns, _), parameters in alike.items():
+                self._update(parameters, group, rows, max(1.0, rows / columns) ** 0.5)
 
-    def _update(self, parameters: list[Tensor], group: dict[str, Any], scale: float) -> None:
+    def _update(self, parameters: list[Tensor], group: dict[str, Any], rows: int, scale: float) -> None:
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         momenta = [self._momentum(parameter) for parameter in parameters]
         torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
         ahead = torch._foreach_lerp(gradients, momenta, group["momentum"])
-        updates = orthogonal(torch.stack(ahead))
+        matrices = torch.cat([each.unflatten(0, (-1, rows)) for each in ahead])             # (N, rows, columns)
+        updates = orthogonal(matrices).split([parts_of(parameter) for parameter in parameters])
         torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-        torch._foreach_add_(parameters, list(updates.unbind()), alpha=-group["lr"] * scale)
+        torch._foreach_add_(parameters, [each.flatten(0, 1) for each in updates], alpha=-group["lr"] * scale)
 
     def _momentum(self, parameter: Tensor) -> Tensor:
         state = self.state[parameter]

@@ -24,7 +24,7 @@ from regard.run_folder import RunFolder
 from regard.tasks.lm import HeldOut, training_batches
 from regard.text.corpus import Corpus, DataSettings, TokenizerSettings, prepare
 from regard.text.tokenizers import Tokenizer
-from regard.trained import Trained, load, pick_device
+from regard.trained import Trained, load, pick_device, run_family
 from regard.training import budget
 from regard.training.choose import DEFAULT_MINUTES, Chosen, changed_settings, check_tables, choose
 from regard.training.describe import describe_model, describe_place, describe_text, describe_training
@@ -35,7 +35,9 @@ from regard.training.settings import TrainingSettings
 
 # What may be changed when a run is resumed; the rest would make it another run.
 CHANGEABLE = ("steps", "learning_rate", "muon_rate", "clip", "valid_every", "checkpoint_every", "keep", "patience",
-              "log_every", "micro_batch", "minutes", "tokens")
+              "log_every", "micro_batch")
+
+DEFAULT_FAMILY = "transformer"
 
 Tables = Mapping[str, Mapping[str, Any]]
 
@@ -45,7 +47,7 @@ class Order:
     """What the user asked for."""
 
     files: tuple[str, ...]
-    family: str = "transformer"
+    family: str | None = None              # None: a transformer, or what the run resumed or begun with is
     out: str | None = None
     settings: Tables | None = None         # tables of changed settings: {"training": {"batch": 8}}
     resume: bool = False
@@ -85,9 +87,10 @@ def carry_out(order: Order) -> Trained:
 
 def free_name(order: Order) -> Path:
     """runs/NAME-FAMILY, with a number behind it if that is taken; the newest of them when resuming."""
+    name = order.family or DEFAULT_FAMILY
     stem = Path(order.files[0]).name.split(".")[0] if order.files and order.files[0] != "-" else "text"
     numbers = ("", *(f"-{n}" for n in range(2, 10_000)))
-    names = [Path("runs") / f"{stem or 'text'}-{order.family}{number}" for number in numbers]
+    names = [Path("runs") / f"{stem or 'text'}-{name}{number}" for number in numbers]
     taken = [name for name in names if name.exists()]
     if order.resume and taken:
         return taken[-1]
@@ -99,11 +102,12 @@ def free_name(order: Order) -> Path:
 
 def start(order: Order, folder: RunFolder, say: Callable[[str], None], began: float) -> Trained:
     wanted = order.settings or {}
-    kind, base = family(order.family), None
+    kind, base = family(order.family or DEFAULT_FAMILY), None
     data = fill(DataSettings, {"files": order.files, **wanted.get("data", {})}, "data")
     tokens: TokenizerSettings | Tokenizer = fill(TokenizerSettings, wanted.get("tokenizer", {}), "tokenizer")
     if order.base is not None:
         base = load(order.base, device="cpu")
+        require_family(order, base.family, f"--from {order.base}")
         kind, tokens = family(base.family), base.tokenizer
         wanted = from_base(base, wanted)
     check_early(kind, wanted)
@@ -134,6 +138,11 @@ def check_early(kind: Family, wanted: Tables) -> None:
     scale = Scale(tokens=10**6, vocab=256, minutes=DEFAULT_MINUTES, gpu=False)
     sizes = kind.sizes(scale, wanted.get("model", {}))
     fill(kind.settings, {**sizes.model, **wanted.get("model", {})}, "model")
+
+
+def require_family(order: Order, name: str, what: str) -> None:
+    if order.family is not None and order.family != name:
+        raise SettingError(f"--family {order.family}: {what} goes on with a {name}; leave --family out")
 
 
 def new_model(kind: Family, chosen: Chosen, corpus: Corpus, base: Trained | None, device: torch.device) -> NeuralLM:
@@ -197,7 +206,8 @@ def resume(order: Order, folder: RunFolder, say: Callable[[str], None], began: f
     """Go on with a run: its settings, tokenizer and text, from its newest good checkpoint."""
     folder.create()
     tables = folder.read_settings()
-    kind = family(str(tables.get("run", {}).get("family")))
+    kind = run_family(tables, folder)
+    require_family(order, kind.name, f"--resume {folder.path}")
     if kind.count is not None:
         raise RunError(f"{folder.path} was counted in one go: there is nothing to resume")
     wanted = order.settings or {}
