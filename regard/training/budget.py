@@ -17,7 +17,7 @@ from regard.training.job import Job, random_states, set_random_states
 from regard.training.settings import TrainingSettings
 
 TRIAL_SECONDS = 3.0
-MARGIN = 0.9                   # of the time left: a machine is rarely as fast for long as in a short trial
+MARGIN = 0.87                  # of the time left: a machine is rarely as fast for long as in a short trial
 VALIDATION_SHARE = 0.06        # of the training time goes into validation, at most
 FORWARD_SHARE = 1 / 3          # a forward pass costs about this much of a training step on the same tokens
 SMALL_SPLIT = 2**18            # tokens: a held-out split up to this size is always measured whole

@@ -128,8 +128,11 @@ def start(order: Order, folder: RunFolder, say: Callable[[str], None], began: fl
     describe_training(job.settings, budget.step_tokens(job), len(corpus.train.tokens), say)
     describe_place(device, job.settings, folder, say)
     tables = all_tables(order, kind, corpus, data, replace(chosen, training=job.settings))
+    at = At(micro_batch=job.settings.micro_batch)
+    if base is not None:
+        job.save(at)                                # the weights begun with belong to the run, which may be moved
     folder.save_settings(tables)
-    return finish(job, At(micro_batch=job.settings.micro_batch), corpus, tables, folder, say)
+    return finish(job, at, tables, folder, say)
 
 
 def check_early(kind: Family, wanted: Tables) -> None:
@@ -211,7 +214,7 @@ def resume(order: Order, folder: RunFolder, say: Callable[[str], None], began: f
     if kind.count is not None:
         raise RunError(f"{folder.path} was counted in one go: there is nothing to resume")
     wanted = order.settings or {}
-    data = fill(DataSettings, tables["data"], "data")
+    data = resumed_data(order, tables)
     model_settings, _ = changed_settings(
         fill(kind.settings, tables["model"], "model"), wanted.get("model", {}), "model", ())
     training, changes = changed_settings(
@@ -235,7 +238,19 @@ def resume(order: Order, folder: RunFolder, say: Callable[[str], None], began: f
         folder.save_settings(tables)
     say(f"resuming {folder.path} at step {at.step:,} of {training.steps:,}: settings, tokenizer, weights, optimizer "
         "and place in the text are kept" + (f"; changed: {', '.join(changes)}" if changes else ""))
-    return finish(job, at, corpus, tables, folder, say)
+    return finish(job, at, tables, folder, say)
+
+
+def resumed_data(order: Order, tables: Tables) -> DataSettings:
+    """How the text was read, from wherever it is now; its content is compared later."""
+    wanted = order.settings or {}
+    before = fill(DataSettings, {**tables["data"], "files": order.files}, "data")
+    after, _ = changed_settings(before, wanted.get("data", {}), "data", ("files", "valid"))
+    kind = wanted.get("tokenizer", {}).get("kind", "auto")
+    if kind not in ("auto", tables["tokenizer"]["kind"]):
+        raise SettingError(f"tokenizer.kind cannot change from {tables['tokenizer']['kind']} to {kind} when a run is "
+                           "resumed: leave it out, or start a new run")
+    return after
 
 
 # ------------------------------------------------------------------------------------------------ shared
@@ -265,7 +280,7 @@ def with_steps(job: Job, corpus: Corpus, began: float) -> TrainingSettings:
     return budget.fixed(s, steps, tokens, len(corpus.valid.tokens))
 
 
-def finish(job: Job, at: At, corpus: Corpus, tables: Tables, folder: RunFolder, say: Callable[[str], None]) -> Trained:
+def finish(job: Job, at: At, tables: Tables, folder: RunFolder, say: Callable[[str], None]) -> Trained:
     job.progress.steps = job.settings.steps
     try:
         at = fit(job, at)

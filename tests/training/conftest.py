@@ -19,10 +19,10 @@ def train(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text(TEXT)
 
-    def run(out="run", family="transformer", files=None, resume=False, base=None, quiet=True, **tables):
+    def run(out="run", family=None, files=None, resume=False, base=None, quiet=True, **tables):
         usual = SMALL if base is None else {"training": SMALL["training"]}
         settings = {name: {**usual.get(name, {}), **tables.get(name, {})} for name in {*SMALL, *tables}}
-        if family != "transformer":
+        if family is not None:
             settings["model"] = tables.get("model", {})
         return carry_out(Order(tuple(files or [str(text)]), family=family, out=str(tmp_path / out), settings=settings,
                                resume=resume, base=base, device="cpu", quiet=quiet))

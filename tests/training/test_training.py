@@ -156,7 +156,9 @@ def test_training_works_off_the_main_thread(train):
 
 def test_resuming_refuses_what_would_make_it_another_run(train, tmp_path):
     train()
-    for table, change in (("model", dict(width=32)), ("training", dict(batch=8)), ("training", dict(seed=3))):
+    for table, change in (("model", dict(width=32)), ("training", dict(batch=8)), ("training", dict(seed=3)),
+                          ("data", dict(documents="line")), ("tokenizer", dict(kind="byte")),
+                          ("training", dict(minutes=3.0))):
         with pytest.raises(SettingError, match=r"cannot change from .* when a run is resumed"):
             train(resume=True, **{table: change})
 
@@ -166,6 +168,20 @@ def test_resuming_with_more_steps_goes_on(train, tmp_path, capsys):
     train(resume=True, training=dict(steps=9), quiet=False)
     assert rows(tmp_path / "run")[-1]["step"] == 9
     assert "changed: training.steps 6 -> 9" in capsys.readouterr().err
+
+
+def test_resuming_finds_the_text_where_it_is_now(train, tmp_path):
+    train()
+    (tmp_path / "text.txt").rename(tmp_path / "moved.txt")
+    train(files=[str(tmp_path / "moved.txt")], resume=True, training=dict(steps=7))
+
+
+def test_resuming_or_fine_tuning_as_another_family_is_refused(train, tmp_path):
+    train()
+    with pytest.raises(SettingError, match="leave --family out"):
+        train(family="rnn", resume=True)
+    with pytest.raises(SettingError, match="leave --family out"):
+        train("tuned", family="rnn", base=str(tmp_path / "run"))
 
 
 def test_resuming_with_another_text_is_refused(train, tmp_path):
@@ -200,6 +216,22 @@ def test_fine_tuning_begins_with_the_weights_of_the_other_run(train, tmp_path):
     assert tuned.tables["run"]["from"] == str(tmp_path / "base")
     with pytest.raises(SettingError, match="cannot change"):
         train("other", base=str(tmp_path / "base"), model=dict(width=32))
+
+
+def test_a_fine_tuned_run_killed_at_its_beginning_still_begins_with_those_weights(train, tmp_path, monkeypatch):
+    import shutil
+
+    base = train("base")
+    frozen = dict(learning_rate=0.0, steps=1)
+    monkeypatch.setattr("regard.training.run.fit", lambda job, at: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        train("tuned", base=str(tmp_path / "base"), training=frozen)
+    monkeypatch.undo()
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    shutil.rmtree(tmp_path / "base")
+    tuned = train("tuned", resume=True, training=frozen, model={})
+    for a, b in zip(base.language_model.parameters(), tuned.language_model.parameters(), strict=True):
+        assert torch.equal(a, b)
 
 
 def test_a_full_disk_stops_with_one_line_and_loses_nothing(train, tmp_path, monkeypatch):

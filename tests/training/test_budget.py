@@ -1,0 +1,27 @@
+from regard.training.budget import SMALL_SPLIT, fixed, validations
+from regard.training.loop import due
+from regard.training.settings import TrainingSettings
+
+
+def test_validation_takes_a_small_share_of_a_long_run_and_happens_at_least_twice():
+    for steps, tokens, held_out in ((2000, 768, 111_541), (100_000, 4096, 10**6), (10, 64, 100)):
+        every, one_in = validations(steps, tokens, held_out)
+        assert 2 <= steps // every <= 25
+        assert one_in == 1 or held_out > SMALL_SPLIT
+
+
+def test_a_small_split_is_always_measured_whole_and_a_huge_one_is_sampled():
+    assert validations(5, 64, SMALL_SPLIT)[1] == 1
+    every, one_in = validations(50, 512, 25_000_000)
+    assert 25_000_000 / one_in >= SMALL_SPLIT * 0.9 and one_in > 50
+
+
+def test_what_the_user_says_is_kept():
+    s = fixed(TrainingSettings(valid_every=7, checkpoint_every=3, valid_one_in=2, log_every=5), 100, 64, 1000)
+    assert (s.steps, s.valid_every, s.checkpoint_every, s.valid_one_in, s.log_every) == (100, 7, 3, 2, 5)
+
+
+def test_the_last_step_is_due_and_a_step_shortly_before_it_is_not():
+    assert [step for step in range(1, 972) if due(step, 323, 971)] == [323, 646, 971]
+    assert [step for step in range(1, 11) if due(step, 5, 10)] == [5, 10]
+    assert [step for step in range(1, 4) if due(step, 1, 3)] == [1, 2, 3]
