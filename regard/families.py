@@ -35,14 +35,19 @@ MOST_EPOCHS = 20.0           # a text is read no more often than this, unless th
 LARGEST = 2**20              # of a width, a depth or a context: beyond it is a slip of the finger
 
 
+Tables = Mapping[str, Mapping[str, Any]]
+
+
 @dataclass(frozen=True)
 class Scale:
     """What the default sizes are chosen from."""
 
     tokens: int                  # tokens to learn from
     vocab: int
-    minutes: float               # of training, as far as it is known
     gpu: bool
+    minutes: float               # of training, if that is the budget; else a guess
+    steps: int = 0               # the budget, if it is one of steps
+    budget: int = 0              # the budget, if it is one of tokens
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class Family:
     about: str
     settings: type                                               # a frozen dataclass
     example: Callable[[torch.dtype], LanguageModel]              # tiny, without dropout: every law is tested on it
-    sizes: Callable[[Scale, Mapping[str, Any]], Sizes] = lambda scale, wanted: Sizes()      # wanted: what the user set
+    sizes: Callable[[Scale, Tables], Sizes] = lambda scale, wanted: Sizes()      # wanted: the settings a user gave
     build: Callable[[Any, int], NeuralLM] | None = None          # (settings, vocabulary) -> trained by gradients, or
     count: Callable[..., LanguageModel] | None = None            # (settings, vocabulary, tokens, ends) -> at once
     restore: Callable[[Any, int, dict[str, Tensor]], LanguageModel] | None = None      # from saved tensors
@@ -130,16 +135,17 @@ ON_GPU = ((5e6, (6, 384, 6, 256, 64)), (1e8, (8, 512, 8, 512, 64)), (math.inf, (
 SPEED = {False: 9e10, True: 6e13}           # floating-point operations a second that training reaches, CPU and GPU
 
 
-def transformer_sizes(scale: Scale, wanted: Mapping[str, Any]) -> Sizes:
+def transformer_sizes(scale: Scale, wanted: Tables) -> Sizes:
     """Larger with more time on a CPU, and with more text on a GPU; dropout where the text is read many times."""
     table, size = (ON_GPU, scale.tokens) if scale.gpu else (ON_CPU, scale.minutes)
     layers, width, heads, context, batch = next(sizes for limit, sizes in table if size <= limit)
-    if str(wanted.get("width", "")).isdigit():
-        width = max(1, int(wanted["width"]))
+    if "width" in wanted.get("model", {}):
+        width = given(wanted, "model", "width", width)
         heads = next(n for n in range(max(1, width // 32), 0, -1) if width % n == 0)
     tied = scale.vocab > 2048                                     # a large vocabulary is too much to learn twice
     weights = 12 * layers * width**2 + scale.vocab * width * (1 if tied else 2)
-    times = times_read(scale, weights)
+    rows = given(wanted, "training", "batch", batch) * given(wanted, "model", "context", context)
+    times = times_read(scale, weights, tokens_a_step=rows)
     model = dict(layers=layers, width=width, heads=heads, context=context, tied=tied, dropout=dropout_for(times))
     return Sizes(model, dict(batch=batch, optimizer="muon", **(ONCE if times <= 4 else OFTEN)))
 
@@ -149,9 +155,17 @@ ONCE = dict(learning_rate=6e-3, muon_rate=0.03, weight_decay=0.1, schedule="cosi
 OFTEN = dict(learning_rate=3e-3, muon_rate=0.03, weight_decay=0.1, schedule="wsd")
 
 
-def times_read(scale: Scale, weights: int) -> float:
+def times_read(scale: Scale, weights: int, tokens_a_step: int) -> float:
     """How often the text will be read, as well as can be said before anything was timed."""
+    if scale.steps or scale.budget:
+        return (scale.budget or scale.steps * tokens_a_step) / max(1, scale.tokens)
     return min(MOST_EPOCHS, SPEED[scale.gpu] * scale.minutes * 60 / (6 * weights) / max(1, scale.tokens))
+
+
+def given(wanted: Tables, table: str, name: str, otherwise: int) -> int:
+    """What the user said of a size, if it is one; whether it will do is checked elsewhere."""
+    said = str(wanted.get(table, {}).get(name, ""))
+    return max(1, int(said)) if said.isdigit() else otherwise
 
 
 def dropout_for(times: float) -> float:
@@ -184,11 +198,13 @@ def build_rnn(s: RecurrentSettings, vocab: int) -> NeuralLM:
     return NeuralLM(stack, vocab=vocab, tied=s.tied, dropout=s.dropout)
 
 
-def rnn_sizes(scale: Scale, wanted: Mapping[str, Any]) -> Sizes:
+def rnn_sizes(scale: Scale, wanted: Tables) -> Sizes:
     """A recurrence is trained with care: a rate at which attention learns well makes it diverge."""
     hidden = 512 if scale.gpu or scale.minutes > 4 else 256
     weights = hidden * (hidden + 128) + scale.vocab * 128
-    model = dict(hidden=hidden, tied=scale.vocab > 2048, dropout=dropout_for(times_read(scale, weights)))
+    rows = given(wanted, "training", "batch", 32) * given(wanted, "model", "context", 64)
+    dropout = dropout_for(times_read(scale, weights, tokens_a_step=rows))
+    model = dict(hidden=hidden, tied=scale.vocab > 2048, dropout=dropout)
     return Sizes(model, dict(batch=32, optimizer="muon", learning_rate=6e-3, muon_rate=0.02, weight_decay=0.1))
 
 

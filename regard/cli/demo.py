@@ -34,7 +34,7 @@ def command(family: str, minutes: float, out: str | None, seed: int, device: str
     say("Three of the stories to learn from:")
     for _, story in zip(range(3), embedded.lines("stories"), strict=False):
         say(f"  {story}")
-    say(f"\nTraining ({family}, {minutes:g} minutes) ...")
+    say(f"\nTraining a {family} for about {minutes * 60:.0f} seconds ...")
     began = time.monotonic()
     settings = {"training": {"minutes": minutes, "seed": seed}}
     model = carry_out(Order(("stories",), family=family, out=out, settings=settings, device=device))

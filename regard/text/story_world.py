@@ -14,7 +14,7 @@ TOYS = ("ball", "kite", "drum", "boat", "doll", "book", "hat", "bell", "mirror",
         "basket", "cup", "map")
 ANIMALS = ("dog", "cat", "horse", "goat", "duck", "rabbit", "donkey", "hen", "cow", "pig")
 ROOMS = ("kitchen", "pantry", "attic", "cellar", "barn", "shed", "hall", "workshop")
-PLACES = ("forest", "market", "school", "beach", "mill", "castle", "harbour", "village", "meadow", "island")
+PLACES = ("forest", "market", "school", "garden", "mill", "castle", "harbour", "village", "meadow", "valley")
 HIDING = ("behind the door", "in the cupboard", "on the shelf", "under the table", "in a box", "behind the curtain",
           "under the bench", "in a bag", "behind the barrel", "under the stairs")
 FOODS = ("apple", "pear", "cake", "orange", "egg", "sandwich", "plum", "carrot", "onion", "biscuit")

@@ -13,15 +13,13 @@ import torch
 
 from regard.config import as_values, change, fill
 from regard.errors import SettingError, did_you_mean
-from regard.families import MOST_EPOCHS, Family, Scale
+from regard.families import MOST_EPOCHS, Family, Scale, Tables
 from regard.tasks.lm import reading_for
 from regard.text.corpus import Corpus
 from regard.training.settings import TrainingSettings
 
 DEFAULT_MINUTES = 5.0
 TABLES = ("data", "tokenizer", "model", "training")
-
-Tables = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -42,9 +40,9 @@ def choose(family: Family, corpus: Corpus, wanted: Tables, device: torch.device)
     """Sizes and rates for this text on this machine; `wanted` holds what the user said."""
     asked = fill(TrainingSettings, dict(wanted.get("training", {})), "training")
     minutes = asked.minutes or (DEFAULT_MINUTES if not (asked.steps or asked.tokens) else 0.0)
-    scale = Scale(tokens=len(corpus.train.tokens), vocab=corpus.tokenizer.vocab_size,
-                  minutes=minutes or DEFAULT_MINUTES, gpu=device.type == "cuda")
-    sizes = family.sizes(scale, wanted.get("model", {}))
+    scale = Scale(tokens=len(corpus.train.tokens), vocab=corpus.tokenizer.vocab_size, gpu=device.type == "cuda",
+                  minutes=minutes or DEFAULT_MINUTES, steps=asked.steps, budget=asked.tokens)
+    sizes = family.sizes(scale, wanted)
     model: Any = fill(family.settings, {**sizes.model, **wanted.get("model", {})}, "model")
     training = fill(TrainingSettings, {**sizes.training, **wanted.get("training", {})}, "training")
     if training.reading == "auto":

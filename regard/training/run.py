@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from torch import nn
 
 from regard.config import as_values, fill
 from regard.errors import RunError, SettingError
-from regard.families import Family, Scale, family
+from regard.families import Family, Scale, Tables, family
 from regard.models.neural import NeuralLM
 from regard.run_folder import RunFolder
 from regard.tasks.lm import HeldOut, training_batches
@@ -39,7 +39,6 @@ CHANGEABLE = ("steps", "learning_rate", "muon_rate", "clip", "valid_every", "che
 
 DEFAULT_FAMILY = "transformer"
 
-Tables = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,7 @@ def check_early(kind: Family, wanted: Tables) -> None:
     """Refuse what is wrong whatever the text says, before it is read: that may take a while."""
     fill(TrainingSettings, wanted.get("training", {}), "training")
     scale = Scale(tokens=10**6, vocab=256, minutes=DEFAULT_MINUTES, gpu=False)
-    sizes = kind.sizes(scale, wanted.get("model", {}))
+    sizes = kind.sizes(scale, wanted)
     fill(kind.settings, {**sizes.model, **wanted.get("model", {})}, "model")
 
 

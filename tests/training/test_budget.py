@@ -12,7 +12,7 @@ def test_validation_takes_a_small_share_of_a_long_run_and_happens_at_least_twice
 
 def test_a_small_split_is_always_measured_whole_and_a_huge_one_is_sampled():
     assert validations(5, 64, SMALL_SPLIT)[1] == 1
-    every, one_in = validations(50, 512, 25_000_000)
+    _, one_in = validations(50, 512, 25_000_000)
     assert 25_000_000 / one_in >= SMALL_SPLIT * 0.9 and one_in > 50
 
 
