@@ -133,6 +133,7 @@ ON_CPU = ((4.0, (4, 128, 4, 128, 16)), (15.0, (6, 192, 6, 192, 16)), (math.inf, 
 # Tokens of text at most -> the same, on a GPU, where time is rarely what is short.
 ON_GPU = ((5e6, (6, 384, 6, 256, 64)), (1e8, (8, 512, 8, 512, 64)), (math.inf, (12, 768, 12, 1024, 32)))
 SPEED = {False: 9e10, True: 6e13}           # floating-point operations a second that training reaches, CPU and GPU
+OVERHEAD = {False: 2.5e-5, True: 0.0}       # seconds a token that do not depend on the size of the model
 
 
 def transformer_sizes(scale: Scale, wanted: Tables) -> Sizes:
@@ -143,11 +144,12 @@ def transformer_sizes(scale: Scale, wanted: Tables) -> Sizes:
         width = given(wanted, "model", "width", width)
         heads = next(n for n in range(max(1, width // 32), 0, -1) if width % n == 0)
     tied = scale.vocab > 2048                                     # a large vocabulary is too much to learn twice
+    layers = given(wanted, "model", "layers", layers)
     weights = 12 * layers * width**2 + scale.vocab * width * (1 if tied else 2)
     rows = given(wanted, "training", "batch", batch) * given(wanted, "model", "context", context)
-    times = times_read(scale, weights, tokens_a_step=rows)
-    model = dict(layers=layers, width=width, heads=heads, context=context, tied=tied, dropout=dropout_for(times))
-    return Sizes(model, dict(batch=batch, optimizer="muon", **(ONCE if times <= 4 else OFTEN)))
+    risk = risk_of_rote(scale, weights, tokens_a_step=rows)
+    model = dict(layers=layers, width=width, heads=heads, context=context, tied=tied, dropout=dropout_for(risk))
+    return Sizes(model, dict(batch=batch, optimizer="muon", **(ONCE if risk <= 4 else OFTEN)))
 
 
 # What serves a text that is read a few times, and one that is read so often that it could be learned by heart.
@@ -155,11 +157,14 @@ ONCE = dict(learning_rate=6e-3, muon_rate=0.03, weight_decay=0.1, schedule="cosi
 OFTEN = dict(learning_rate=3e-3, muon_rate=0.03, weight_decay=0.1, schedule="wsd")
 
 
-def times_read(scale: Scale, weights: int, tokens_a_step: int) -> float:
-    """How often the text will be read, as well as can be said before anything was timed."""
-    if scale.steps or scale.budget:
-        return (scale.budget or scale.steps * tokens_a_step) / max(1, scale.tokens)
-    return min(MOST_EPOCHS, SPEED[scale.gpu] * scale.minutes * 60 / (6 * weights) / max(1, scale.tokens))
+def risk_of_rote(scale: Scale, weights: int, tokens_a_step: int) -> float:
+    """How often the text will be read by a model that has a weight for each of its tokens; fewer weights, less risk."""
+    text = max(1, scale.tokens)
+    read: float = scale.budget or scale.steps * tokens_a_step
+    if not read:                                                   # as well as can be said before anything was timed
+        seconds_a_token = 6 * weights / SPEED[scale.gpu] + OVERHEAD[scale.gpu]
+        read = min(MOST_EPOCHS * text, scale.minutes * 60 / seconds_a_token)
+    return read / text * min(1.0, weights / text)
 
 
 def given(wanted: Tables, table: str, name: str, otherwise: int) -> int:
@@ -168,9 +173,9 @@ def given(wanted: Tables, table: str, name: str, otherwise: int) -> int:
     return max(1, int(said)) if said.isdigit() else otherwise
 
 
-def dropout_for(times: float) -> float:
-    """How much to drop when the text is read so many times: what is seen once cannot be learned by heart."""
-    return next(dropout for limit, dropout in ((4, 0.0), (8, 0.1), (16, 0.2), (math.inf, 0.3)) if times <= limit)
+def dropout_for(risk: float) -> float:
+    """How much to drop: what is seen once cannot be learned by heart."""
+    return next(dropout for limit, dropout in ((4, 0.0), (8, 0.1), (16, 0.2), (math.inf, 0.3)) if risk <= limit)
 
 
 # ----------------------------------------------------------------------------------------------- rnn
@@ -203,7 +208,7 @@ def rnn_sizes(scale: Scale, wanted: Tables) -> Sizes:
     hidden = 512 if scale.gpu or scale.minutes > 4 else 256
     weights = hidden * (hidden + 128) + scale.vocab * 128
     rows = given(wanted, "training", "batch", 32) * given(wanted, "model", "context", 64)
-    dropout = dropout_for(times_read(scale, weights, tokens_a_step=rows))
+    dropout = dropout_for(risk_of_rote(scale, weights, tokens_a_step=rows))
     model = dict(hidden=hidden, tied=scale.vocab > 2048, dropout=dropout)
     return Sizes(model, dict(batch=32, optimizer="muon", learning_rate=6e-3, muon_rate=0.02, weight_decay=0.1))
 
