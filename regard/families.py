@@ -129,7 +129,8 @@ def initialise(model: NeuralLM) -> None:
 
 # Minutes at most -> layers, width, heads, context, rows in a step. Measured on two cores, where a small model that
 # sees the text twice beats a large one that sees half of it.
-ON_CPU = ((4.0, (4, 128, 4, 128, 16)), (15.0, (6, 192, 6, 192, 16)), (math.inf, (6, 256, 8, 256, 16)))
+ON_CPU = ((1.5, (3, 96, 3, 128, 16)), (8.0, (4, 128, 4, 128, 16)), (30.0, (6, 192, 6, 192, 16)),
+          (math.inf, (6, 256, 8, 256, 16)))
 # Tokens of text at most -> the same, on a GPU, where time is rarely what is short.
 ON_GPU = ((5e6, (6, 384, 6, 256, 64)), (1e8, (8, 512, 8, 512, 64)), (math.inf, (12, 768, 12, 1024, 32)))
 SPEED = {False: 9e10, True: 6e13}           # floating-point operations a second that training reaches, CPU and GPU
