@@ -27,16 +27,12 @@ def fill(settings: type[T], values: Mapping[str, Any], table: str) -> T:
     filled = {}
     for name, value in values.items():
         if name not in known:
-            raise SettingError(f"unknown setting {table}.{name}" + _suggest(table, name, known))
+            raise SettingError(f"unknown setting {table}.{name}" + did_you_mean(name, known, f"{table}."))
         filled[name] = convert(value, kinds[name], f"{table}.{name}")
     try:
         return settings(**filled)
     except TypeError as error:
         raise SettingError(f"[{table}] is incomplete: {error}") from None
-
-
-def _suggest(table: str, name: str, known: set[str]) -> str:
-    return did_you_mean(f"{table}.{name}", {f"{table}.{other}" for other in known})
 
 
 def change(settings: T, changes: Mapping[str, Any], table: str) -> T:

@@ -50,10 +50,10 @@ class StorageError(RegardError):
     """The disk refused."""
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`: did you mean layers?`, or the list of what exists when nothing is near."""
+def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """`: did you mean layers?`, with `prefix` before the name, or the list of what exists when nothing is near."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if near:
-        return f": did you mean {near[0]}?"
+        return f": did you mean {prefix}{near[0]}?"
     return f" (there are: {', '.join(names)})" if names else ""

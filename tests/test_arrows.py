@@ -15,6 +15,7 @@ GROUPS = [
     ["laws", "kernels"],
     ["layers"],
     ["models"],
+    ["sizes"],
     ["families"],
     ["decoding"],
     ["metrics"],

@@ -3,7 +3,8 @@
 import pytest
 
 from regard.config import fill
-from regard.families import FAMILIES, Scale
+from regard.families import FAMILIES
+from regard.sizes import Scale
 from regard.training.settings import TrainingSettings
 
 NEURAL = [name for name, family in FAMILIES.items() if family.build is not None]

@@ -6,6 +6,7 @@ and keys (Su et al. 2021). Positions are absolute and per row: `at` is (B, T).  
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import torch
@@ -47,9 +48,9 @@ class AddPositions(SequenceLayer):
         super().__init__()
         self.d_in = self.d_out = width
 
+    @abstractmethod
     def vectors(self, at: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """The position vectors (..., D) at absolute positions (...)."""
-        raise NotImplementedError
 
     def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> Position | None:
         if capacity is None:
@@ -71,8 +72,9 @@ class AddPositions(SequenceLayer):
         return x + self.vectors(at, x.dtype).to(x.dtype), Position(advance(state.count, length, lengths))
 
     @property
+    @abstractmethod
     def home(self) -> Tensor:
-        raise NotImplementedError
+        """A tensor that lives where the layer does."""
 
 
 class LearnedPositions(AddPositions):

@@ -13,7 +13,8 @@ import torch
 
 from regard.config import as_values, change, fill
 from regard.errors import SettingError, did_you_mean
-from regard.families import MOST_EPOCHS, Family, Scale, Tables
+from regard.families import Family
+from regard.sizes import MOST_EPOCHS, Scale, Tables
 from regard.tasks.lm import reading_for
 from regard.text.corpus import Corpus
 from regard.training.settings import TrainingSettings

@@ -18,9 +18,10 @@ from torch import nn
 
 from regard.config import as_values, fill
 from regard.errors import RunError, SettingError
-from regard.families import Family, Scale, Tables, family
+from regard.families import Family, family
 from regard.models.neural import NeuralLM
 from regard.run_folder import RunFolder
+from regard.sizes import Scale, Tables
 from regard.tasks.lm import HeldOut, training_batches
 from regard.text.corpus import Corpus, DataSettings, TokenizerSettings, prepare
 from regard.text.tokenizers import Tokenizer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import os
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,8 @@ from regard.models.ngram import NGram, lookup, table
 from regard.models.ngram.counting import BOS, EOS, UNK, sort_with_places
 from regard.models.ngram.definition import Definition
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
+DATA = Path(os.environ.get("REGARD_DATA", Path(__file__).parents[3] / "shared" / "data"))
+NO_DATA = "needs the public data sets: REGARD_DATA names their folder"
 SMOOTHINGS = ("kneser-ney", "add-k", "none")
 
 
@@ -296,7 +298,7 @@ def read_lines(name: str) -> list[list[str]]:
         return [line.split() for line in file]
 
 
-@pytest.mark.skipif(not (DATA / "multi30k").exists(), reason="needs ../shared/data")
+@pytest.mark.skipif(not (DATA / "multi30k").exists(), reason=NO_DATA)
 @pytest.mark.parametrize("order, with_oov, without", [(5, 53.4926, 44.2318), (3, 54.8984, 45.4338)])
 def test_perplexity_on_multi30k_is_that_of_kenlm(order, with_oov, without):
     train, valid = read_lines("train.en.gz"), read_lines("val.en.gz")
@@ -314,7 +316,7 @@ def test_perplexity_on_multi30k_is_that_of_kenlm(order, with_oov, without):
     assert math.exp(-scores[real & (targets != UNK)].double().mean()) == pytest.approx(without, abs=0.001)
 
 
-@pytest.mark.skipif(not (DATA / "tinyshakespeare.txt").exists(), reason="needs ../shared/data")
+@pytest.mark.skipif(not (DATA / "tinyshakespeare.txt").exists(), reason=NO_DATA)
 def test_a_character_5_gram_scores_tinyshakespeare_at_1_56():
     text = (DATA / "tinyshakespeare.txt").read_text(encoding="utf-8")
     ids = {character: id for id, character in enumerate(sorted(set(text)), start=4)}
