@@ -26,6 +26,11 @@ class Hidden(State):
 class Elman(SequenceLayer):
     """The simple recurrent layer, with f = tanh or ReLU. The fused kernel runs it; `by_definition` says what it is."""
 
+    w_h: Tensor              # (N, N)
+    w_c: Tensor              # (N, D)
+    b_h: Tensor              # (N,)
+    b_c: Tensor              # (N,)
+
     def __init__(self, d_in: int, d_hidden: int, *, f: str = "tanh"):
         super().__init__()
         if f not in ACTIVATIONS:
@@ -33,25 +38,13 @@ class Elman(SequenceLayer):
         self.d_in, self.d_out = d_in, d_hidden
         self.f = f
         self.cell = nn.RNN(d_in, d_hidden, nonlinearity=f, batch_first=True)
+        # The fused kernel's own parameters, under the names of the equation (it keeps two biases, which it adds).
+        for name, fused in (("w_h", "weight_hh"), ("w_c", "weight_ih"), ("b_h", "bias_hh"), ("b_c", "bias_ih")):
+            self.register_parameter(name, getattr(self.cell, f"{fused}_l0"))
         nn.init.orthogonal_(self.w_h)                        # keeps the past alive at the start
         nn.init.xavier_uniform_(self.w_c)
-        for bias in self.biases:
+        for bias in (self.b_h, self.b_c):
             nn.init.zeros_(bias)
-
-    @property
-    def w_h(self) -> Tensor:
-        """(N, N): from the state before."""
-        return self.cell._parameters["weight_hh_l0"]         # type: ignore[return-value]
-
-    @property
-    def w_c(self) -> Tensor:
-        """(N, D): from the input."""
-        return self.cell._parameters["weight_ih_l0"]         # type: ignore[return-value]
-
-    @property
-    def biases(self) -> list[Tensor]:
-        """The fused kernel keeps two biases, which it adds."""
-        return [self.cell._parameters[name] for name in ("bias_ih_l0", "bias_hh_l0")]    # type: ignore[misc]
 
     def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> Hidden | None:
         return None if capacity is None else Hidden(self.w_h.new_zeros(batch, self.d_out))
@@ -59,14 +52,17 @@ class Elman(SequenceLayer):
     def forward(
         self, x: Tensor, state: Hidden | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, Hidden | None]:
-        y, last = self.cell(x, None if state is None else state.h[None].to(x.dtype))  # (B, T, N), (1, B, N)
         if state is None:
-            return y, None
-        return y, Hidden(last[0] if lengths is None else hidden_after(state.h, y, lengths))
+            return self.cell(x)[0], None                                              # (B, T, N)
+        if x.shape[1] == 1:                                # a single step is the equation; it compiles, too
+            y = self.by_definition(x, state.h.to(x.dtype))
+        else:
+            y, _ = self.cell(x, state.h[None].to(x.dtype))
+        return y, Hidden(y[:, -1] if lengths is None else hidden_after(state.h, y, lengths))
 
     def by_definition(self, x: Tensor, h: Tensor) -> Tensor:
         """The equation, a step at a time: (B, T, N) from x (B, T, D) and the state h (B, N) before it."""
-        states, bias = [], sum(self.biases)
+        states, bias = [], self.b_h + self.b_c
         for c in x.unbind(1):
             h = ACTIVATIONS[self.f](h @ self.w_h.T + c @ self.w_c.T + bias)
             states.append(h)

@@ -57,6 +57,13 @@ class Batch:
         lengths = None if self.lengths is None else self.lengths[first:stop]
         return Batch(self.tokens[first:stop], self.targets[first:stop], lengths)
 
+    def widened(self, multiple: int, most: int) -> Batch:
+        """The same rows, padded to a multiple of so many positions (`most` at most), with lengths always given."""
+        batch, time = self.targets.shape
+        pads = min(-(-time // multiple) * multiple, max(most, time)) - time
+        tokens, targets = (torch.nn.functional.pad(t, (0, pads), value=PAD) for t in (self.tokens, self.targets))
+        return Batch(tokens, targets, torch.full((batch,), time) if self.lengths is None else self.lengths)
+
     def to(self, device: torch.device) -> Batch:
         if device.type == "cpu":
             return self

@@ -50,6 +50,7 @@ class Job:
         gpu = model.device.type == "cuda"
         self.bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and gpu)
         self.score = compiled(model, settings.compile, gpu)
+        self.few_widths = settings.reading == "documents" and self.score != model.score
 
     # ------------------------------------------------------------------------------------- one step
 
@@ -83,7 +84,7 @@ class Job:
         total = torch.zeros((), device=self.model.device)
         states: list[State] = []
         for first in range(0, len(batch.tokens), rows):
-            piece = batch.rows(first, first + rows).to(self.model.device)
+            piece = self._static(batch.rows(first, first + rows)).to(self.model.device)
             own = None if state is None else state.map(lambda t: t[first : first + rows])   # noqa: B023
             with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bfloat16):
                 scores, own = self.score(piece.tokens, piece.targets, own, piece.lengths)
@@ -93,6 +94,11 @@ class Job:
             if own is not None:
                 states.append(own)
         return total.item(), None if state is None else join(states).detach()
+
+    def _static(self, piece: Batch) -> Batch:
+        """Documents of all lengths would each be compiled anew: for a compiled model they come in four widths."""
+        context = self.validation.context
+        return piece.widened(-(-context // 4), context) if self.few_widths and context else piece
 
     def state_before(self, step: int, batch: Batch) -> State | None:
         if self.settings.reading != "streams":

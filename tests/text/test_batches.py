@@ -181,3 +181,11 @@ def test_an_empty_shard_is_refused():
     for kind in (Windows, Streams, Documents):
         with pytest.raises(DataError, match="is empty"):
             kind(shard_of(), 4, 2)
+
+
+def test_widening_a_batch_adds_pads_and_nothing_else():
+    batch = Batch(torch.arange(1, 11).view(2, 5), torch.arange(2, 12).view(2, 5), None)
+    wide = batch.widened(4, most=16)
+    assert wide.tokens.shape == (2, 8) and wide.lengths.tolist() == [5, 5] and wide.real == batch.real
+    assert torch.equal(wide.tokens[:, :5], batch.tokens) and not wide.tokens[:, 5:].any()
+    assert batch.widened(64, most=6).tokens.shape == (2, 6)
