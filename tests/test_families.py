@@ -41,3 +41,10 @@ def test_heads_fit_a_width_that_the_user_gives(width):
 
 def test_a_large_vocabulary_is_learned_once_not_twice():
     assert chosen("transformer", vocab=32_000)[0].tied and not chosen("transformer", vocab=69)[0].tied
+
+
+def test_the_help_of_the_command_line_names_every_family():
+    """It is written out there, as --help must not import torch."""
+    from regard.cli import train
+
+    assert train.FAMILIES.split(", ") == list(FAMILIES)

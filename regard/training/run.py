@@ -79,7 +79,7 @@ def carry_out(order: Order) -> Trained:
         if not order.resume:
             raise RunError(f"{folder.path} already holds a run: go on with --resume, "
                            "or choose another folder with --out")
-        return resume(order, folder, say, began)
+        return resume(order, folder, say)
     if order.resume:
         say(f"nothing to resume at {folder.path}: starting anew")
     return start(order, folder, say, began)
@@ -205,7 +205,7 @@ def count(
 # ------------------------------------------------------------------------------------------------ resume
 
 
-def resume(order: Order, folder: RunFolder, say: Callable[[str], None], began: float) -> Trained:
+def resume(order: Order, folder: RunFolder, say: Callable[[str], None]) -> Trained:
     """Go on with a run: its settings, tokenizer and text, from its newest good checkpoint."""
     folder.create()
     tables = folder.read_settings()

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import torch
 
+from regard.families import FAMILIES, LAYERS
 from regard.laws import LawSkipped, LayerReader, ModelReader
 
+TABLES: dict[str, dict[str, Any]] = {"LAYERS": LAYERS, "FAMILIES": FAMILIES}
 DEVICE = torch.device(os.environ.get("REGARD_TEST_DEVICE", "cpu"))
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
@@ -19,24 +21,14 @@ def trials(laws: dict[str, Any]) -> list[tuple[str, str]]:
     return [(law, dtype) for law in laws for dtype in DTYPES if law != "gradients" or dtype == "float64"]
 
 
-def table(name: str) -> dict[str, Any]:
-    """LAYERS or FAMILIES of `regard.families`; empty while there is no such module."""
-    try:
-        from regard import families
-    except ImportError:
-        return {}
-    return getattr(families, name, {})
-
-
-def names(name: str) -> list[Any]:
-    """A parameter for each registered name, or one that skips and says why."""
-    nothing = pytest.param(None, id="none", marks=pytest.mark.skip(reason=f"regard.families has no {name} yet"))
-    return list(table(name)) or [nothing]
+def names(name: str) -> list[str]:
+    """Every name in LAYERS or FAMILIES."""
+    return list(TABLES[name])
 
 
 def layer_reader(name: str, dtype: str, **options: Any) -> LayerReader:
     torch.manual_seed(0)
-    entry = table("LAYERS")[name]
+    entry = LAYERS[name]
     layer = entry.example(DTYPES[dtype]).to(DEVICE)
     memory = entry.example_memory(DTYPES[dtype]).to(DEVICE) if hasattr(entry, "example_memory") else None
     return LayerReader(layer, memory, **options)
@@ -44,7 +36,7 @@ def layer_reader(name: str, dtype: str, **options: Any) -> LayerReader:
 
 def model_reader(name: str, dtype: str, **options: Any) -> ModelReader:
     torch.manual_seed(0)
-    entry = table("FAMILIES")[name]
+    entry = FAMILIES[name]
     model = entry.example(DTYPES[dtype])
     if isinstance(model, torch.nn.Module):
         model = model.to(DEVICE)
