@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from regard.contract import LanguageModel
-from regard.families import FAMILIES, TransformerSettings, build_transformer, randomised
+from regard.families import FAMILIES, randomised
+from regard.families.transformer import TransformerSettings, build_transformer
 
 
 class Counted(LanguageModel):

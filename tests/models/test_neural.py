@@ -2,7 +2,9 @@ import pytest
 import torch
 
 from regard.errors import RunError
-from regard.families import FAMILIES, RecurrentSettings, TransformerSettings, build_rnn, build_transformer, randomised
+from regard.families import FAMILIES, randomised
+from regard.families.recurrent import RecurrentSettings, build_rnn
+from regard.families.transformer import TransformerSettings, build_transformer
 from regard.run_folder import pack, unpack
 
 V = 11

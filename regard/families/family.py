@@ -1,0 +1,77 @@
+"""What a family is, and what a registered layer is: the rows of the two tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.contract import LanguageModel, SequenceLayer
+from regard.layers.feedforward import FeedForward
+from regard.layers.stack import Block
+from regard.models.neural import NeuralLM
+from regard.sizes import Scale, Sizes, Tables
+
+LARGEST = 2**20              # of a width, a depth or a context: beyond it is a slip of the finger
+
+
+@dataclass(frozen=True)
+class Family:
+    name: str
+    about: str
+    settings: type                                               # a frozen dataclass
+    example: Callable[[torch.dtype], LanguageModel]              # tiny, without dropout: every law is tested on it
+    sizes: Callable[[Scale, Tables], Sizes] = lambda scale, wanted: Sizes()      # wanted: the settings a user gave
+    resize: Callable[[Any, int], Any] | None = None              # the settings, `size` large; the count grows with it
+    build: Callable[[Any, int], NeuralLM] | None = None          # (settings, vocabulary) -> trained by gradients, or
+    count: Callable[..., LanguageModel] | None = None            # (settings, vocabulary, tokens, ends) -> at once
+    restore: Callable[[Any, int, dict[str, Tensor]], LanguageModel] | None = None      # from saved tensors
+
+
+@dataclass(frozen=True)
+class LayerKind:
+    """A registered SequenceLayer: it earns every law by standing in this table."""
+
+    name: str
+    about: str
+    build: Callable[[int], SequenceLayer]              # width in; the layer may give another width out
+
+    def example(self, dtype: torch.dtype = torch.float64) -> SequenceLayer:
+        torch.manual_seed(0)
+        return randomised(self.build(8)).to(dtype).eval()
+
+
+def tiny(build: Callable[[Any, int], NeuralLM], settings: Any) -> Callable[[torch.dtype], LanguageModel]:
+    """A maker of small models for the laws, with weights that hide nothing."""
+
+    def example(dtype: torch.dtype = torch.float64) -> LanguageModel:
+        torch.manual_seed(0)
+        return randomised(build(settings, 11)).to(dtype).eval()
+
+    return example
+
+
+def randomised(module: nn.Module) -> Any:
+    """The module with every weight drawn anew: at their first values some layers do nothing, and would hide a bug."""
+    with torch.no_grad():
+        for weight in module.parameters():
+            weight.normal_(std=0.4)
+    return module
+
+
+def initialise(model: NeuralLM) -> None:
+    """Normal weights by fan-in; what each block adds starts at zero, so that a deep stack starts as the identity.
+
+    By custom the matrix through which a mixer adds to the stream is called `out`.
+    """
+    for module in model.stack.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=0.5 * module.in_features**-0.5)
+    for module in model.stack.modules():
+        if isinstance(module, Block) and isinstance(getattr(module.mixer, "out", None), nn.Linear):
+            nn.init.zeros_(module.mixer.out.weight)
+        elif isinstance(module, FeedForward):
+            nn.init.zeros_(module.down.weight)

@@ -1,0 +1,49 @@
+"""A model of a wanted number of parameters: what makes a comparison of families fair.
+
+A family's `resize` gives its settings at any size; the count grows with the size, so the size is found by halving.
+Models are built on torch's `meta` device for this, which takes no memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from regard.errors import SettingError
+from regard.families.family import Family
+
+TOLERANCE = 0.05             # of the wanted number: beyond it two models are not of one size
+LARGEST_SIZE = 2**14
+
+
+def parameters(family: Family, settings: Any, vocab: int) -> int:
+    """Every parameter, embeddings included, a tied one once."""
+    assert family.build is not None
+    with torch.device("meta"):
+        model = family.build(settings, vocab)
+    return sum(weight.numel() for weight in model.parameters())
+
+
+def fit_parameters(family: Family, settings: Any, vocab: int, wanted: int) -> Any:
+    """The settings with the sizes changed such that the model has `wanted` parameters, as nearly as it can be."""
+    if family.resize is None:
+        return settings
+
+    def count(size: int) -> int:
+        assert family.resize is not None
+        return parameters(family, family.resize(settings, size), vocab)
+
+    low, high = 1, 2
+    while count(high) < wanted and high < LARGEST_SIZE:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if count(middle) < wanted else (low, middle)
+    size = min((low, high), key=lambda each: abs(count(each) - wanted))
+    found = count(size)
+    if abs(found - wanted) > TOLERANCE * wanted:
+        raise SettingError(
+            f"--params {wanted:,}: the nearest {family.name} over a vocabulary of {vocab:,} has {found:,}; "
+            "choose more parameters or a smaller --vocab")
+    return family.resize(settings, size)
