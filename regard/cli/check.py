@@ -10,8 +10,9 @@ import click
 
 @click.command("check")
 @click.argument("what", metavar="RUN|MODULE:LAYER")
+@click.option("--trust", is_flag=True, help="Import the user's own layer that the run names.")
 @click.option("--json", "as_json", is_flag=True)
-def command(what: str, as_json: bool) -> None:
+def command(what: str, trust: bool, as_json: bool) -> None:
     """Test the laws on a layer of your own (module:Layer) or on the model of a run folder.
 
     A layer that passes can be trained, cut, padded, batched, reordered and watched like any built-in one.
@@ -23,7 +24,7 @@ def command(what: str, as_json: bool) -> None:
     else:
         from regard.trained import load
 
-        report = check_model(load(what, device="cpu").language_model)
+        report = check_model(load(what, device="cpu", trust=trust).language_model)
     if as_json:
         from regard.cli.output import print_json
 

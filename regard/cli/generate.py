@@ -18,10 +18,11 @@ import click
 @click.option("--seed", default=0, show_default=True)
 @click.option("-n", "--number", type=click.IntRange(min=1), default=1, show_default=True, help="How many texts.")
 @click.option("--device", default="auto", show_default=True)
+@click.option("--trust", is_flag=True, help="Import the user's own layer that the run names.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a text.")
 def command(
     run: str, prompt: str, new_tokens: int, temperature: float, top_k: int, top_p: float, greedy: bool, seed: int,
-    number: int, device: str, as_json: bool,
+    number: int, device: str, trust: bool, as_json: bool,
 ) -> None:
     """Continue a prompt with the model in the folder RUN."""
     from regard.cli.output import print_json
@@ -31,7 +32,7 @@ def command(
     how = Sampling(0.0 if greedy else temperature, top_k, top_p, seed)
     if prompt == "-":
         prompt = sys.stdin.read().removesuffix("\n")
-    model = load(run, device)
+    model = load(run, device, trust=trust)
     notices: dict[str, None] = {}                    # each once, and after the text, which is not to be broken
     for row in range(number):
         pieces = model.stream(prompt, new_tokens=new_tokens, how=how, row=row, notice=notices.setdefault)

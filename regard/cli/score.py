@@ -17,16 +17,17 @@ import click
 @click.option("--per-line", is_flag=True, help="One row a line: its loss and its text's total log-probability.")
 @click.option("--per-token", is_flag=True, help="One row a token: its log-probability.")
 @click.option("--device", default="auto", show_default=True)
+@click.option("--trust", is_flag=True, help="Import the user's own layer that the run names.")
 @click.option("--json", "as_json", is_flag=True)
 def command(
     run: str, files: tuple[str, ...], documents: str | None, on_bad_text: str, per_line: bool, per_token: bool,
-    device: str, as_json: bool,
+    device: str, trust: bool, as_json: bool,
 ) -> None:
     """Perplexity a token and a word, and bits per byte, of FILES (- is stdin) under the model in RUN."""
     from regard.cli.output import print_json
     from regard.trained import load
 
-    model = load(run, device)
+    model = load(run, device, trust=trust)
     if per_line:
         documents = "line"
     shard = model.encode_files(files, on_bad_text=on_bad_text, documents=documents)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from regard.contract import LanguageModel, SequenceLayer
 from regard.layers.feedforward import FeedForward
 from regard.layers.stack import Block
-from regard.models.neural import NeuralLM
+from regard.models.learner import Learner
 from regard.sizes import Scale, Sizes, Tables
 
 LARGEST = 2**20              # of a width, a depth or a context: beyond it is a slip of the finger
@@ -23,10 +23,10 @@ class Family:
     name: str
     about: str
     settings: type                                               # a frozen dataclass
-    example: Callable[[torch.dtype], LanguageModel]              # tiny, without dropout: every law is tested on it
+    example: Callable[[torch.dtype], Any]                        # tiny, without dropout: every law is tested on it
     sizes: Callable[[Scale, Tables], Sizes] = lambda scale, wanted: Sizes()      # wanted: the settings a user gave
     resize: Callable[[Any, int], Any] | None = None              # the settings, `size` large; the count grows with it
-    build: Callable[[Any, int], NeuralLM] | None = None          # (settings, vocabulary) -> trained by gradients, or
+    build: Callable[[Any, int], Any] | None = None               # (settings, vocabulary) -> trained by gradients, or
     count: Callable[..., LanguageModel] | None = None            # (settings, vocabulary, tokens, ends) -> at once
     restore: Callable[[Any, int, dict[str, Tensor]], LanguageModel] | None = None      # from saved tensors
 
@@ -44,10 +44,10 @@ class LayerKind:
         return randomised(self.build(8)).to(dtype).eval()
 
 
-def tiny(build: Callable[[Any, int], NeuralLM], settings: Any) -> Callable[[torch.dtype], LanguageModel]:
+def tiny(build: Callable[[Any, int], Learner], settings: Any) -> Callable[[torch.dtype], Any]:
     """A maker of small models for the laws, with weights that hide nothing."""
 
-    def example(dtype: torch.dtype = torch.float64) -> LanguageModel:
+    def example(dtype: torch.dtype = torch.float64) -> Any:
         torch.manual_seed(0)
         return randomised(build(settings, 11)).to(dtype).eval()
 
@@ -62,7 +62,7 @@ def randomised(module: nn.Module) -> Any:
     return module
 
 
-def initialise(model: NeuralLM) -> None:
+def initialise(model: Any) -> None:
     """Normal weights by fan-in; what each block adds starts at zero, so that a deep stack starts as the identity.
 
     By custom the matrix through which a mixer adds to the stream is called `out`.
@@ -71,7 +71,8 @@ def initialise(model: NeuralLM) -> None:
         if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, std=0.5 * module.in_features**-0.5)
     for module in model.stack.modules():
-        if isinstance(module, Block) and isinstance(getattr(module.mixer, "out", None), nn.Linear):
-            nn.init.zeros_(module.mixer.out.weight)
+        last = getattr(module.mixer, "out", None) if isinstance(module, Block) else None
+        if isinstance(last, nn.Linear):
+            nn.init.zeros_(last.weight)
         elif isinstance(module, FeedForward):
             nn.init.zeros_(module.down.weight)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import nn
 
 from regard.config import at_least, one_of, shares
 from regard.contract import SequenceLayer
 from regard.families.family import LARGEST, Family, LayerKind, initialise, tiny
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
 from regard.layers.positions import LearnedPositions, SinusoidalPositions
-from regard.layers.self_attention import SelfAttention, check_heads
-from regard.layers.stack import NORMS, Block, Stack, make_norm
+from regard.layers.self_attention import NONLINEARITIES, RELATIVE, SelfAttention, check_heads, check_kv_heads
+from regard.layers.stack import NORMS, PLACEMENTS, Block, Stack, make_norm
 from regard.models.neural import NeuralLM
 from regard.sizes import transformer_sizes
+
+POSITIONS = ("learned", "sinusoidal", *RELATIVE)
 
 
 @dataclass(frozen=True)
@@ -20,44 +25,71 @@ class TransformerSettings:
     layers: int = 4
     width: int = 128
     heads: int = 4
+    kv_heads: int = 0                      # heads of keys and values, each read by several of queries; 0: one each
     context: int = 128                     # the most tokens read at once
-    positions: str = "rotary"              # learned · sinusoidal · rotary · none
+    window: int = 0                        # how far back a position reads, itself included; 0: all the way
+    positions: str = "rotary"              # learned · sinusoidal · rotary · alibi · none
+    f: str = "none"                        # none · tanh · relu: q, k, v = f(W c)
+    qk_norm: bool = False                  # queries and keys of one length
+    attention_softcap: float = 0.0         # attention scores stay within this; 0: as they are
     activation: str = "gelu"               # gelu · relu · relu2 · swiglu
     expand: float = 4.0                    # feed-forward width / width
     norm: str = "layer"                    # layer · rms
+    placement: str = "pre"                 # pre · post: normalise before each part, or after it was added
+    softcap: float = 0.0                   # logits stay within this; 0: as they are
     tied: bool = False                     # the output matrix is the embedding
     dropout: float = 0.0
     attention_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        one_of("model.positions", self.positions, ("learned", "sinusoidal", "rotary", "none"))
+        one_of("model.positions", self.positions, POSITIONS)
         one_of("model.activation", self.activation, ACTIVATIONS)
         one_of("model.norm", self.norm, NORMS)
+        one_of("model.placement", self.placement, PLACEMENTS)
+        one_of("model.f", self.f, ("none", *NONLINEARITIES))
         at_least("model", self, 1, "layers", "width", "heads", "context", most=LARGEST)
+        at_least("model", self, 0, "kv_heads", "window", "softcap", "attention_softcap", most=LARGEST)
         at_least("model", self, 0.1, "expand", most=100)
         shares("model", self, "dropout", "attention_dropout")
         check_heads(self.width, self.heads)
+        check_kv_heads(self.heads, self.kv_heads or self.heads)
 
 
 def build_transformer(s: TransformerSettings, vocab: int) -> NeuralLM:
-    layers: list[SequenceLayer] = []
-    if s.positions == "learned":
-        layers.append(LearnedPositions(s.width, s.context))
-    elif s.positions == "sinusoidal":
-        layers.append(SinusoidalPositions(s.width))
-    for _ in range(s.layers):
-        attention = SelfAttention(
-            s.width, heads=s.heads, rotary=s.positions == "rotary", dropout=s.attention_dropout)
-        feed = FeedForward(s.width, expand=s.expand, activation=s.activation)
-        layers.append(Block(attention, feed, norm=s.norm, dropout=s.dropout))
+    layers = position_layers(s.positions, s.width, s.context)
+    layers += [Block(attention(s), FeedForward(s.width, expand=s.expand, activation=s.activation), norm=s.norm,
+                     placement=s.placement, dropout=s.dropout) for _ in range(s.layers)]
     model = NeuralLM(
-        Stack(layers), vocab=vocab, norm=make_norm(s.norm, s.width), tied=s.tied,
-        dropout=s.dropout, context=s.context)
+        Stack(layers), vocab=vocab, norm=final_norm(s.norm, s.placement, s.width), tied=s.tied, dropout=s.dropout,
+        softcap=s.softcap, context=None if reads_on(s.window, s.positions) else s.context)
     initialise(model)
     return model
 
 
-def resize_transformer(s: TransformerSettings, size: int) -> TransformerSettings:
+def position_layers(positions: str, width: int, context: int) -> list[SequenceLayer]:
+    """The layer that adds a vector for each position, for the kinds that are added."""
+    if positions == "learned":
+        return [LearnedPositions(width, context)]
+    return [SinusoidalPositions(width)] if positions == "sinusoidal" else []
+
+
+def attention(s: TransformerSettings) -> SelfAttention:
+    return SelfAttention(
+        s.width, heads=s.heads, kv_heads=s.kv_heads, positions=s.positions if s.positions in RELATIVE else "none",
+        window=s.window, f=s.f, qk_norm=s.qk_norm, softcap=s.attention_softcap, dropout=s.attention_dropout)
+
+
+def final_norm(norm: str, placement: str, width: int) -> nn.Module | None:
+    """Pre-norm leaves the sum of all blocks as it is, so that it wants a norm at the end; post-norm has had its own."""
+    return make_norm(norm, width) if placement == "pre" else None
+
+
+def reads_on(window: int, positions: str) -> bool:
+    """With a window and distances only, no position is farther away than in training, however long the text."""
+    return bool(window) and positions in RELATIVE
+
+
+def resize_transformer(s: Any, size: int) -> Any:
     """Widths in steps of 8, for heads to share; between two of them the feed-forward layer grows."""
     steps, rest = divmod(size + 7, 8)
     width = 8 * steps
@@ -72,11 +104,25 @@ FAMILY = Family(
 
 LAYERS = (
     LayerKind("attention", "causal self-attention without positions",
-              lambda d: SelfAttention(d, heads=2, rotary=False)),
+              lambda d: SelfAttention(d, heads=2, positions="none")),
     LayerKind("rotary-attention", "causal self-attention that turns queries and keys by their position",
-              lambda d: SelfAttention(d, heads=2, rotary=True)),
+              lambda d: SelfAttention(d, heads=2)),
+    LayerKind("alibi-attention", "causal self-attention whose scores fall with distance",
+              lambda d: SelfAttention(d, heads=2, positions="alibi")),
+    LayerKind("window-attention", "causal self-attention to the last three positions",
+              lambda d: SelfAttention(d, heads=2, window=3)),
+    LayerKind("window-alibi-attention", "the same, with scores that fall with distance",
+              lambda d: SelfAttention(d, heads=2, window=3, positions="alibi")),
+    LayerKind("grouped-attention", "four heads of queries share two of keys and values",
+              lambda d: SelfAttention(d, heads=4, kv_heads=2)),
+    LayerKind("nonlinear-attention", "q, k, v = tanh(W c), queries and keys of one length, scores within 5",
+              lambda d: SelfAttention(d, heads=2, f="tanh", qk_norm=True, softcap=5.0)),
+    LayerKind("grouped-window-attention", "everything at once",
+              lambda d: SelfAttention(d, heads=4, kv_heads=1, window=4, f="relu", positions="alibi", softcap=3.0)),
     LayerKind("learned-positions", "a learned vector added at each position", lambda d: LearnedPositions(d, 32)),
     LayerKind("sinusoidal-positions", "sines and cosines added at each position", SinusoidalPositions),
     LayerKind("block", "a residual block: attention, then feed-forward",
               lambda d: Block(SelfAttention(d, heads=2), FeedForward(d))),
+    LayerKind("post-norm-block", "the same, normalised after each sum",
+              lambda d: Block(SelfAttention(d, heads=2), FeedForward(d, activation="swiglu"), placement="post")),
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from enum import Enum
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -27,34 +28,63 @@ CAUSAL = Mask.CAUSAL
 
 def attend(
     q: Tensor,                               # (B, H, T, K)
-    k: Tensor,                               # (B, H, S, K)
-    v: Tensor,                               # (B, H, S, K')
+    k: Tensor,                               # (B, H, S, K), or a divisor of H heads: each is then read by several
+    v: Tensor,                               # (B, H, S, K'), as many heads as k
     *,
     mask: Tensor | Mask | None = None,       # bool, True where a query may read, broadcast to (B, H, T, S)
+    bias: Tensor | None = None,              # added to the scores, broadcast to (B, H, T, S)
+    softcap: float = 0.0,                    # scores are kept between -softcap and softcap; 0: as they are
     dropout: float = 0.0,
     seen_by: object = None,
+    **about: Any,                            # told to a watcher beside the weights
 ) -> Tensor:                                 # (B, H, T, K')
     """Each query reads the values whose keys it matches."""
     recorder = watching()
     if recorder is not None:
-        recorder.add(seen_by, "weights", weights(q, k, mask))
-    if mask is CAUSAL:
-        return F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=dropout)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+        recorder.add(seen_by, "weights", weights(q, k, mask, bias, softcap), **about)
+    if softcap:                              # no kernel bends the scores
+        return F.dropout(weights(q, k, mask, bias, softcap), dropout) @ shared(v, q)
+    grouped = k.shape[1] != q.shape[1]
+    if mask is CAUSAL and bias is None:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=dropout, enable_gqa=grouped)
+    allowed = in_full(mask, q, k)
+    if bias is not None:
+        allowed = bias if allowed is None else bias.masked_fill(~allowed, -math.inf)
+        allowed = allowed.to(q.dtype)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=dropout, enable_gqa=grouped)
 
 
-def weights(q: Tensor, k: Tensor, mask: Tensor | Mask | None = None) -> Tensor:
+def weights(
+    q: Tensor, k: Tensor, mask: Tensor | Mask | None = None, bias: Tensor | None = None, softcap: float = 0.0
+) -> Tensor:
     """(B, H, T, S): how much each query reads of each key. Rows sum to one; a row that may read nothing is zero."""
-    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
-    allowed = causal_mask(q.shape[-2], k.shape[-2], q.device) if mask is CAUSAL else mask
+    scores = q @ shared(k, q).transpose(-1, -2) / math.sqrt(q.shape[-1])
+    if softcap:
+        scores = softcap * torch.tanh(scores / softcap)
+    if bias is not None:
+        scores = scores + bias
+    allowed = in_full(mask, q, k)
     if allowed is None:
         return scores.softmax(-1)
     return torch.nan_to_num(scores.masked_fill(~allowed, -math.inf).softmax(-1), nan=0.0)
 
 
-def attend_by_definition(q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | Mask | None = None) -> Tensor:
+def attend_by_definition(
+    q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | Mask | None = None, bias: Tensor | None = None,
+    softcap: float = 0.0,
+) -> Tensor:
     """What every kernel must equal: the weights, then the weighted sum."""
-    return weights(q, k, mask) @ v
+    return weights(q, k, mask, bias, softcap) @ shared(v, q)
+
+
+def shared(x: Tensor, q: Tensor) -> Tensor:
+    """Keys or values for every head of the queries: neighbouring heads read the same ones (grouped queries)."""
+    groups = q.shape[1] // x.shape[1]
+    return x if groups == 1 else x.repeat_interleave(groups, 1)
+
+
+def in_full(mask: Tensor | Mask | None, q: Tensor, k: Tensor) -> Tensor | None:
+    return causal_mask(q.shape[-2], k.shape[-2], q.device) if mask is CAUSAL else mask       # type: ignore[return-value]
 
 
 def causal_mask(queries: int, keys: int, device: torch.device) -> Tensor:

@@ -1,7 +1,8 @@
 """Positions: attention alone does not see word order, so each position is told where it stands.
 
-Learned vectors (one per position), sinusoids (Vaswani et al. 2017, section 3.5), or rotations of queries
-and keys (Su et al. 2021). Positions are absolute and per row: `at` is (B, T).   B batch · T time · D width
+Learned vectors (one per position), sinusoids (Vaswani et al. 2017, section 3.5), rotations of queries and keys
+(Su et al. 2021), or scores that fall with distance (ALiBi, Press et al. 2021). Positions are absolute and per row:
+`at` is (B, T).   B batch · T time · D width
 """
 
 from __future__ import annotations
@@ -148,3 +149,8 @@ class Rotary(nn.Module):
         cos, sin = turns.cos().to(x.dtype), turns.sin().to(x.dtype)
         a, b = x.unflatten(-1, (-1, 2)).unbind(-1)
         return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)
+
+
+def alibi_slopes(heads: int) -> Tensor:
+    """How fast each head forgets: what its scores lose a position, 1/2 for the first of 8 heads, 1/256 for the last."""
+    return 2.0 ** (-8.0 * torch.arange(1, heads + 1) / heads)

@@ -1,99 +1,133 @@
 """Causal self-attention: each position reads itself and every earlier one.
 
-Vaswani et al. 2017, section 3.2.   B batch · T time · D width · H heads · K head width · C capacity
+Vaswani et al. 2017, section 3.2; grouped queries: Ainslie et al. 2023; ALiBi: Press et al. 2021.
+B batch · T time · D width · H heads · K head width · S positions that may be read
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-from regard.contract import Memory, SequenceLayer, State
+from regard.contract import Memory, SequenceLayer
 from regard.errors import SettingError
 from regard.layers.attend import CAUSAL, Mask, attend
-from regard.layers.positions import Rotary, advance, positions_of_chunk
+from regard.layers.cache import KeyValueCache, Readable, WindowCache
+from regard.layers.positions import Rotary, alibi_slopes, positions_of_chunk
 
-
-@dataclass
-class KeyValueCache(State):
-    """The keys and values of everything read so far. Slot j holds position j; the last slot is a bin for pads."""
-
-    keys: Tensor             # (B, C + 1, H, K)
-    values: Tensor           # (B, C + 1, H, K)
-    count: Tensor            # (B,) tokens read
-
-    @property
-    def capacity(self) -> int:
-        return self.keys.shape[1] - 1
-
-    def write(self, keys: Tensor, values: Tensor, lengths: Tensor | None) -> tuple[KeyValueCache, Tensor]:
-        """Add a chunk (B, T, H, K) behind each row's past; also give the mask (B, 1, T, C + 1) of who reads what."""
-        batch, length = keys.shape[:2]
-        at = positions_of_chunk(self.count, length)                                   # (B, T)
-        slots = at
-        if lengths is not None:
-            real = torch.arange(length, device=at.device) < lengths[:, None]
-            slots = torch.where(real, at, self.capacity)
-        where = (torch.arange(batch, device=at.device)[:, None], slots)
-        # A gradient may flow through the cache; only without one may it be written in place.
-        put = torch.Tensor.index_put if torch.is_grad_enabled() else torch.Tensor.index_put_
-        cache = KeyValueCache(
-            keys=put(self.keys, where, keys.to(self.keys.dtype)),
-            values=put(self.values, where, values.to(self.values.dtype)),
-            count=advance(self.count, length, lengths),
-        )
-        readable = torch.arange(self.capacity + 1, device=at.device) <= at[..., None]  # (B, T, C + 1)
-        return cache, readable[:, None]
+RELATIVE = ("rotary", "alibi", "none")
+NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": torch.relu}
 
 
 class SelfAttention(SequenceLayer):
-    """softmax(q k^T / sqrt K) v, in H heads, concatenated and mixed by one matrix."""
+    """softmax(q k^T / sqrt K) v, in H heads, concatenated and mixed by one matrix.
 
-    def __init__(self, width: int, *, heads: int, rotary: bool = True, dropout: float = 0.0, bias: bool = False):
+    q, k and v are W c, or f(W c) with a nonlinearity `f`. With fewer `kv_heads` than heads, neighbouring heads read the
+    same keys and values. With a `window`, a position reads only the last so many, itself included.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        *,
+        heads: int,
+        kv_heads: int = 0,                     # 0: as many as heads
+        positions: str = "rotary",             # rotary · alibi · none: how attention itself sees distance
+        window: int = 0,                       # 0: everything before
+        f: str = "none",                       # none · tanh · relu: q, k, v = f(W c)
+        qk_norm: bool = False,                 # queries and keys of length one, times a learned gain
+        softcap: float = 0.0,                  # scores stay between -softcap and softcap; 0: as they are
+        dropout: float = 0.0,
+        bias: bool = False,
+    ):
         super().__init__()
         check_heads(width, heads)
         self.d_in = self.d_out = width
-        self.heads = heads
-        self.dropout = dropout
-        self.qkv = nn.Linear(width, 3 * width, bias=bias)
-        self.qkv.weight.parts = 3                              # type: ignore[attr-defined]  # three matrices in one
+        self.heads, self.kv_heads, self.head_width = heads, kv_heads or heads, width // heads
+        check_kv_heads(heads, self.kv_heads)
+        self.window, self.f, self.softcap, self.dropout = window, f, softcap, dropout
+        self.groups = heads // self.kv_heads
+        self.qkv = nn.Linear(width, (heads + 2 * self.kv_heads) * self.head_width, bias=bias)
+        self.qkv.weight.parts = self.groups + 2                # type: ignore[attr-defined]  # matrices in one
         self.out = nn.Linear(width, width, bias=bias)
-        self.rotary = Rotary(width // heads) if rotary else None
+        self.rotary = Rotary(self.head_width) if positions == "rotary" else None
+        self.register_buffer("slopes", alibi_slopes(heads) if positions == "alibi" else None, persistent=False)
+        self.q_norm = nn.RMSNorm(self.head_width, eps=1e-6) if qk_norm else None
+        self.k_norm = nn.RMSNorm(self.head_width, eps=1e-6) if qk_norm else None
 
-    def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> KeyValueCache | None:
+    slopes: Tensor | None
+
+    def start(
+        self, batch: int, capacity: int | None = None, memory: Memory | None = None
+    ) -> KeyValueCache | WindowCache | None:
         if capacity is None:
             return None
         weight = self.qkv.weight
         device = weight.device
         dtype = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else weight.dtype
-        room = torch.zeros(batch, capacity + 1, self.heads, self.d_in // self.heads, device=device, dtype=dtype)
-        return KeyValueCache(room, room.clone(), torch.zeros(batch, dtype=torch.long, device=device))
+        kind, slots = (WindowCache, self.window) if 0 < self.window < capacity else (KeyValueCache, capacity + 1)
+        room = torch.zeros(batch, slots, self.kv_heads, self.head_width, device=device, dtype=dtype)
+        return kind(room, room.clone(), torch.zeros(batch, dtype=torch.long, device=device))
 
     def forward(
-        self, x: Tensor, state: KeyValueCache | None = None, lengths: Tensor | None = None
-    ) -> tuple[Tensor, KeyValueCache | None]:
+        self, x: Tensor, state: KeyValueCache | WindowCache | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, KeyValueCache | WindowCache | None]:
         length = x.shape[1]
-        qkv = self.qkv(x).unflatten(-1, (3, self.heads, -1))                          # (B, T, 3, H, K)
-        qk, v = qkv[:, :, :2], qkv[:, :, 2]
-        if self.rotary is not None:
-            at = torch.arange(length, device=x.device) if state is None else positions_of_chunk(state.count, length)
-            qk = self.rotary(qk, self.rotary.turns(at, x.dtype))
-        q, k = qk.unbind(2)                                                           # each (B, T, H, K)
-        mask: Tensor | Mask = CAUSAL                                  # pads stand at the right: no real token sees one
-        if state is not None:
-            state, mask = state.write(k, v, lengths)
-            k, v = state.keys.to(q.dtype), state.values.to(q.dtype)
+        at = torch.arange(length, device=x.device) if state is None else positions_of_chunk(state.count, length)
+        q, k, v = self.queries_keys_values(x, at)                                     # each (B, T, H, K)
+        if state is None:
+            readable = Readable(k, v, at)
+        else:
+            state, readable = state.write(k, v, lengths)
+        mask, bias = self.who_reads_whom(at, readable.at, whole=state is None)
         y = attend(
-            q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2),                  # (B, H, T, K)
-            mask=mask, dropout=self.dropout if self.training else 0.0, seen_by=self,
-        )
+            q.transpose(1, 2), readable.keys.to(q.dtype).transpose(1, 2), readable.values.to(q.dtype).transpose(1, 2),
+            mask=mask, bias=bias, softcap=self.softcap, dropout=self.dropout if self.training else 0.0,
+            seen_by=self, queries=at, keys=readable.at,
+        )                                                                             # (B, H, T, K)
         return self.out(y.transpose(1, 2).flatten(2)), state
+
+    def queries_keys_values(self, x: Tensor, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        heads = self.qkv(x).unflatten(-1, (-1, self.head_width))                      # (B, T, H + 2 H', K)
+        if self.f != "none":
+            heads = NONLINEARITIES[self.f](heads)
+        qk, v = heads[:, :, :-self.kv_heads], heads[:, :, -self.kv_heads:]
+        if self.q_norm is not None and self.k_norm is not None:
+            qk = torch.cat((self.q_norm(qk[:, :, :self.heads]), self.k_norm(qk[:, :, self.heads:])), 2)
+        if self.rotary is not None:
+            qk = self.rotary(qk, self.rotary.turns(at, x.dtype))
+        return qk[:, :, :self.heads], qk[:, :, self.heads:], v
+
+    def who_reads_whom(self, queries: Tensor, keys: Tensor, whole: bool) -> tuple[Tensor | Mask, Tensor | None]:
+        """The mask, and what distance takes off the scores, from absolute positions (.., T) and (.., S)."""
+        near_enough = not self.window or (whole and queries.shape[-1] <= self.window)
+        if whole and near_enough and self.slopes is None:
+            return CAUSAL, None                              # pads stand at the right: no real token sees one
+        distance = queries[..., :, None] - keys[..., None, :]                         # (B, T, S) or (T, S)
+        mask = (distance >= 0) & (keys[..., None, :] >= 0)
+        if self.window:
+            mask &= distance < self.window
+        bias = None
+        if self.slopes is not None:
+            bias = -self.slopes[:, None, None] * distance.unsqueeze(-3).to(self.slopes.dtype)
+        return mask.unsqueeze(-3), bias                                               # (B, 1 or H, T, S)
 
 
 def check_heads(width: int, heads: int) -> None:
     """Heads share the width evenly, or the nearest number that would is named."""
     if width % heads:
-        near = min((d for d in range(1, width + 1) if width % d == 0), key=lambda d: abs(d - heads))
-        raise SettingError(f"model.heads = {heads} does not divide model.width = {width}: try model.heads = {near}")
+        raise SettingError(
+            f"model.heads = {heads} does not divide model.width = {width}: try model.heads = {nearest(width, heads)}")
+
+
+def check_kv_heads(heads: int, kv_heads: int) -> None:
+    if heads % kv_heads:
+        raise SettingError(f"model.kv_heads = {kv_heads} does not divide model.heads = {heads}: "
+                           f"try model.kv_heads = {nearest(heads, kv_heads)}")
+
+
+def nearest(whole: int, wanted: int) -> int:
+    """The divisor of `whole` that is nearest to the one wanted."""
+    return min((d for d in range(1, whole + 1) if whole % d == 0), key=lambda d: abs(d - wanted))

@@ -51,12 +51,17 @@ class Block(SequenceLayer):
     """x + mix(norm(x)), then x + feed(norm(x)): the mixer moves information between positions, the rest stays put.
 
     Normalising before each part (pre-norm) and adding to what was there (residual) lets gradients reach every
-    layer, however deep. The state is the mixer's own.
+    layer, however deep. The first Transformers normalised after adding (post-norm): norm(x + mix(x)). The state is
+    the mixer's own.
     """
 
-    def __init__(self, mixer: SequenceLayer, feed: nn.Module | None, *, norm: str = "layer", dropout: float = 0.0):
+    def __init__(
+        self, mixer: SequenceLayer, feed: nn.Module | None, *, norm: str = "layer", placement: str = "pre",
+        dropout: float = 0.0,
+    ):
         super().__init__()
         assert mixer.d_in == mixer.d_out, "a residual block adds its output to its input"
+        self.after = placement == "post"
         self.d_in = self.d_out = mixer.d_in
         self.mixer, self.feed = mixer, feed
         self.mixer_norm = make_norm(norm, self.d_in)
@@ -69,14 +74,19 @@ class Block(SequenceLayer):
     def forward(
         self, x: Tensor, state: State | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, State | None]:
-        mixed, state = self.mixer(self.mixer_norm(x), state, lengths)
+        mixed, state = self.mixer(x if self.after else self.mixer_norm(x), state, lengths)
         x = x + self.dropout(mixed)
+        if self.after:
+            x = self.mixer_norm(x)
         if self.feed is not None and self.feed_norm is not None:
-            x = x + self.dropout(self.feed(self.feed_norm(x)))
+            x = x + self.dropout(self.feed(x if self.after else self.feed_norm(x)))
+            if self.after:
+                x = self.feed_norm(x)
         return x, state
 
 
 NORMS = ("layer", "rms")
+PLACEMENTS = ("pre", "post")
 
 
 def make_norm(kind: str, width: int) -> nn.Module:

@@ -16,11 +16,15 @@ LARGEST_LOGITS = 2**25         # entries held at once: 128 MB of float32
 
 
 class Head(nn.Module):
-    """softmax(W h). In training, `smoothing` gives that share of each target's weight to the whole vocabulary."""
+    """softmax(W h). In training, `smoothing` gives that share of each target's weight to the whole vocabulary.
 
-    def __init__(self, d_in: int, vocab: int, *, embedding: nn.Embedding | None = None, smoothing: float = 0.0):
+    With a `softcap` c the logits are c tanh(W h / c): none is ever beyond c.
+    """
+
+    def __init__(self, d_in: int, vocab: int, *, embedding: nn.Embedding | None = None, smoothing: float = 0.0,
+                 softcap: float = 0.0):
         super().__init__()
-        self.smoothing = smoothing
+        self.smoothing, self.softcap = smoothing, softcap
         if embedding is None:
             self.project: nn.Module = nn.Identity()
             self.weight: Tensor = nn.Parameter(torch.empty(vocab, d_in))
@@ -32,7 +36,7 @@ class Head(nn.Module):
 
     def forward(self, h: Tensor) -> Tensor:
         """(..., D) to (..., V) log-probabilities, in float32 or better."""
-        return _logits(self.project(h), self.weight).log_softmax(-1)
+        return _logits(self.project(h), self.weight, self.softcap).log_softmax(-1)
 
     def score(self, h: Tensor, targets: Tensor) -> Tensor:
         """(B, T) log-probabilities of the targets (B, T); smoothed while training."""
@@ -40,18 +44,19 @@ class Head(nn.Module):
         smoothing = self.smoothing if self.training else 0.0
         rows = max(1, LARGEST_LOGITS // self.weight.shape[0])
         if len(flat) <= rows:
-            return _score(flat, self.weight, wanted, smoothing).view(targets.shape)
+            return _score(flat, self.weight, wanted, smoothing, self.softcap).view(targets.shape)
         chunks = [
-            checkpoint(_score, part, self.weight, own, smoothing, use_reentrant=False)
+            checkpoint(_score, part, self.weight, own, smoothing, self.softcap, use_reentrant=False)
             for part, own in zip(flat.split(rows), wanted.split(rows), strict=True)
         ]
         return torch.cat(chunks).view(targets.shape)
 
 
-def _logits(h: Tensor, weight: Tensor) -> Tensor:
+def _logits(h: Tensor, weight: Tensor, softcap: float) -> Tensor:
     logits = F.linear(h, weight)
-    return logits if logits.dtype == torch.float64 else logits.float()
+    logits = logits if logits.dtype == torch.float64 else logits.float()
+    return softcap * torch.tanh(logits / softcap) if softcap else logits
 
 
-def _score(h: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-    return -F.cross_entropy(_logits(h, weight), targets, reduction="none", label_smoothing=smoothing)
+def _score(h: Tensor, weight: Tensor, targets: Tensor, smoothing: float, softcap: float) -> Tensor:
+    return -F.cross_entropy(_logits(h, weight, softcap), targets, reduction="none", label_smoothing=smoothing)

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from regard.contract import LanguageModel, SequenceLayer, Source, State, last_real
-from regard.errors import RunError
 from regard.models.head import Head
+from regard.models.learner import Learner
 
 
-class NeuralLM(nn.Module, LanguageModel):
+class NeuralLM(Learner, LanguageModel):
     """P(w[t+1] | w[1..t]) = softmax(W h[t]), where h = stack(embedding(w))."""
 
     def __init__(
@@ -26,6 +26,7 @@ class NeuralLM(nn.Module, LanguageModel):
         tied: bool = True,
         dropout: float = 0.0,
         smoothing: float = 0.0,
+        softcap: float = 0.0,
         context: int | None = None,
     ):
         super().__init__()
@@ -35,7 +36,8 @@ class NeuralLM(nn.Module, LanguageModel):
         self.dropout = nn.Dropout(dropout)
         self.stack = stack
         self.norm = norm if norm is not None else nn.Identity()
-        self.head = Head(stack.d_out, vocab, embedding=self.embedding if tied else None, smoothing=smoothing)
+        self.head = Head(stack.d_out, vocab, embedding=self.embedding if tied else None, smoothing=smoothing,
+                         softcap=softcap)
 
     @property
     def device(self) -> torch.device:
@@ -61,15 +63,5 @@ class NeuralLM(nn.Module, LanguageModel):
         h, after = self.encode(tokens, state, lengths)
         assert after is not None, "a step needs a state: start(batch, capacity)"
         return self.head(last_real(h, lengths)), after
-
-    def load_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Take up what `saved_tensors` gave. Every tensor must be there, and fit."""
-        own = self.saved_tensors()
-        for name in [*own, *tensors]:
-            if name not in own or name not in tensors or own[name].shape != tensors[name].shape:
-                raise RunError(f"the weights do not fit the model: {name} is missing, superfluous or of another shape")
-        with torch.no_grad():
-            for name, tensor in own.items():
-                tensor.copy_(tensors[name])
 
     forward = score           # so that data-parallel wrappers and hooks see the training path

@@ -61,7 +61,7 @@ def test_the_numbers_of_the_lecture():
 
 
 def test_watching_records_the_very_weights_of_each_layer_in_order_and_changes_nothing():
-    width, layers = 8, [SelfAttention(8, heads=2), SelfAttention(8, heads=4, rotary=False)]
+    width, layers = 8, [SelfAttention(8, heads=2), SelfAttention(8, heads=4, positions="none")]
     stack = Stack([Block(layer, None) for layer in layers]).double()
     x = torch.randn(B, T, width, dtype=torch.float64)
     plain, _ = stack(x)

@@ -10,7 +10,7 @@ B, T, D, H = 2, 6, 12, 3
 
 
 def test_several_heads_are_single_heads_side_by_side():
-    layer = SelfAttention(D, heads=H, rotary=False).double()
+    layer = SelfAttention(D, heads=H, positions="none").double()
     x = torch.randn(B, T, D, dtype=torch.float64)
     y, _ = layer(x)
     q, k, v = (x @ w.T for w in layer.qkv.weight.chunk(3))
@@ -22,10 +22,10 @@ def test_several_heads_are_single_heads_side_by_side():
 def test_without_positions_the_order_of_the_past_does_not_matter_and_with_rotary_it_does():
     x = torch.randn(1, T, D, dtype=torch.float64)
     shuffled = torch.cat([x[:, [2, 0, 4, 1, 3]], x[:, 5:]], 1)
-    for rotary in (False, True):
-        layer = SelfAttention(D, heads=H, rotary=rotary).double()
+    for positions in ("none", "rotary"):
+        layer = SelfAttention(D, heads=H, positions=positions).double()
         last, other = layer(x)[0][:, -1], layer(shuffled)[0][:, -1]
-        assert torch.allclose(last, other, rtol=0, atol=1e-12) == (not rotary)
+        assert torch.allclose(last, other, rtol=0, atol=1e-12) == (positions == "none")
 
 
 @pytest.mark.parametrize("heads, cure", [(5, 4), (7, 6), (100, 12)])

@@ -1,0 +1,92 @@
+"""Key/value caches: what attention remembers. All of it, or the last W positions.
+
+B batch · T time · H heads of keys · K head width · C capacity · W window
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.contract import State
+from regard.layers.positions import advance, positions_of_chunk
+
+
+@dataclass
+class Readable:
+    """What the queries of a chunk may read: keys and values (B, S, H, K), and the position of each.
+
+    A position that is not to be read by anybody, for it was never written, is -1.
+    """
+
+    keys: Tensor
+    values: Tensor
+    at: Tensor               # (B, S) or (S,)
+
+
+@dataclass
+class KeyValueCache(State):
+    """The keys and values of everything read so far. Slot j holds position j; the last slot is a bin for pads."""
+
+    keys: Tensor             # (B, C + 1, H, K)
+    values: Tensor           # (B, C + 1, H, K)
+    count: Tensor            # (B,) tokens read
+
+    @property
+    def capacity(self) -> int:
+        return self.keys.shape[1] - 1
+
+    def write(self, keys: Tensor, values: Tensor, lengths: Tensor | None) -> tuple[KeyValueCache, Readable]:
+        """Add a chunk (B, T, H, K) behind each row's past, and give all there is to read now."""
+        batch, length = keys.shape[:2]
+        at = positions_of_chunk(self.count, length)                                   # (B, T)
+        slots = at
+        if lengths is not None:
+            real = torch.arange(length, device=at.device) < lengths[:, None]
+            slots = torch.where(real, at, self.capacity)
+        where = (torch.arange(batch, device=at.device)[:, None], slots)
+        # A gradient may flow through the cache; only without one may it be written in place.
+        put = torch.Tensor.index_put if torch.is_grad_enabled() else torch.Tensor.index_put_
+        cache = KeyValueCache(
+            keys=put(self.keys, where, keys.to(self.keys.dtype)),
+            values=put(self.values, where, values.to(self.values.dtype)),
+            count=advance(self.count, length, lengths),
+        )
+        # What was not written yet, the bin included, stands later than any query.
+        return cache, Readable(cache.keys, cache.values, torch.arange(self.capacity + 1, device=at.device))
+
+
+@dataclass
+class WindowCache(State):
+    """The keys and values of the last W positions: position p stands in slot p mod W. It never grows."""
+
+    keys: Tensor             # (B, W, H, K)
+    values: Tensor           # (B, W, H, K)
+    count: Tensor            # (B,) tokens read
+
+    def write(self, keys: Tensor, values: Tensor, lengths: Tensor | None) -> tuple[WindowCache, Readable]:
+        """Read the past beside the chunk; then the newest position of each slot takes it over."""
+        window, length = self.keys.shape[1], keys.shape[1]
+        before, after = self.count, advance(self.count, length, lengths)
+        chunk = positions_of_chunk(before, length)                                    # (B, T)
+        readable = Readable(
+            torch.cat((self.keys, keys.to(self.keys.dtype)), 1),
+            torch.cat((self.values, values.to(self.values.dtype)), 1),
+            torch.cat((newest(before, window), chunk), 1),
+        )
+        # Of the past and the chunk together, the one that each slot holds from now on.
+        holds = newest(after, window)                                                 # (B, W)
+        slot = torch.arange(window, device=holds.device)
+        taken = torch.where(holds >= before[:, None], window + holds - before[:, None], slot)
+        taken = taken.clamp(min=0)[..., None, None]
+        cache = WindowCache(
+            keys=readable.keys.take_along_dim(taken, 1), values=readable.values.take_along_dim(taken, 1), count=after)
+        return cache, readable
+
+
+def newest(count: Tensor, window: int) -> Tensor:
+    """(B, W): the largest position below `count` that stands in each slot, or less than 0 if there is none."""
+    last = count[:, None] - 1
+    return last - (last - torch.arange(window, device=count.device)) % window
