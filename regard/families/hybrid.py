@@ -17,6 +17,7 @@ from regard.families.family import LARGEST, Family, initialise, tiny
 from regard.families.transformer import POSITIONS, final_norm, position_layers, reads_on, resize_transformer
 from regard.families.user import is_user_layer, user_layer
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
+from regard.layers.gated import GRU, LSTM
 from regard.layers.recurrent import Elman
 from regard.layers.self_attention import RELATIVE, SelfAttention, check_heads
 from regard.layers.stack import NORMS, PLACEMENTS, Block, Stack
@@ -58,6 +59,8 @@ MIXERS: dict[str, Callable[[BlockSettings], SequenceLayer]] = {
     "attention": lambda s: SelfAttention(
         s.width, heads=s.heads, window=s.window, positions=s.positions if s.positions in RELATIVE else "none"),
     "rnn": lambda s: Elman(s.width, s.width),
+    "gru": lambda s: GRU(s.width, s.width),
+    "lstm": lambda s: LSTM(s.width, s.width),
 }
 
 

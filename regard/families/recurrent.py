@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import partial
+from typing import Any
 
 from regard.config import at_least, one_of, shares
 from regard.families.family import LARGEST, Family, LayerKind, tiny
+from regard.layers.gated import GRU, LSTM
 from regard.layers.recurrent import ACTIVATIONS as NONLINEARITIES
-from regard.layers.recurrent import Elman
+from regard.layers.recurrent import INITIAL, Elman
 from regard.layers.stack import Stack
 from regard.models.neural import NeuralLM
-from regard.sizes import rnn_sizes
+from regard.sizes import Scale, Sizes, Tables, dropout_for, given, risk_of_rote, rnn_sizes
 
 
 @dataclass(frozen=True)
@@ -21,29 +23,86 @@ class RecurrentSettings:
     hidden: int = 256                      # of the state, d_h
     context: int = 64                      # steps of back-propagation through time
     f: str = "tanh"                        # tanh · relu
+    initial: str = "zero"                  # the state before the first token: zero · learned
     tied: bool = True
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
         one_of("model.f", self.f, NONLINEARITIES)
-        at_least("model", self, 1, "layers", "width", "hidden", "context", most=LARGEST)
-        shares("model", self, "dropout")
+        check(self)
+
+
+@dataclass(frozen=True)
+class GatedSettings:
+    layers: int = 1
+    width: int = 128                       # of the embedding, d_c
+    hidden: int = 256                      # of the state, d_h
+    context: int = 64                      # steps of back-propagation through time
+    initial: str = "zero"                  # the state before the first token: zero · learned
+    tied: bool = True
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+def check(s: RecurrentSettings | GatedSettings) -> None:
+    one_of("model.initial", s.initial, INITIAL)
+    at_least("model", s, 1, "layers", "width", "hidden", "context", most=LARGEST)
+    shares("model", s, "dropout")
 
 
 def build_rnn(s: RecurrentSettings, vocab: int) -> NeuralLM:
-    widths = [s.width] + [s.hidden] * s.layers
-    stack = Stack([Elman(d_in, d_out, f=s.f) for d_in, d_out in pairwise(widths)])
-    return NeuralLM(stack, vocab=vocab, tied=s.tied, dropout=s.dropout)
+    layer = Elman(s.width, s.hidden, f=s.f, layers=s.layers, initial=s.initial, dropout=s.dropout)
+    return NeuralLM(Stack([layer]), vocab=vocab, tied=s.tied, dropout=s.dropout)
 
 
+def build_gated(kind: type[GRU] | type[LSTM], s: GatedSettings, vocab: int) -> NeuralLM:
+    layer = kind(s.width, s.hidden, layers=s.layers, initial=s.initial, dropout=s.dropout)
+    return NeuralLM(Stack([layer]), vocab=vocab, tied=s.tied, dropout=s.dropout)
+
+
+build_gru, build_lstm = partial(build_gated, GRU), partial(build_gated, LSTM)
+
+
+def resize(s: Any, size: int) -> Any:
+    """The state grows; the embedding is as wide as it was, but no wider than the state."""
+    return replace(s, hidden=size, width=min(s.width, size))
+
+
+def gated_sizes(scale: Scale, wanted: Tables) -> Sizes:
+    """Smaller than a simple recurrence, as each gate has its own matrices; gates also bear a higher rate."""
+    hidden = given(wanted, "model", "hidden", 512 if scale.gpu or scale.minutes > 8 else 192)
+    weights = 4 * hidden * (hidden + 128) + scale.vocab * 128
+    rows = given(wanted, "training", "batch", 32) * given(wanted, "model", "context", 64)
+    dropout = dropout_for(risk_of_rote(scale, weights, tokens_a_step=rows))
+    model = dict(hidden=hidden, tied=scale.vocab > 2048, dropout=dropout)
+    return Sizes(model, dict(batch=32, optimizer="muon", learning_rate=6e-3, muon_rate=0.05, weight_decay=0.1))
+
+
+SMALL = GatedSettings(layers=2, width=6, hidden=8, initial="learned")
 FAMILIES = (
     Family(
         "rnn", "simple recurrent network: h[t] = f(W_h h[t-1] + W_c c[t])",
-        RecurrentSettings, sizes=rnn_sizes, build=build_rnn, resize=lambda s, size: replace(s, hidden=size),
+        RecurrentSettings, sizes=rnn_sizes, build=build_rnn, resize=resize,
         example=tiny(build_rnn, RecurrentSettings(layers=2, width=6, hidden=8))),
+    Family(
+        "gru", "gated recurrent unit: a learned share of the state is kept at each step",
+        GatedSettings, sizes=gated_sizes, build=build_gru, resize=resize, example=tiny(build_gru, SMALL)),
+    Family(
+        "lstm", "long short-term memory: a cell behind gates that let in, forget and let out",
+        GatedSettings, sizes=gated_sizes, build=build_lstm, resize=resize, example=tiny(build_lstm, SMALL)),
 )
 
 LAYERS = (
     LayerKind("elman-tanh", "simple recurrence with tanh", lambda d: Elman(d, d + 3, f="tanh")),
     LayerKind("elman-relu", "simple recurrence with ReLU", lambda d: Elman(d, d + 3, f="relu")),
+    LayerKind("elman-learned", "two simple recurrences with a learned initial state",
+              lambda d: Elman(d, d + 3, layers=2, initial="learned")),
+    LayerKind("gru", "gated recurrent unit", lambda d: GRU(d, d + 3)),
+    LayerKind("gru-learned", "two gated recurrent units with a learned initial state",
+              lambda d: GRU(d, d + 3, layers=2, initial="learned")),
+    LayerKind("lstm", "long short-term memory", lambda d: LSTM(d, d + 3)),
+    LayerKind("lstm-learned", "two layers of long short-term memory with a learned initial state",
+              lambda d: LSTM(d, d + 3, layers=2, initial="learned")),
 )

@@ -1,76 +1,176 @@
-"""Recurrent layers: h[t] = f(W_h h[t-1] + W_c c[t]), one step after another.
+"""Recurrent layers: the past in one vector, h[t] = f(W_h h[t-1] + W_c c[t]), one step after another.
 
-Elman 1990.   B batch · T time · D input width (d_c) · N hidden width (d_h); the two need not be equal
+What all recurrences share, and the simple one (Elman 1990); GRU and LSTM are in `gated.py`.
+B batch · T time · D input width (d_c) · N hidden width (d_h); the two need not be equal · L layers · G gates
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.contract import Memory, SequenceLayer, State
 from regard.errors import SettingError
 
 ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu}
+INITIAL = ("zero", "learned")
+Vectors = tuple[Tensor, ...]             # what is carried: h alone, or h and c; each (B, L, N)
 
 
 @dataclass
 class Hidden(State):
-    """The hidden state: all that is known of the past."""
+    """The hidden state of each layer: all that is known of the past."""
 
-    h: Tensor                # (B, N)
+    h: Tensor                # (B, L, N)
 
 
-class Elman(SequenceLayer):
-    """The simple recurrent layer, with f = tanh or ReLU. The fused kernel runs it; `by_definition` says what it is."""
+class Weights(NamedTuple):
+    """The weights of one layer, under the names of the equation; its gates stand one above another."""
 
-    w_h: Tensor              # (N, N)
-    w_c: Tensor              # (N, D)
-    b_h: Tensor              # (N,)
-    b_c: Tensor              # (N,)
+    w_h: Tensor              # (G N, N)
+    w_c: Tensor              # (G N, D), or (G N, N) above the first layer
+    b_h: Tensor              # (G N,)
+    b_c: Tensor              # (G N,)
 
-    def __init__(self, d_in: int, d_hidden: int, *, f: str = "tanh"):
+
+class Recurrence(SequenceLayer):
+    """One or more recurrent layers of a kind. A fused kernel runs them; `equation` says what they are.
+
+    The layers share a kernel as it works on several of them at a time. What each gives is dropped out in training.
+    `initial` says what is known before the first token: nothing, or vectors that are learned.
+    """
+
+    gates: int               # matrices that stand one above another
+    remembers: type[State]   # the state, whose tensors are (B, L, N) each
+    w_h: Tensor
+    w_c: Tensor
+    b_h: Tensor
+    b_c: Tensor
+
+    def __init__(self, kernel: nn.RNNBase, *, initial: str = "zero", dropout: float = 0.0):
         super().__init__()
-        if f not in ACTIVATIONS:
-            raise SettingError(f"model.f = {f!r}: the recurrent nonlinearity is one of {', '.join(ACTIVATIONS)}")
-        self.d_in, self.d_out = d_in, d_hidden
-        self.f = f
-        self.cell = nn.RNN(d_in, d_hidden, nonlinearity=f, batch_first=True)
-        # The fused kernel's own parameters, under the names of the equation (it keeps two biases, which it adds).
+        if initial not in INITIAL:
+            raise SettingError(f"model.initial = {initial!r}: the initial state is one of {', '.join(INITIAL)}")
+        self.d_in, self.d_out, self.layers = kernel.input_size, kernel.hidden_size, kernel.num_layers
+        self.kernel = kernel
+        kernel.dropout = dropout if self.layers > 1 else 0.0
+        self.dropout = nn.Dropout(dropout)
+        for layer in range(self.layers):
+            self._name_weights(layer)
+            self._initialise(self.weights(layer))
+        # One row of numbers rather than a matrix: nothing that an optimiser should make orthogonal.
+        for name in self._carried() if initial == "learned" else ():
+            self.register_parameter(f"{name}_0", nn.Parameter(torch.zeros(self.layers * self.d_out)))
+        self.learned = initial == "learned"
+
+    def _name_weights(self, layer: int) -> None:
+        """The kernel's own parameters, under the names of the equation (it keeps two biases, which it adds)."""
         for name, fused in (("w_h", "weight_hh"), ("w_c", "weight_ih"), ("b_h", "bias_hh"), ("b_c", "bias_ih")):
-            self.register_parameter(name, getattr(self.cell, f"{fused}_l0"))
-        nn.init.orthogonal_(self.w_h)                        # keeps the past alive at the start
-        nn.init.xavier_uniform_(self.w_c)
-        for bias in (self.b_h, self.b_c):
+            weight = getattr(self.kernel, f"{fused}_l{layer}")
+            if weight.ndim == 2 and self.gates > 1:
+                weight.parts = self.gates                    # several matrices in one, each orthogonal by itself
+            self.register_parameter(_numbered(name, layer), weight)
+
+    def _initialise(self, weights: Weights) -> None:
+        for gate in weights.w_h.chunk(self.gates):
+            nn.init.orthogonal_(gate)                        # keeps the past alive at the start
+        for gate in weights.w_c.chunk(self.gates):
+            nn.init.xavier_uniform_(gate)
+        for bias in (weights.b_h, weights.b_c):
             nn.init.zeros_(bias)
 
-    def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> Hidden | None:
-        return None if capacity is None else Hidden(self.w_h.new_zeros(batch, self.d_out))
+    def weights(self, layer: int) -> Weights:
+        return Weights(*(getattr(self, _numbered(name, layer)) for name in Weights._fields))
+
+    # ------------------------------------------------------------------------------------- the state
+
+    def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> State | None:
+        return None if capacity is None else self.remembers(*self.first(batch))
+
+    def first(self, batch: int) -> Vectors:
+        """What is known before the first token."""
+        shape = (batch, self.layers, self.d_out)
+        if not self.learned:
+            return tuple(self.w_h.new_zeros(shape) for _ in self._carried())
+        learned = (getattr(self, f"{name}_0") for name in self._carried())
+        return tuple(each.view(1, *shape[1:]).expand(shape).contiguous() for each in learned)
+
+    def _carried(self) -> tuple[str, ...]:
+        return tuple(self.remembers.__dataclass_fields__)
+
+    # ------------------------------------------------------------------------------------- reading
 
     def forward(
-        self, x: Tensor, state: Hidden | None = None, lengths: Tensor | None = None
-    ) -> tuple[Tensor, Hidden | None]:
-        if state is None:
-            return self.cell(x)[0], None                                              # (B, T, N)
+        self, x: Tensor, state: State | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, State | None]:
+        x = x.to(self.w_h.dtype)                           # autocast may have narrowed it; the kernel narrows it again
+        if state is None:                                  # a whole read: pads stand at the right, and nothing is kept
+            y, _ = self._fused(x, self.first(x.shape[0]) if self.learned else None)
+            return self.dropout(y), None
+        before = tuple(getattr(state, name) for name in self._carried())
         if x.shape[1] == 1:                                # a single step is the equation; it compiles, too
-            y = self.by_definition(x, state.h.to(x.dtype))
+            y, after = self.by_definition(x, before)
         else:
-            y, _ = self.cell(x, state.h[None].to(x.dtype))
-        return y, Hidden(y[:, -1] if lengths is None else hidden_after(state.h, y, lengths))
+            y, after = self._fused(x, before, lengths)
+        if lengths is not None:                            # a row that read nothing keeps what it had
+            read = (lengths > 0)[:, None, None]
+            after = tuple(torch.where(read, new, old.to(new.dtype)) for new, old in zip(after, before, strict=True))
+        return self.dropout(y), self.remembers(*(new.to(old.dtype) for new, old in zip(after, before, strict=True)))
 
-    def by_definition(self, x: Tensor, h: Tensor) -> Tensor:
-        """The equation, a step at a time: (B, T, N) from x (B, T, D) and the state h (B, N) before it."""
-        states, bias = [], self.b_h + self.b_c
+    def _fused(self, x: Tensor, before: Vectors | None, lengths: Tensor | None = None) -> tuple[Tensor, Vectors]:
+        """The kernel's outputs (B, T, N), and what it carries after each row's last real token."""
+        carried = None if before is None else tuple(each.to(x.dtype).transpose(0, 1).contiguous() for each in before)
+        hx = carried if carried is None or len(carried) > 1 else carried[0]
+        if lengths is None:
+            y, after = self.kernel(x, hx)
+        else:              # the kernel tells a row's state only at its end, so each row must end where its tokens do
+            real = lengths.clamp(min=1).cpu()              # it refuses rows without tokens
+            packed, after = self.kernel(pack_padded_sequence(x, real, batch_first=True, enforce_sorted=False), hx)
+            y, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])
+        vectors = after if isinstance(after, tuple) else (after,)
+        return y, tuple(each.transpose(0, 1).contiguous() for each in vectors)
+
+    def by_definition(self, x: Tensor, before: Vectors) -> tuple[Tensor, Vectors]:
+        """The equation, a step and a layer at a time: outputs (B, T, N) from x (B, T, D), and what is carried on."""
+        layers = [tuple(each[:, layer] for each in before) for layer in range(self.layers)]
+        outputs = []
         for c in x.unbind(1):
-            h = ACTIVATIONS[self.f](h @ self.w_h.T + c @ self.w_c.T + bias)
-            states.append(h)
-        return torch.stack(states, 1)
+            for layer in range(self.layers):
+                c = c if layer == 0 else self.dropout(c)
+                layers[layer] = self.equation(c, layers[layer], self.weights(layer))
+                c = layers[layer][0]
+            outputs.append(c)
+        after = tuple(torch.stack(each, 1) for each in zip(*layers, strict=True))
+        return torch.stack(outputs, 1), after
+
+    @abstractmethod
+    def equation(self, c: Tensor, before: Vectors, w: Weights) -> Vectors:
+        """One step of one layer: what is carried on, h first, from the input c (B, D) and what was carried."""
 
 
-def hidden_after(before: Tensor, y: Tensor, lengths: Tensor) -> Tensor:
-    """The hidden state after each row's last real token; a row that read nothing keeps the one before."""
-    rows = torch.arange(y.shape[0], device=y.device)
-    last = y[rows, (lengths - 1).clamp(min=0)]
-    return torch.where((lengths > 0)[:, None], last, before.to(last.dtype))
+class Elman(Recurrence):
+    """The simple recurrent layer: h[t] = f(W_h h[t-1] + W_c c[t] + b), with f = tanh or ReLU."""
+
+    gates, remembers = 1, Hidden
+
+    def __init__(self, d_in: int, d_hidden: int, *, f: str = "tanh", layers: int = 1, initial: str = "zero",
+                 dropout: float = 0.0):
+        if f not in ACTIVATIONS:
+            raise SettingError(f"model.f = {f!r}: the recurrent nonlinearity is one of {', '.join(ACTIVATIONS)}")
+        kernel = nn.RNN(d_in, d_hidden, layers, nonlinearity=f, batch_first=True)
+        super().__init__(kernel, initial=initial, dropout=dropout)
+        self.f = f
+
+    def equation(self, c: Tensor, before: Vectors, w: Weights) -> Vectors:
+        (h,) = before
+        return (ACTIVATIONS[self.f](h @ w.w_h.T + c @ w.w_c.T + w.b_h + w.b_c),)
+
+
+def _numbered(name: str, layer: int) -> str:
+    """w_h of the first layer, w_h2 of the second."""
+    return name if layer == 0 else f"{name}{layer + 1}"

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 LARGEST_LOGITS = 2**25         # entries held at once: 128 MB of float32
+MOST_LOGITS = 2**28            # the same on a GPU that has the memory: each chunk costs it launches, and work twice over
 
 
 class Head(nn.Module):
@@ -42,14 +43,24 @@ class Head(nn.Module):
         """(B, T) log-probabilities of the targets (B, T); smoothed while training."""
         flat, wanted = self.project(h).flatten(0, 1), targets.flatten()
         smoothing = self.smoothing if self.training else 0.0
-        rows = max(1, LARGEST_LOGITS // self.weight.shape[0])
+        rows = max(1, largest_logits(h.is_cuda) // self.weight.shape[0])
         if len(flat) <= rows:
             return _score(flat, self.weight, wanted, smoothing, self.softcap).view(targets.shape)
         chunks = [
-            checkpoint(_score, part, self.weight, own, smoothing, self.softcap, use_reentrant=False)
+            checkpoint(_score, part, self.weight, own, smoothing, self.softcap, use_reentrant=False,
+                       preserve_rng_state=False)                  # nothing is drawn in there
             for part, own in zip(flat.split(rows), wanted.split(rows), strict=True)
         ]
         return torch.cat(chunks).view(targets.shape)
+
+
+@torch.compiler.assume_constant_result
+def largest_logits(gpu: bool) -> int:
+    """On a GPU, a hundredth or so of its memory in float32."""
+    if not gpu:
+        return LARGEST_LOGITS
+    memory = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
+    return min(MOST_LOGITS, max(LARGEST_LOGITS, memory // 256))
 
 
 def _logits(h: Tensor, weight: Tensor, softcap: float) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 
 from regard.families import FAMILIES, LAYERS
 from regard.laws import LawSkipped, LayerReader, ModelReader
+from regard.laws.prepared import exact_arithmetic
 
 TABLES: dict[str, dict[str, Any]] = {"LAYERS": LAYERS, "FAMILIES": FAMILIES}
 DEVICE = torch.device(os.environ.get("REGARD_TEST_DEVICE", "cpu"))
@@ -47,6 +48,7 @@ def model_reader(name: str, dtype: str, **options: Any) -> ModelReader:
 def hold(law: Any, reader: Any) -> None:
     """The law holds, or the test is skipped with the law's own reason."""
     try:
-        law.check(reader)
+        with exact_arithmetic():
+            law.check(reader)
     except LawSkipped as reason:
         pytest.skip(str(reason))

@@ -1,0 +1,62 @@
+"""The running mean: each position sees the mean of everything up to it, and no order.
+
+Iyyer et al. 2015 (deep averaging networks), read left to right.   B batch · T time · D width
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.contract import Memory, SequenceLayer, State, last_real
+
+
+@dataclass
+class Sum(State):
+    """What has been read so far, added up: in float32 at least, as small numbers are added to large ones."""
+
+    total: Tensor            # (B, D)
+    count: Tensor            # (B,)
+
+
+class RunningMean(SequenceLayer):
+    """y[t] = (x[1] + ... + x[t]) / t.
+
+    In training, `word_dropout` leaves that share of the words out of the mean, for everyone who would see them.
+    """
+
+    def __init__(self, width: int, *, word_dropout: float = 0.0):
+        super().__init__()
+        self.d_in = self.d_out = width
+        self.word_dropout = word_dropout
+        self.register_buffer("home", torch.empty(0), persistent=False)           # knows the device
+        self.home: Tensor
+
+    def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> Sum | None:
+        return None if capacity is None else self.nothing(batch, self.home)
+
+    def nothing(self, batch: int, like: Tensor) -> Sum:
+        wide = torch.promote_types(like.dtype, torch.float32)
+        return Sum(like.new_zeros(batch, self.d_in, dtype=wide), like.new_zeros(batch, dtype=torch.long))
+
+    def forward(
+        self, x: Tensor, state: Sum | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, Sum | None]:
+        before = self.nothing(x.shape[0], x) if state is None else state
+        counted = torch.ones(x.shape[:2], dtype=torch.long, device=x.device)
+        if self.training and self.word_dropout:
+            counted = (torch.rand(x.shape[:2], device=x.device) >= self.word_dropout).long()
+            x = x * counted[..., None]
+        total = before.total[:, None] + x.to(before.total.dtype).cumsum(1)            # (B, T, D)
+        count = before.count[:, None] + counted.cumsum(1)                             # (B, T)
+        y = (total / count.clamp(min=1)[..., None]).to(x.dtype)
+        if state is None:
+            return y, None
+        after = Sum(last_real(total, lengths), last_real(count, lengths))
+        if lengths is not None:
+            read = lengths > 0                             # a row that read nothing keeps what it had
+            after = Sum(torch.where(read[:, None], after.total, before.total),
+                        torch.where(read, after.count, before.count))
+        return y, after
