@@ -21,6 +21,7 @@ from regard.layers.gated import GRU, LSTM
 from regard.layers.recurrent import Elman
 from regard.layers.self_attention import RELATIVE, SelfAttention, check_heads
 from regard.layers.stack import NORMS, PLACEMENTS, Block, Stack
+from regard.layers.state_space import SelectiveSSM
 from regard.models.neural import NeuralLM
 from regard.sizes import Scale, Sizes, Tables, transformer_sizes
 
@@ -61,6 +62,7 @@ MIXERS: dict[str, Callable[[BlockSettings], SequenceLayer]] = {
     "rnn": lambda s: Elman(s.width, s.width),
     "gru": lambda s: GRU(s.width, s.width),
     "lstm": lambda s: LSTM(s.width, s.width),
+    "mamba": lambda s: SelectiveSSM(s.width, decay="head"),
 }
 
 

@@ -12,6 +12,8 @@ from torch import Tensor
 from regard.families.family import Family
 from regard.models.ngram import NGram
 from regard.models.ngram.model import check_settings
+from regard.models.ngram.room import check_memory
+from regard.text.cache import cache_folder
 
 
 @dataclass(frozen=True)
@@ -19,13 +21,17 @@ class NGramSettings:
     order: int = 5
     smoothing: str = "kneser-ney"          # kneser-ney · add-k · none
     k: float = 0.1                         # what add-k adds to each count
+    prune: tuple[int, ...] = ()            # order by order, how often an n-gram may have been seen to be left out
+    counts: bool = True                    # keep them, so that a watcher can be told: 1 or 2 bytes an n-gram
+    memory: float = 0.0                    # GB to count in, beyond which the disk is used; 0: half of what is free
 
     def __post_init__(self) -> None:
-        check_settings(order=self.order, smoothing=self.smoothing, k=self.k, vocab=5)
+        check_settings(order=self.order, smoothing=self.smoothing, k=self.k, vocab=5, prune=self.prune)
+        check_memory(self.memory)
 
 
 def count_ngram(s: NGramSettings, vocab: int, tokens: np.ndarray, ends: np.ndarray | None) -> NGram:
-    return NGram.fit(tokens, ends, vocab=vocab, order=s.order, smoothing=s.smoothing, k=s.k)
+    return NGram.fit(tokens, ends, vocab=vocab, **dataclasses.asdict(s), folder=cache_folder() / "counting")
 
 
 def restore_ngram(s: NGramSettings, vocab: int, tensors: dict[str, Tensor]) -> NGram:

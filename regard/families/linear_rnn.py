@@ -1,0 +1,101 @@
+"""Linear recurrent networks: the past in one vector, like an RNN's, but read in parallel, as a Transformer does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from regard.config import at_least, one_of, shares
+from regard.contract import SequenceLayer
+from regard.families.family import LARGEST, Family, LayerKind, initialise, tiny
+from regard.layers.feedforward import ACTIVATIONS, FeedForward
+from regard.layers.linear_recurrence import DiagonalRecurrence, GatedRecurrence, MatrixRecurrence
+from regard.layers.stack import NORMS, Block, Stack, make_norm
+from regard.models.neural import NeuralLM
+from regard.sizes import ONCE, Scale, Sizes, Tables, dropout_for, given, risk_of_rote
+
+# (width, hidden) -> the layer that mixes positions.
+FORMS: dict[str, Callable[[int, int], SequenceLayer]] = {
+    "gated": GatedRecurrence,
+    "diagonal": DiagonalRecurrence,
+    "matrix": lambda width, hidden: MatrixRecurrence(width, hidden, width),
+}
+
+
+@dataclass(frozen=True)
+class LinearRNNSettings:
+    layers: int = 4
+    width: int = 128
+    form: str = "gated"                    # gated · diagonal · matrix: what is done to the past at each step
+    state: float = 1.0                     # numbers that a layer remembers / width
+    context: int = 128                     # tokens read at once in training; what can be read has no end
+    activation: str = "gelu"               # gelu · relu · relu2 · swiglu
+    expand: float = 4.0                    # feed-forward width / width
+    norm: str = "layer"                    # layer · rms
+    tied: bool = False                     # the output matrix is the embedding
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        one_of("model.form", self.form, FORMS)
+        one_of("model.activation", self.activation, ACTIVATIONS)
+        one_of("model.norm", self.norm, NORMS)
+        at_least("model", self, 1, "layers", "width", "context", most=LARGEST)
+        at_least("model", self, 0.1, "state", "expand", most=100)
+        shares("model", self, "dropout")
+
+    @property
+    def hidden(self) -> int:
+        return max(1, round(self.state * self.width))
+
+
+def build_linear_rnn(s: LinearRNNSettings, vocab: int) -> NeuralLM:
+    blocks = []
+    for _ in range(s.layers):
+        feed = FeedForward(s.width, expand=s.expand, activation=s.activation)
+        blocks.append(Block(FORMS[s.form](s.width, s.hidden), feed, norm=s.norm, dropout=s.dropout))
+    model = NeuralLM(Stack(blocks), vocab=vocab, norm=make_norm(s.norm, s.width), tied=s.tied, dropout=s.dropout)
+    initialise(model)
+    return model
+
+
+def weights_of_layer(s: LinearRNNSettings) -> float:
+    """Those of one layer, as a multiple of the width squared."""
+    return {"gated": 4, "diagonal": 3, "matrix": 2 + s.state}[s.form] * s.state + 2 * s.expand
+
+
+def resize_linear_rnn(s: LinearRNNSettings, size: int) -> LinearRNNSettings:
+    """Widths in steps of 8; between two of them the feed-forward layer grows."""
+    steps, rest = divmod(size + 7, 8)
+    return replace(s, width=8 * steps, expand=s.expand + weights_of_layer(s) * rest / (8 * steps))
+
+
+# Minutes at most -> layers, width, context, rows in a step, on a CPU; tokens of text at most -> the same, on a GPU.
+ON_CPU = ((1.5, (3, 96, 128, 16)), (8.0, (4, 128, 128, 16)), (30.0, (6, 192, 192, 16)), (math.inf, (6, 256, 256, 16)))
+ON_GPU = ((5e6, (6, 384, 256, 64)), (1e8, (8, 512, 512, 64)), (math.inf, (12, 768, 1024, 32)))
+
+
+def linear_rnn_sizes(scale: Scale, wanted: Tables) -> Sizes:
+    table, size = (ON_GPU, scale.tokens) if scale.gpu else (ON_CPU, scale.minutes)
+    layers, width, context, batch = next(sizes for limit, sizes in table if size <= limit)
+    layers, wide = given(wanted, "model", "layers", layers), given(wanted, "model", "width", width)
+    tied = scale.vocab > 2048
+    weights = 12 * layers * wide**2 + scale.vocab * wide * (1 if tied else 2)
+    rows = given(wanted, "training", "batch", batch) * given(wanted, "model", "context", context)
+    dropout = dropout_for(risk_of_rote(scale, weights, tokens_a_step=rows))
+    model = dict(layers=layers, width=width, context=context, tied=tied, dropout=dropout)
+    return Sizes(model, dict(batch=batch, optimizer="muon", **ONCE))
+
+
+FAMILY = Family(
+    "linear-rnn", "linear recurrence with gates: h[t] = a[t] * h[t-1] + b[t], computed in parallel over time",
+    LinearRNNSettings, sizes=linear_rnn_sizes, build=build_linear_rnn, resize=resize_linear_rnn,
+    example=tiny(build_linear_rnn, LinearRNNSettings(layers=2, width=8, state=1.5)))
+
+LAYERS = (
+    LayerKind("linear-matrix", "linear recurrence: h[t] = W_h h[t-1] + W_c c[t]", lambda d: MatrixRecurrence(d, d + 3)),
+    LayerKind("linear-matrix-out", "the same, brought back to its width", lambda d: MatrixRecurrence(d, d + 3, d)),
+    LayerKind("linear-diagonal", "linear recurrence with one decay a channel", lambda d: DiagonalRecurrence(d, d + 3)),
+    LayerKind("linear-gated", "linear recurrence with decays that depend on the input",
+              lambda d: GatedRecurrence(d, d + 3)),
+)

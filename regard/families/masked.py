@@ -1,0 +1,111 @@
+"""The families of the task `masked`: encoders that read in both directions, with a head that tells what is hidden.
+
+Their vocabulary has one entry more than the tokenizer's: <mask>, the last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from regard.config import at_least, one_of, shares
+from regard.contract import SequenceLayer
+from regard.families.family import LARGEST, Family, initialise, tiny
+from regard.families.transformer import resize_transformer
+from regard.layers.feedforward import ACTIVATIONS
+from regard.layers.gated import GRU, LSTM
+from regard.layers.recurrent import Elman
+from regard.layers.self_attention import check_heads
+from regard.layers.stack import NORMS, PLACEMENTS
+from regard.models.encoders import POSITIONS, RecurrentEncoder, TransformerEncoder
+from regard.models.masked import MaskedModel
+from regard.sizes import Scale, Sizes, Tables, rnn_sizes, transformer_sizes
+
+SHORT = 1.5                  # minutes in which two layers of 64 learn more than three of 96
+CELLS: dict[str, type[SequenceLayer]] = {"rnn": Elman, "gru": GRU, "lstm": LSTM}
+
+
+@dataclass(frozen=True)
+class MaskedTransformerSettings:
+    layers: int = 4
+    width: int = 128
+    heads: int = 4
+    context: int = 128                     # the most tokens read at once
+    positions: str = "rotary"              # learned · sinusoidal · rotary · none
+    activation: str = "gelu"               # gelu · relu · relu2 · swiglu
+    expand: float = 4.0                    # feed-forward width / width
+    norm: str = "layer"                    # layer · rms
+    placement: str = "pre"                 # pre · post: normalise before each part, or after it was added
+    tied: bool = False                     # the output matrix is the embedding
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        one_of("model.positions", self.positions, POSITIONS)
+        one_of("model.activation", self.activation, ACTIVATIONS)
+        one_of("model.norm", self.norm, NORMS)
+        one_of("model.placement", self.placement, PLACEMENTS)
+        at_least("model", self, 1, "layers", "width", "heads", "context", most=LARGEST)
+        at_least("model", self, 0.1, "expand", most=100)
+        shares("model", self, "dropout", "attention_dropout")
+        check_heads(self.width, self.heads)
+
+
+@dataclass(frozen=True)
+class MaskedRecurrentSettings:
+    cell: str = "lstm"                     # rnn · gru · lstm
+    layers: int = 1
+    width: int = 128                       # of the embedding
+    hidden: int = 128                      # of the state, in each direction
+    context: int = 64                      # tokens read at once in training
+    tied: bool = True
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        one_of("model.cell", self.cell, CELLS)
+        at_least("model", self, 1, "layers", "width", "hidden", "context", most=LARGEST)
+        shares("model", self, "dropout")
+
+
+def build_transformer(s: MaskedTransformerSettings, vocab: int) -> MaskedModel:
+    encoder = TransformerEncoder(
+        vocab=vocab, width=s.width, heads=s.heads, layers=s.layers, context=s.context, positions=s.positions,
+        activation=s.activation, expand=s.expand, norm=s.norm, placement=s.placement, dropout=s.dropout,
+        attention_dropout=s.attention_dropout, embedding_std=0.02 if s.tied else 0.1)
+    initialise(encoder)
+    return MaskedModel(encoder, vocab=vocab, tied=s.tied, context=s.context)
+
+
+def build_recurrent(s: MaskedRecurrentSettings, vocab: int) -> MaskedModel:
+    def cell(d_in: int, d_hidden: int) -> SequenceLayer:
+        return CELLS[s.cell](d_in, d_hidden, dropout=s.dropout)
+
+    encoder = RecurrentEncoder(cell, vocab=vocab, width=s.width, hidden=s.hidden, layers=s.layers, dropout=s.dropout)
+    return MaskedModel(encoder, vocab=vocab, tied=s.tied)
+
+
+def transformer_encoder_sizes(scale: Scale, wanted: Tables) -> Sizes:
+    """Only one token in seven is learned from, so the same minutes serve a smaller model than a language model's."""
+    sizes = transformer_sizes(replace(scale, minutes=scale.minutes / 4), wanted)
+    if scale.gpu or scale.minutes > SHORT or "width" in wanted.get("model", {}):
+        return sizes
+    return Sizes({**sizes.model, "layers": 2, "width": 64, "heads": 2}, sizes.training)
+
+
+def recurrent_sizes(scale: Scale, wanted: Tables) -> Sizes:
+    """As for the recurrent language model, its state shared out between the two directions."""
+    sizes = rnn_sizes(scale, wanted)
+    model = {name: value for name, value in sizes.model.items() if name in ("tied", "dropout")}
+    return Sizes({**model, "hidden": sizes.model["hidden"] // 2}, sizes.training)
+
+
+MASKED: dict[str, Family] = {family.name: family for family in (
+    Family(
+        "transformer", "Transformer encoder: every position reads all others, earlier and later",
+        MaskedTransformerSettings, sizes=transformer_encoder_sizes, build=build_transformer, resize=resize_transformer,
+        example=tiny(build_transformer, MaskedTransformerSettings(layers=2, width=8, heads=2, context=32))),
+    Family(
+        "rnn", "recurrences from the left and from the right",
+        MaskedRecurrentSettings, sizes=recurrent_sizes, build=build_recurrent,
+        resize=lambda s, size: replace(s, hidden=size),
+        example=tiny(build_recurrent, MaskedRecurrentSettings(layers=2, width=6, hidden=4))),
+)}

@@ -1,0 +1,177 @@
+"""Selective state spaces: a linear recurrence that chooses, word by word, what to keep (Gu & Dao 2023; Dao & Gu 2024).
+
+    u, z = W_in x,   u = silu(conv(u))                 delta, b, c = functions of u
+    h[t] = exp(delta[t] a) h[t-1] + delta[t] b[t] u[t]
+    y[t] = c[t] . h[t] + skip u[t],                    the output is W_out (y silu(z))
+
+`decay = "channel"`: every channel has its own delta, and its own decay for each of its N states (Mamba); computed by
+a scan. `decay = "head"`: all states of a head of P channels fade alike (Mamba-2); computed by products of matrices.
+B batch · T time · D inner channels · N states · H heads · P channels of a head · G groups of channels
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.contract import Memory, SequenceLayer, State, watching
+from regard.errors import SettingError
+from regard.kernels.selective_scan import Path, path_for, selective_scan, selective_scan_loop
+from regard.kernels.state_space_dual import state_space_dual, state_space_dual_loop
+from regard.layers.convolution import CausalConvolution, Tail
+
+DECAYS = ("channel", "head")
+HEAD_WIDTH = 64              # channels of a head, about
+SLOWEST, FASTEST = 1e-3, 1e-1            # steps delta at the start, before anything is learned
+MOST_GROUPS = 8              # kernels shown to a watcher
+
+
+@dataclass
+class SelectiveState(State):
+    """What the recurrence holds, and the last inputs of the convolution before it."""
+
+    h: Tensor                # (B, D, N), or (B, H, P, N) for heads
+    tail: Tail
+
+
+class SelectiveSSM(SequenceLayer):
+    """A convolution, a selective recurrence and a gate, between two matrices."""
+
+    def __init__(self, width: int, *, expand: float = 2.0, state: int = 16, conv: int = 4, decay: str = "channel"):
+        super().__init__()
+        if decay not in DECAYS:
+            raise SettingError(f"model.decay = {decay!r}: choose one of {', '.join(DECAYS)}")
+        self.d_in = self.d_out = width
+        self.decay, self.states = decay, state
+        self.heads = max(1, round(expand * width / HEAD_WIDTH)) if decay == "head" else 0
+        self.inner = round_up(max(1, round(expand * width)), self.heads or 1)         # heads are of one width
+        self.into = nn.Linear(width, 2 * self.inner, bias=False)
+        self.into.weight.parts = 2                             # type: ignore[attr-defined]  # u and z: two matrices in one
+        self.conv = CausalConvolution(self.inner, taps=conv)
+        self.codes = nn.Linear(self.inner, 2 * state, bias=False)                     # b and c
+        self.codes.weight.parts = 2                            # type: ignore[attr-defined]
+        self.steps = self._make_steps()
+        size = self.heads or self.inner
+        self.step_bias = nn.Parameter(inverse_softplus(between(SLOWEST, FASTEST, size)))
+        # log(-a). A vector, although (D, N) is meant: an optimiser for matrices must not take it for one.
+        rates = between(1.0, 16.0, size) if self.heads else torch.arange(1.0, state + 1).repeat(size)
+        self.log_rate = nn.Parameter(rates.log())
+        self.skip = nn.Parameter(torch.ones(size))
+        self.out = nn.Linear(self.inner, width, bias=False)
+
+    def _make_steps(self) -> nn.Module:
+        """How delta, before its bias, is worked out: a number a head, or one a channel through a narrow middle."""
+        if self.heads:
+            return nn.Linear(self.inner, self.heads, bias=False)
+        rank = max(1, math.ceil(self.d_in / 16))
+        return nn.Sequential(nn.Linear(self.inner, rank, bias=False), nn.Linear(rank, self.inner, bias=False))
+
+    @property
+    def a(self) -> Tensor:
+        """(D, N), or (H,) for heads; never positive, so that nothing grows by itself."""
+        rates = -self.log_rate.exp()
+        return rates if self.heads else rates.view(self.inner, self.states)
+
+    @property
+    def path(self) -> Path:
+        """What computes the recurrence where the weights are: triton or torch, and why."""
+        if self.heads:
+            return Path("torch", "products of matrices")
+        return path_for(self.log_rate.device, self.log_rate.dtype)
+
+    def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> SelectiveState | None:
+        tail = self.conv.start(batch, capacity)
+        return None if tail is None else SelectiveState(self.nothing(batch), tail)
+
+    def nothing(self, batch: int) -> Tensor:
+        shape = (self.heads, self.inner // self.heads) if self.heads else (self.inner,)
+        weight = self.log_rate
+        return weight.new_zeros(batch, *shape, self.states, dtype=torch.promote_types(weight.dtype, torch.float32))
+
+    def forward(
+        self, x: Tensor, state: SelectiveState | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, SelectiveState | None]:
+        u, z = self.into(x).chunk(2, -1)                                              # each (B, T, D)
+        u, tail = self.conv(u, None if state is None else state.tail, lengths)
+        u = F.silu(u)
+        delta = F.softplus(self.steps(u) + self.step_bias)                            # (B, T, D), or (B, T, H)
+        if lengths is not None:                                                       # a pad takes no step: h stays
+            real = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
+            delta = torch.where(real[..., None], delta, 0.0)
+        b, c = self.codes(u).chunk(2, -1)                                             # each (B, T, N)
+        recorder = watching()
+        if recorder is not None:
+            values, groups = self.grouped_kernel(delta, b, c)
+            recorder.add(self, "kernel", values, **groups, past="none" if state is None else "left out")
+        y, h = self.recur(u, delta, b, c, None if state is None else state.h)
+        y = self.out(y * F.silu(z))
+        return y, None if state is None or tail is None else SelectiveState(h, tail)
+
+    def recur(self, u: Tensor, delta: Tensor, b: Tensor, c: Tensor, h: Tensor | None) -> tuple[Tensor, Tensor]:
+        """y (B, T, D) and the last state. A single step is the equation itself, which compiles well."""
+        single = u.shape[1] == 1
+        if not self.heads:
+            scan = selective_scan_loop if single else selective_scan
+            y, h = scan(u, delta, self.a, b, c, h)
+            return y + self.skip * u, h
+        u_ = u.unflatten(-1, (self.heads, -1))                                        # (B, T, H, P)
+        dual = state_space_dual_loop if single else state_space_dual
+        y, h = dual((delta[..., None] * u_).to(u.dtype), delta * self.a, b, c, h)
+        return (y + self.skip[:, None] * u_).flatten(2), h
+
+    # ------------------------------------------------------------------------------------------------ what it read
+
+    def kernel(self, delta: Tensor, b: Tensor, c: Tensor, channels: slice = slice(None)) -> Tensor:
+        """(B, D, T, T), or (B, H, T, T): what y[t] takes of u[s], signs and all; `channels` (or heads) may be chosen.
+
+            kernel[t, s] = c[t] . exp(a (delta[s+1] + ... + delta[t])) delta[s] b[s]            for s <= t
+        """
+        delta, a = delta[..., channels].transpose(1, 2), self.a[channels]             # (B, D, T) and (D, N) or (H,)
+        fade = passed(delta)                                                          # (B, D, T, T)
+        if self.heads:
+            return (c @ b.mT)[:, None] * (a[:, None, None] * fade).exp().tril() * delta[:, :, None]
+        summed = torch.zeros_like(fade)
+        for n in range(self.states):                                                  # never (B, D, T, T, N)
+            codes = c[:, :, n, None] * b[:, None, :, n]                               # (B, T, T)
+            summed += codes[:, None] * (a[:, n, None, None] * fade).exp()
+        return summed.tril() * delta[:, :, None]
+
+    @torch.no_grad()
+    def grouped_kernel(self, delta: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, dict[str, Any]]:
+        """(B, G, T, T): the mean kernel of each of at most 8 groups of neighbouring channels or heads; and which."""
+        size = delta.shape[-1]
+        bounds = [round(g * size / min(size, MOST_GROUPS)) for g in range(min(size, MOST_GROUPS) + 1)]
+        slices = [slice(*each) for each in pairwise(bounds)]
+        values = delta.new_zeros(len(delta), len(slices), delta.shape[1], delta.shape[1])
+        for g, group in enumerate(slices):
+            for at in range(group.start, group.stop, 16):                             # a few channels at a time
+                values[:, g] += self.kernel(delta, b, c, slice(at, min(at + 16, group.stop))).sum(1)
+            values[:, g] /= group.stop - group.start
+        unit = "head" if self.heads else "channel"
+        return values, dict(
+            of=f"the mean over each group of {unit}s", unit=unit, groups=[(each.start, each.stop) for each in slices])
+
+
+def passed(delta: Tensor) -> Tensor:
+    """(..., T, T): the time that passes between s and t, delta[s+1] + ... + delta[t]; zero where s comes after t."""
+    so_far = delta.cumsum(-1)
+    return (so_far[..., :, None] - so_far[..., None, :]).tril()
+
+
+def between(low: float, high: float, count: int) -> Tensor:
+    """Drawn evenly in logarithm."""
+    return torch.empty(count).uniform_(math.log(low), math.log(high)).exp()
+
+
+def inverse_softplus(x: Tensor) -> Tensor:
+    return x + torch.log(-torch.expm1(-x))
+
+
+def round_up(x: int, step: int) -> int:
+    return -(-x // step) * step
