@@ -35,6 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--small", action="store_true", help="Tiny sizes, for a smoke test.")
     parser.add_argument("--only", choices=("scan", "train"))
+    parser.add_argument("--no-compile", action="store_true", help="Compiling takes a minute or more for each decay.")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -47,7 +48,7 @@ def main() -> None:
                           for path in (("triton", "torch") if device.type == "cuda" else ("torch",))]
     if arguments.only != "scan":
         result["train"] = [attempt(train_figures, device, sizes, decay, compiled) for decay in ("channel", "head")
-                           for compiled in (False, True)]
+                           for compiled in ((False,) if arguments.no_compile else (False, True))]
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(result, indent=2) + "\n")

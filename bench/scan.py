@@ -30,13 +30,14 @@ ON_GPU = "8x2048x1024,8x16384x1024,1x16384x256"                      # the last:
 ON_CPU = "16x128x96,16x128x384,1x1024x128"
 PATHS: dict[str, Callable[..., Tensor]] = {
     "loop": scan_loop, "torch": scan_parallel, "triton": scan_triton, "scan": scan}
+LONGEST_LOOP = 4096           # steps that are worth timing one by one
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shapes", default=ON_GPU if DEVICE.type == "cuda" else ON_CPU, help="BxTxD,BxTxD,...")
-    parser.add_argument("--no-sweep", action="store_true", help="leave the knobs as they are")
+    parser.add_argument("--sweep", choices=("no", "short", "full"), default="full", help="of the knobs")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     shapes = [tuple(int(size) for size in each.split("x")) for each in arguments.shapes.split(",")]
@@ -46,8 +47,8 @@ def main() -> None:
     result["path"], result["reason"] = kernels.path(x), kernels.reason(x)
     print(f"scan takes the path {result['path']} {result['reason']}", flush=True)
     result["paths"] = [row for shape in shapes for row in measure_paths(shape, result["copy_gb_s"])]
-    if DEVICE.type == "cuda" and not arguments.no_sweep:
-        result["sweep"] = {"x".join(map(str, shape)): sweep(shape) for shape in shapes}
+    if DEVICE.type == "cuda" and arguments.sweep != "no":
+        result["sweep"] = {"x".join(map(str, shape)): sweep(shape, arguments.sweep == "short") for shape in shapes}
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(result, indent=1) + "\n")
@@ -109,6 +110,8 @@ def measure_paths(shape: tuple[int, ...], copy_gb_s: float) -> list[dict[str, An
     floor = 8 * a.nbytes / copy_gb_s / 1e6
     rows = []
     for name, way in PATHS.items():
+        if name == "loop" and shape[1] > LONGEST_LOOP:
+            continue
         row: dict[str, Any] = {"shape": shape, "path": name}
         try:
             row |= measure_path(way, a, b, pull, exact)
@@ -144,27 +147,27 @@ def outcome(way: Callable[..., Tensor], a: Tensor, b: Tensor, pull: Tensor) -> l
 # --------------------------------------------------------------------------------------------- the knobs
 
 
-def candidates(shape: tuple[int, ...]) -> list[Any]:
+def candidates(shape: tuple[int, ...], short: bool) -> list[Any]:
     """Tiles from small to large; each thread of a warp with 16 bytes of a row, so that runs stay within threads."""
     from regard.kernels.scan_triton import Knobs
 
     tiles = [  # positions, run, channels, warps
         (64, 4, 32, 4), (64, 8, 32, 2), (64, 16, 32, 1), (128, 8, 32, 4), (128, 16, 32, 2), (128, 4, 32, 8),
         (256, 16, 32, 4), (128, 16, 16, 1), (128, 8, 16, 2), (256, 16, 16, 2), (128, 16, 64, 4), (64, 8, 64, 4)]
-    found = [Knobs(*tile, stages=stages) for tile, stages in itertools.product(tiles, (2, 3, 4))]
-    if shape[0] * shape[2] <= 2048:
+    found = [Knobs(*tile, stages=stages) for tile, stages in itertools.product(tiles, (3,) if short else (2, 3, 4))]
+    if shape[0] * shape[2] <= 2048 and not short:
         found += [Knobs(segments=segments) for segments in (1, 2, 4, 8, 16, 32, 64)]
     return found
 
 
-def sweep(shape: tuple[int, ...]) -> dict[str, Any]:
+def sweep(shape: tuple[int, ...], short: bool) -> dict[str, Any]:
     """Forward and backward apart, for each setting of the knobs; the best of each last."""
     from regard.kernels.scan_triton import backward, forward
 
     a, b, pull = (x.detach() for x in inputs_of(shape))
     h = forward(a, b, None)
     tried = []
-    for knobs in candidates(shape):
+    for knobs in candidates(shape, short):
         row: dict[str, Any] = {"knobs": vars(knobs)}
         for name, work in (("forward_ms", lambda k=knobs: forward(a, b, None, k)),
                            ("backward_ms", lambda k=knobs: backward(a, h, None, pull, k))):

@@ -19,9 +19,11 @@ _HOME = {
     "Memory": "contract",
     "Source": "contract",
     "watch": "contract",
+    "influence": "probe",
     "RegardError": "errors",
     "load": "trained",
     "Trained": "trained",
+    "TrainedMasked": "trained_masked",
     "train": "training.run",
 }
 

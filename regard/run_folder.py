@@ -86,7 +86,7 @@ class RunFolder:
         if not self.weights_path.is_file():
             raise RunError(f"{self.path} has no {WEIGHTS} yet: training has not reached its first validation; "
                            "go on with --resume")
-        return unpack(self.weights_path.read_bytes(), self.weights_path)
+        return mapped(self.weights_path)
 
     # ---------------------------------------------------------------------------------- checkpoints
 
@@ -145,6 +145,18 @@ def pack(tensors: Mapping[str, Any]) -> bytes:
     from safetensors.torch import save
 
     return save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+
+
+def mapped(path: Path) -> dict[str, Any]:
+    """The tensors of a file where they lie in it: its pages are fetched as they are used."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except (SafetensorError, ValueError, KeyError, OSError) as error:
+        raise RunError(f"{path} is damaged or no safetensors file ({error}): "
+                       "resume from a checkpoint, or take it from a copy") from None
 
 
 def unpack(data: bytes, where: Path | str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor, nn
@@ -20,16 +20,20 @@ from regard.contract import LanguageModel
 from regard.decoding.sampling import Sampling
 from regard.decoding.stream import generate_tokens
 from regard.errors import DataError, RunError
-from regard.families import Family, family
+from regard.families import Family
+from regard.families.user import require_trust
 from regard.metrics.perplexity import Surprise, score_batches
+from regard.models.learner import Learner
 from regard.models.neural import NeuralLM
 from regard.run_folder import RunFolder
+from regard.tasks import Task, task_named
 from regard.tasks.lm import HeldOut, reading_for
 from regard.text.batches import Batch
 from regard.text.corpus import DataSettings, encode_files
 from regard.text.readers import ReadSettings
 from regard.text.shards import Shard
 from regard.text.tokenizers import Tokenizer
+from regard.trained_masked import TrainedMasked
 
 DEFAULT_CONTEXT = 1024          # tokens scored at once by a model that has no limit of its own
 
@@ -46,6 +50,11 @@ class Trained:
     @property
     def family(self) -> str:
         return self.tables["run"]["family"]
+
+    @property
+    def learner(self) -> Learner | None:
+        """The model, if it learns by gradients."""
+        return self.language_model if isinstance(self.language_model, Learner) else None
 
     @property
     def documents(self) -> str:
@@ -117,18 +126,23 @@ class Trained:
             files, self.tokenizer, ReadSettings(documents or self.documents, on_bad_text), say=lambda text: None)
 
     def score_shard(self, shard: Shard, documents: str | None = None) -> Surprise:
-        nats = 0.0
-        for _, scores in score_batches(self.language_model, self.held_out(shard, documents)):
-            nats -= float(scores.double().sum())
+        nats = -sum(float(scores.double().sum()) for scores in self._scores(shard, documents))
         return Surprise(nats, tokens=len(shard.tokens), words=shard.counts.words, bytes=shard.counts.bytes,
                         unknown=shard.counts.unknown)
 
     def token_scores(self, shard: Shard, documents: str | None = None) -> Tensor:
         """The log-probability of every token of the shard, in order."""
-        parts = []
+        return torch.cat([scores.cpu() for scores in self._scores(shard, documents)])
+
+    def _scores(self, shard: Shard, documents: str | None) -> Iterator[Tensor]:
+        """The scores of the shard's tokens in order; whole, by a model that can read a text as it is (`score_text`)."""
+        whole = getattr(self.language_model, "score_text", None)
+        if whole is not None:
+            framed = reading_for(documents or self.documents) == "documents"
+            yield whole(shard.tokens, shard.ends if framed else None)
+            return
         for batch, scores in score_batches(self.language_model, self.held_out(shard, documents)):
-            parts.append(scores[batch.is_real().to(scores.device)].cpu())
-        return torch.cat(parts)
+            yield scores[batch.is_real().to(scores.device)]
 
     def held_out(self, shard: Shard, documents: str | None = None) -> HeldOut:
         framed = reading_for(documents or self.documents) == "documents"
@@ -155,28 +169,48 @@ class Trained:
         return torch.cat(windows)[1:]
 
 
-def load(path: str | Path, device: str = "auto") -> Trained:
-    """The model of a run folder, with its best weights."""
+USES: dict[str, Any] = {"lm": Trained, "masked": TrainedMasked}          # what a run of each task becomes
+
+
+@overload
+def load(path: str | Path, device: str = ..., *, trust: bool = ..., task: Literal["lm"]) -> Trained: ...
+@overload
+def load(path: str | Path, device: str = ..., *, trust: bool = ..., task: Literal["masked"]) -> TrainedMasked: ...
+@overload
+def load(path: str | Path, device: str = ..., *, trust: bool = ..., task: str | None = ...) -> Any: ...
+def load(path: str | Path, device: str = "auto", *, trust: bool = False, task: str | None = None) -> Any:
+    """The model of a run folder, with its best weights: a Trained, or what fits its task (a TrainedMasked).
+
+    With `task`, a run of another task is refused. Code of the user's own that a run names runs only with `trust`.
+    """
     folder = RunFolder.open(path)
     tables = folder.read_settings()
-    kind = run_family(tables, folder)
+    kept = run_task(tables)
+    if task is not None and task != kept.name:
+        raise RunError(f"{path} is a run of the task {kept.name}: use it with {kept.used_by}")
+    kind = run_family(tables, folder, trust)
     fill(DataSettings, tables.get("data", {}), "data")
     tokenizer = Tokenizer.load(folder.tokenizer_path)
     settings: Any = fill(kind.settings, tables.get("model", {}), "model")
-    model = restore(kind, settings, tokenizer.vocab_size, folder.read_weights())
+    model = restore(kind, settings, kept.vocab(tokenizer), folder.read_weights())
     if isinstance(model, nn.Module):
         model = model.to(pick_device(device)).eval()
-    return Trained(model, tokenizer, tables, folder.path)
+    return USES[kept.name](model, tokenizer, tables, folder.path)
 
 
-def run_family(tables: dict[str, dict[str, Any]], folder: RunFolder) -> Family:
+def run_task(tables: dict[str, dict[str, Any]]) -> Task:
+    return task_named(convert(tables.get("run", {}).get("task", "lm"), str, "run.task"))
+
+
+def run_family(tables: dict[str, dict[str, Any]], folder: RunFolder, trust: bool = False) -> Family:
+    require_trust(tables, folder.path, trust)
     try:
-        return family(convert(tables["run"]["family"], str, "run.family"))
+        return run_task(tables).family(convert(tables["run"]["family"], str, "run.family"))
     except KeyError as missing:
         raise RunError(f"{folder.settings_path} is incomplete: it has no {missing}") from None
 
 
-def restore(kind: Family, settings: Any, vocab: int, tensors: dict[str, Tensor]) -> LanguageModel:
+def restore(kind: Family, settings: Any, vocab: int, tensors: dict[str, Tensor]) -> Any:
     if kind.restore is not None:
         return kind.restore(settings, vocab, tensors)
     assert kind.build is not None
@@ -185,7 +219,7 @@ def restore(kind: Family, settings: Any, vocab: int, tensors: dict[str, Tensor])
     return model
 
 
-def count_parameters(model: LanguageModel) -> int:
+def count_parameters(model: LanguageModel | Learner) -> int:
     return sum(tensor.numel() for tensor in model.saved_tensors().values())
 
 

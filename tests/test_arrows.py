@@ -20,6 +20,7 @@ GROUPS = [
     ["decoding"],
     ["metrics"],
     ["tasks"],
+    ["trained_masked"],
     ["trained"],
     ["training"],
     ["compare", "probe"],

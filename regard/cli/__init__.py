@@ -20,7 +20,10 @@ COMMANDS = {
     "demo": ("demo", "Train a small model on embedded stories; show what it writes and how well it predicts."),
     "train": ("train", "Train a model from text files."),
     "generate": ("generate", "Continue a prompt with a trained model."),
+    "fill": ("fill", "Fill the blanks of a text with a trained masked model."),
+    "vectors": ("vectors", "A vector for each line of text, or the lines most like a given one."),
     "score": ("score", "Perplexity and bits per byte of text under a trained model."),
+    "compare": ("compare", "Train several families under one budget, and put them side by side."),
     "data": ("data", "The embedded corpora, and what a text file holds."),
     "check": ("check", "Test the laws on a layer of your own, or on a trained model."),
 }

@@ -24,7 +24,7 @@ def command(what: str, trust: bool, as_json: bool) -> None:
     else:
         from regard.trained import load
 
-        report = check_model(load(what, device="cpu", trust=trust).language_model)
+        report = check_model(load(what, device="cpu", trust=trust, task="lm").language_model)
     if as_json:
         from regard.cli.output import print_json
 

@@ -32,7 +32,7 @@ def command(
     how = Sampling(0.0 if greedy else temperature, top_k, top_p, seed)
     if prompt == "-":
         prompt = sys.stdin.read().removesuffix("\n")
-    model = load(run, device, trust=trust)
+    model = load(run, device, trust=trust, task="lm")
     notices: dict[str, None] = {}                    # each once, and after the text, which is not to be broken
     for row in range(number):
         pieces = model.stream(prompt, new_tokens=new_tokens, how=how, row=row, notice=notices.setdefault)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,9 +26,10 @@ def command(
 ) -> None:
     """Perplexity a token and a word, and bits per byte, of FILES (- is stdin) under the model in RUN."""
     from regard.cli.output import print_json
+    from regard.metrics.perplexity import impossible
     from regard.trained import load
 
-    model = load(run, device, trust=trust)
+    model = load(run, device, trust=trust, task="lm")
     if per_line:
         documents = "line"
     shard = model.encode_files(files, on_bad_text=on_bad_text, documents=documents)
@@ -35,14 +37,19 @@ def command(
         print_rows(line_rows(model, shard) if per_line else token_rows(model, shard, documents), as_json)
         return
     surprise = model.score_shard(shard, documents)
+    never = None
+    if math.isinf(surprise.nats):
+        never = impossible(model.language_model, model.held_out(shard, documents), model.tokenizer.token)
     if as_json:
-        print_json(surprise.as_dict())
+        print_json({**surprise.as_dict(), **(never.as_dict() if never else {})})
         return
     click.echo(f"loss             {surprise.loss:.4f} nats a token")
     click.echo(f"perplexity       {surprise.perplexity:.4f} a token · {surprise.word_perplexity:.2f} a word")
     click.echo(f"bits per byte    {surprise.bits_per_byte:.4f}")
     click.echo(f"over             {surprise.tokens:,} tokens, {surprise.words:,} words, {surprise.bytes:,} bytes"
                + (f", {surprise.unknown:,} of the tokens unknown" if surprise.unknown else ""))
+    if never:
+        click.echo(f"infinite         {never}")
 
 
 def print_rows(rows: Iterator[dict[str, Any]], as_json: bool) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
-FAMILIES = "transformer, rnn, ngram"
+FAMILIES = "transformer, rnn, gru, lstm, average, window, linear-rnn, mamba, hybrid, ngram"
 TOKENIZERS = ("auto", "char", "byte", "whitespace", "word", "bpe", "unigram")
 
 # flag -> (table, setting) of run.toml, so that a flag and --set are the same thing
@@ -15,10 +15,33 @@ FLAGS = {
     "documents": ("data", "documents"), "on_bad_text": ("data", "on_bad_text"), "valid": ("data", "valid"),
     "layers": ("model", "layers"), "width": ("model", "width"), "heads": ("model", "heads"),
     "hidden": ("model", "hidden"), "context": ("model", "context"), "order": ("model", "order"),
+    "smoothing": ("model", "smoothing"), "prune": ("model", "prune"),
+    "pattern": ("model", "pattern"),
     "dropout": ("model", "dropout"), "batch": ("training", "batch"), "steps": ("training", "steps"),
     "tokens": ("training", "tokens"), "minutes": ("training", "minutes"), "rate": ("training", "learning_rate"),
     "seed": ("training", "seed"),
 }
+
+
+class Count(click.ParamType):
+    """A number of things, as people write it: 1000000, 1,000,000, 500k, 1.5M."""
+
+    name = "count"
+    thousands: ClassVar = {"k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value).lower().replace(",", "").replace("_", "")
+        times = self.thousands.get(text[-1:], 1)
+        try:
+            number = float(text[:-1] if times > 1 else text) * times
+            if not 1 <= number < 2**63 or number != int(number):
+                raise ValueError
+        except (ValueError, OverflowError):
+            self.fail(f"{value} is not a number of things: write it as 1000000, 500k or 1.5M", param, ctx)
+        return int(number)
+
+
+COUNT = Count()
 
 
 @click.group("train")
@@ -28,19 +51,23 @@ def command() -> None:
 
 @command.command("lm")
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
-@click.option("--family", help=f"Kind of model: {FAMILIES}.  [default: transformer]")
+@click.option("--family", help=f"Kind of model: {FAMILIES}, or module:Layer.  [default: transformer]")
 @click.option("--out", metavar="FOLDER", help="Run folder.  [default: runs/FILE-FAMILY]")
 @click.option("--valid", multiple=True, metavar="FILE", help="Held-out text.  [default: the last 10%]")
 @click.option("--tokenizer", type=click.Choice(TOKENIZERS), help="How text becomes tokens.  [default: chosen]")
 @click.option("--vocab", type=int, help="Vocabulary size.  [default: chosen]")
 @click.option("--documents", type=click.Choice(["auto", "file", "line", "blank-line"]), help="What one document is.")
 @click.option("--on-bad-text", type=click.Choice(["fail", "replace", "drop"]), help="What to do with bad UTF-8.")
+@click.option("--params", type=COUNT, metavar="N", help="How many parameters, e.g. 1M or 500k.  [default: chosen]")
 @click.option("--layers", type=int)
 @click.option("--width", type=int, help="Width of the vectors.")
 @click.option("--heads", type=int, help="Attention heads.")
 @click.option("--hidden", type=int, help="Width of a recurrent state.")
 @click.option("--context", type=int, help="Tokens read at once.")
-@click.option("--order", type=int, help="n of an n-gram.")
+@click.option("--order", type=int, help="n of an n-gram or a window.")
+@click.option("--smoothing", type=click.Choice(["kneser-ney", "add-k", "none"]), help="Smoothing of an n-gram.")
+@click.option("--prune", metavar="0,0,1", help="Leave out n-grams seen at most so often, order by order.")
+@click.option("--pattern", help="Layers of a hybrid, e.g. mamba,mamba,attention.")
 @click.option("--dropout", type=float)
 @click.option("--batch", type=int, help="Rows in a step.")
 @click.option("--rate", type=float, help="Learning rate.")
@@ -51,6 +78,7 @@ def command() -> None:
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, ...")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out.")
 @click.option("--from", "base", metavar="RUN", help="Begin with the weights of another run.")
+@click.option("--trust", is_flag=True, help="Import the code that a run to go on with is made of.")
 @click.option("--set", "assignments", multiple=True, metavar="TABLE.NAME=VALUE", help="Any setting of run.toml.")
 @click.option("--tensorboard", is_flag=True, help="Also write TensorBoard logs.")
 @click.option("--quiet", is_flag=True)
@@ -90,4 +118,8 @@ def last_metrics(trained: Any) -> dict[str, Any]:
     rows = [json.loads(line) for line in (trained.path / "metrics.jsonl").read_text().splitlines()]
     best = min((row for row in rows if "valid_loss" in row), key=lambda row: row["valid_loss"])
     return {"step": rows[-1]["step"], "tokens": rows[-1]["tokens"], "seconds": rows[-1]["seconds"],
-            "valid_loss": best["valid_loss"], "best_step": best["step"]}
+            "valid_loss": best["valid_loss"], "best_step": best["step"],
+            **{name: best[name] for name in ("impossible", "first_impossible") if name in best}}
+
+
+from regard.cli import train_masked  # noqa: E402, F401  the other tasks take their options from `lm`

@@ -18,6 +18,7 @@ from regard.families.transformer import POSITIONS, final_norm, position_layers, 
 from regard.families.user import is_user_layer, user_layer
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
 from regard.layers.gated import GRU, LSTM
+from regard.layers.linear_recurrence import GatedRecurrence
 from regard.layers.recurrent import Elman
 from regard.layers.self_attention import RELATIVE, SelfAttention, check_heads
 from regard.layers.stack import NORMS, PLACEMENTS, Block, Stack
@@ -62,6 +63,7 @@ MIXERS: dict[str, Callable[[BlockSettings], SequenceLayer]] = {
     "rnn": lambda s: Elman(s.width, s.width),
     "gru": lambda s: GRU(s.width, s.width),
     "lstm": lambda s: LSTM(s.width, s.width),
+    "linear-rnn": lambda s: GatedRecurrence(s.width, s.width),
     "mamba": lambda s: SelectiveSSM(s.width, decay="head"),
 }
 

@@ -77,7 +77,9 @@ def gated_sizes(scale: Scale, wanted: Tables) -> Sizes:
     rows = given(wanted, "training", "batch", 32) * given(wanted, "model", "context", 64)
     dropout = dropout_for(risk_of_rote(scale, weights, tokens_a_step=rows))
     model = dict(hidden=hidden, tied=scale.vocab > 2048, dropout=dropout)
-    return Sizes(model, dict(batch=32, optimizer="muon", learning_rate=6e-3, muon_rate=0.05, weight_decay=0.1))
+    # The fused kernel is opaque to the compiler, which costs more here than it gains.
+    return Sizes(model, dict(batch=32, optimizer="muon", learning_rate=6e-3, muon_rate=0.05, weight_decay=0.1,
+                             compile="no"))
 
 
 SMALL = GatedSettings(layers=2, width=6, hidden=8, initial="learned")

@@ -14,6 +14,7 @@ import functools
 import importlib.util
 import os
 import warnings
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -22,6 +23,17 @@ from regard.errors import SettingError, did_you_mean
 
 PATHS = ("triton", "torch")
 VARIABLE = "REGARD_KERNELS"
+
+
+@dataclass(frozen=True)
+class Path:
+    """Which code computes a scan, and why it is not the faster one."""
+
+    name: str                # triton · torch
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.reason})" if self.reason else self.name
 
 
 def path(x: Tensor) -> str:
@@ -55,4 +67,4 @@ def _why_no_triton() -> str:
     return why
 
 
-__all__ = ["PATHS", "path", "reason"]
+__all__ = ["PATHS", "Path", "path", "reason"]

@@ -16,13 +16,13 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard import kernels
+from regard.kernels import Path
 
 CHUNK = 8                    # steps between two states that are kept for the way back
 
@@ -48,17 +48,6 @@ def selective_scan(
 
 
 # ------------------------------------------------------------------------------------------------------------- the path
-
-
-@dataclass(frozen=True)
-class Path:
-    """Which code computes a scan, and why it is not the faster one."""
-
-    name: str                # triton · torch
-    reason: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.reason})" if self.reason else self.name
 
 
 _last: Path | None = None

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.errors import RegardError
-
-if TYPE_CHECKING:
-    from regard.laws.reader import Reader
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 4e-3}
 
@@ -39,7 +36,7 @@ class Law:
     name: str
     meaning: str
     usual_cause: str
-    check: Callable[[Reader], None]
+    check: Callable[[Any], None]           # of a reader: a layer's, a model's or an encoder's
 
 
 def tolerance_for(values: Tensor, dtype: torch.dtype | None = None) -> float:

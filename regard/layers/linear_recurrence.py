@@ -23,7 +23,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard import kernels
 from regard.contract import Memory, SequenceLayer, State, watching
+from regard.kernels import Path
 from regard.kernels.scan import SHORT, piece, scan, state_after
 
 GROUPS = 8                   # of channels, at most, whose mean kernels a watcher is shown
@@ -156,6 +158,11 @@ class LinearRecurrence(SequenceLayer):
         self.out = nn.Linear(hidden, width, bias=False)
         self.decay = nn.Parameter(spread_of_memories(hidden))
         self.mix = nn.Parameter(torch.full((width,), 0.2))
+
+    @property
+    def path(self) -> Path:
+        """What computes the recurrence where the weights are: triton or torch, and why."""
+        return Path(kernels.path(self.decay), kernels.reason(self.decay))
 
     @abstractmethod
     def terms(self, x: Tensor) -> Terms:

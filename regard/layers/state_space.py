@@ -22,7 +22,8 @@ from torch import Tensor, nn
 
 from regard.contract import Memory, SequenceLayer, State, watching
 from regard.errors import SettingError
-from regard.kernels.selective_scan import Path, path_for, selective_scan, selective_scan_loop
+from regard.kernels import Path
+from regard.kernels.selective_scan import path_for, selective_scan, selective_scan_loop
 from regard.kernels.state_space_dual import state_space_dual, state_space_dual_loop
 from regard.layers.convolution import CausalConvolution, Tail
 

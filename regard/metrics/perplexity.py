@@ -7,13 +7,15 @@ between tokenizers, so bits per byte stands beside them: all the surprise, divid
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.contract import LanguageModel
+from regard.models.learner import Learner
 from regard.text.batches import Batch
 
 
@@ -55,7 +57,7 @@ def _exp(nats: float) -> float:
 
 @torch.no_grad()
 def score_batches(
-    model: LanguageModel, batches: Iterable[Batch], *, bfloat16: bool = False
+    model: LanguageModel | Learner, batches: Iterable[Batch], *, bfloat16: bool = False
 ) -> Iterator[tuple[Batch, Tensor]]:
     """Each batch with the log-probabilities (B, T) of its targets, zero at pads; the model is put into eval mode."""
     if isinstance(model, nn.Module):
@@ -67,10 +69,40 @@ def score_batches(
         yield batch, here.mask(scores)
 
 
-def held_out_loss(model: LanguageModel, batches: Iterable[Batch], *, bfloat16: bool = False) -> float:
+def held_out_loss(model: LanguageModel | Learner, batches: Iterable[Batch], *, bfloat16: bool = False) -> float:
     """Average nats a token over all the batches, every real token counted once."""
     nats, tokens = torch.zeros((), dtype=torch.float64, device=model.device), 0
     for batch, scores in score_batches(model, batches, bfloat16=bfloat16):
         nats -= scores.double().sum()
         tokens += batch.real
     return nats.item() / max(1, tokens)
+
+
+@dataclass(frozen=True)
+class Impossible:
+    """Tokens to which a model gave no chance at all: how many, and the n-gram that says so of the first."""
+
+    count: int
+    ngram: tuple[str, ...]
+
+    def __str__(self) -> str:
+        more = f", the first of {self.count:,} such tokens" if self.count > 1 else ""
+        return f"`{' '.join(self.ngram)}` was never seen: its probability is zero{more}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"impossible": self.count, "first_impossible": list(self.ngram)}
+
+
+def impossible(model: LanguageModel, batches: Iterable[Batch], spell: Callable[[int], str]) -> Impossible | None:
+    """What makes a loss infinite, or None. A model that can tell which of the words read decided has `impossible`."""
+    count = 0
+    first: tuple[str, ...] = ()
+    for batch, scores in score_batches(model, batches):
+        rows, times = torch.where(torch.isneginf(scores))
+        if len(rows) and not count:
+            row, time = int(rows[0]), int(times[0])
+            target = int(batch.targets[row, time])
+            tell = getattr(model, "impossible", lambda read, target: (target,))
+            first = tuple(spell(id) for id in tell(batch.tokens[row, :time + 1], target))
+        count += len(rows)
+    return Impossible(count, first) if count else None

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from regard.families import family
+from regard.tasks.task import Task
 from regard.text.batches import Batch, Documents, Streams, Windows, evaluation_batches
 from regard.text.corpus import Corpus
 from regard.text.shards import Shard
@@ -39,3 +41,12 @@ class HeldOut:
         for index, batch in enumerate(batches):
             if index % self.every == 0:
                 yield batch
+
+
+def held_out(corpus: Corpus, *, reading: str, context: int, batch: int) -> HeldOut:
+    """Every held-out token once, in windows of the training context or as documents."""
+    return HeldOut(corpus.valid, context, batch, corpus.tokenizer.bos, reading == "documents")
+
+
+TASK = Task(
+    "lm", family=family, batches=training_batches, held_out=held_out, used_by="regard generate, or regard score")

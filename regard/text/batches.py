@@ -9,7 +9,7 @@ B batch · T time
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -43,6 +43,11 @@ class Batch:
         """How many targets are real: the number the loss is an average over."""
         return self.targets.numel() if self.lengths is None else int(self.lengths.sum())
 
+    @property
+    def read(self) -> int:
+        """How many tokens are read: what budgets and speeds count."""
+        return self.real
+
     def is_real(self) -> Tensor:
         """(B, T), True where a target is real."""
         if self.lengths is None:
@@ -55,20 +60,22 @@ class Batch:
 
     def rows(self, first: int, stop: int) -> Batch:
         lengths = None if self.lengths is None else self.lengths[first:stop]
-        return Batch(self.tokens[first:stop], self.targets[first:stop], lengths)
+        return replace(self, tokens=self.tokens[first:stop], targets=self.targets[first:stop], lengths=lengths)
 
     def widened(self, multiple: int, most: int) -> Batch:
         """The same rows, padded to a multiple of so many positions (`most` at most), with lengths always given."""
         batch, time = self.targets.shape
         pads = min(-(-time // multiple) * multiple, max(most, time)) - time
         tokens, targets = (torch.nn.functional.pad(t, (0, pads), value=PAD) for t in (self.tokens, self.targets))
-        return Batch(tokens, targets, torch.full((batch,), time) if self.lengths is None else self.lengths)
+        lengths = torch.full((batch,), time) if self.lengths is None else self.lengths
+        return replace(self, tokens=tokens, targets=targets, lengths=lengths)
 
     def to(self, device: torch.device) -> Batch:
         if device.type == "cpu":
             return self
         tokens, targets = (t.pin_memory().to(device, non_blocking=True) for t in (self.tokens, self.targets))
-        return Batch(tokens, targets, None if self.lengths is None else self.lengths.to(device))
+        lengths = None if self.lengths is None else self.lengths.to(device)
+        return replace(self, tokens=tokens, targets=targets, lengths=lengths)
 
 
 class Windows:

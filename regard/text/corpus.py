@@ -125,6 +125,16 @@ def encode_files(
     return _encode(sources, survey.content, resolved, WHOLE, tokenizer, store, say, "text")
 
 
+def read_documents(files: Sequence[str], settings: ReadSettings, cache: Path | None = None) -> Iterator[str]:
+    """The text of each document of some files, whole: for what works on one after another and not on a corpus."""
+    held: list[str] = []
+    for piece in read(_sources(files, "valid", Cache(cache)), settings):
+        held.append(piece.text)
+        if piece.ends:
+            yield "".join(held)
+            held = []
+
+
 def _kind(tokenizer: TokenizerSettings | Tokenizer, built_in: embedded.Embedded | None) -> str:
     if isinstance(tokenizer, Tokenizer):
         return tokenizer.kind

@@ -33,7 +33,7 @@ def steps_for_minutes(job: Job, seconds_left: float) -> int:
 
 
 def step_tokens(job: Job) -> int:
-    return max(1, job.batches.batch(0).real)
+    return max(1, job.batches.batch(0).read)
 
 
 def time_steps(job: Job) -> float:

@@ -14,7 +14,8 @@ import torch
 from regard.config import as_values, change, fill
 from regard.errors import SettingError, did_you_mean
 from regard.families import Family
-from regard.sizes import MOST_EPOCHS, Scale, Tables
+from regard.families.fit import TOLERANCE, fit_parameters, parameters
+from regard.sizes import MOST_EPOCHS, Scale, Sizes, Tables
 from regard.tasks.lm import reading_for
 from regard.text.corpus import Corpus
 from regard.training.settings import TrainingSettings
@@ -37,20 +38,45 @@ def check_tables(wanted: Tables) -> None:
             raise SettingError(f"unknown table [{table}]{did_you_mean(table, TABLES)}")
 
 
-def choose(family: Family, corpus: Corpus, wanted: Tables, device: torch.device) -> Chosen:
-    """Sizes and rates for this text on this machine; `wanted` holds what the user said."""
+def choose(
+    family: Family, corpus: Corpus, wanted: Tables, device: torch.device, params: int | None = None
+) -> Chosen:
+    """Sizes and rates for this text on this machine; `wanted` and `params` hold what the user said."""
     asked = fill(TrainingSettings, dict(wanted.get("training", {})), "training")
     minutes = asked.minutes or (DEFAULT_MINUTES if not (asked.steps or asked.tokens) else 0.0)
     scale = Scale(tokens=len(corpus.train.tokens), vocab=corpus.tokenizer.vocab_size, gpu=device.type == "cuda",
                   minutes=minutes or DEFAULT_MINUTES, steps=asked.steps, budget=asked.tokens)
-    sizes = family.sizes(scale, wanted)
-    model: Any = fill(family.settings, {**sizes.model, **wanted.get("model", {})}, "model")
+    model, sizes = sized(family, scale, wanted, params)
     training = fill(TrainingSettings, {**sizes.training, **wanted.get("training", {})}, "training")
     if training.reading == "auto":
         training = replace(training, reading=reading_for(corpus.documents))
     if not (asked.steps or asked.tokens or asked.minutes):
         training = replace(training, epochs=training.epochs or MOST_EPOCHS)
     return Chosen(model, replace(training, minutes=minutes))
+
+
+def sized(family: Family, scale: Scale, wanted: Tables, params: int | None) -> tuple[Any, Sizes]:
+    """The model's settings, with as many parameters as asked for, if that was said; and the sizes suggested."""
+    sizes = family.sizes(scale, wanted)
+    said = dict(wanted.get("model", {}))
+    model: Any = fill(family.settings, {**sizes.model, **said}, "model")
+    if params is None:
+        return model, sizes
+    if family.build is None:
+        raise SettingError(f"--params {params:,}: the {family.name} is counted and has no size to choose; leave it out")
+    before, after = as_values(model), as_values(fit_parameters(family, model, scale.vocab, params))
+    for name in said:
+        if before[name] != after[name]:
+            raise SettingError(f"--params {params:,} chooses model.{name} = {after[name]}, not {before[name]}: "
+                               "leave one of the two out")
+    # How much to drop, and how fast to learn, follow the size that it has now.
+    fixed = {name: value for name, value in after.items() if "dropout" not in name or name in said}
+    sizes = family.sizes(scale, {**wanted, "model": fixed})
+    model = fill(family.settings, {**after, **sizes.model, **fixed}, "model")
+    found = parameters(family, model, scale.vocab)
+    if abs(found - params) > TOLERANCE * params:
+        raise SettingError(f"--params {params:,}: the {family.name} has {found:,} and cannot be resized")
+    return model, sizes
 
 
 def changed_settings(

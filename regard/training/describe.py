@@ -7,9 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 
 from regard.config import as_values
 from regard.contract import LanguageModel
+from regard.kernels import Path
+from regard.models.learner import Learner
 from regard.run_folder import RunFolder
 from regard.text.corpus import Corpus
 from regard.trained import count_parameters
@@ -25,10 +28,13 @@ def describe_text(corpus: Corpus, say: Say) -> None:
         f"{train.tokens:,} to learn from" + (f", {train.unknown:,} unknown" if train.unknown else ""))
 
 
-def describe_model(family: str, settings: Any, model: LanguageModel, say: Say) -> None:
+def describe_model(family: str, settings: Any, model: LanguageModel | Learner, say: Say) -> None:
     chosen = ", ".join(f"{name} {value}" for name, value in as_values(settings).items())
     say(f"model      {family} · {count_parameters(model):,} parameters")
     say(f"           {chosen}")
+    modules = model.modules() if isinstance(model, nn.Module) else ()
+    for path in {str(each.path): None for each in modules if isinstance(getattr(each, "path", None), Path)}:
+        say(f"scan       {path}")
 
 
 def describe_training(s: TrainingSettings, tokens_a_step: int, tokens: int, say: Say) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regard.contract import State
 from regard.errors import SettingError, TrainingStopped
 from regard.metrics.perplexity import held_out_loss
-from regard.models.neural import NeuralLM
+from regard.models.learner import Learner
 from regard.run_folder import RunFolder, pack, unpack
 from regard.tasks.lm import HeldOut
 from regard.text.batches import Batch
@@ -29,7 +29,7 @@ class Job:
 
     def __init__(
         self,
-        model: NeuralLM,
+        model: Learner,
         batches: Any,                          # Windows, Documents or Streams: batch(step) -> Batch
         validation: HeldOut,
         settings: TrainingSettings,
@@ -55,7 +55,7 @@ class Job:
     # ------------------------------------------------------------------------------------- one step
 
     def backward(self, step: int, micro_batch: int) -> tuple[float, int, int]:
-        """Loss, number of real targets and rows at once, with the gradients in place.
+        """Loss, number of tokens read and rows at once, with the gradients in place.
 
         When memory runs out, half as many rows go at once and the same batch is tried again: the loss is a sum
         over its tokens divided by their number, so that the pieces do not change it.
@@ -78,7 +78,7 @@ class Job:
             self.say(f"out of memory with {rows} rows at once: going on with {micro_batch} at once, "
                      f"{len(batch.tokens)} a step as before")
         self.carried = after
-        return loss, batch.real, micro_batch
+        return loss, batch.read, micro_batch
 
     def _pieces(self, batch: Batch, state: State | None, rows: int) -> tuple[float, State | None]:
         total = torch.zeros((), device=self.model.device)
@@ -88,7 +88,7 @@ class Job:
             own = None if state is None else state.map(lambda t: t[first : first + rows])   # noqa: B023
             with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bfloat16):
                 scores, own = self.score(piece.tokens, piece.targets, own, piece.lengths)
-            loss = -piece.mask(scores).sum() / batch.real
+            loss = -piece.mask(scores).sum() / max(1, batch.real)
             loss.backward()
             total += loss.detach()
             if own is not None:
@@ -194,7 +194,7 @@ class Job:
         self.progress.say(text)
 
 
-def compiled(model: NeuralLM, wish: str, gpu: bool) -> Callable[..., Any]:
+def compiled(model: Learner, wish: str, gpu: bool) -> Callable[..., Any]:
     """The model's training path, compiled where asked for; `graphs` also records its kernels as CUDA graphs."""
     if wish == "no" or (wish == "auto" and not gpu):
         return model.score

@@ -25,7 +25,7 @@ class At:
     """Where training stands. All of it is in every checkpoint."""
 
     step: int = 0                    # updates made
-    tokens: int = 0                  # real targets learned from
+    tokens: int = 0                  # real tokens read
     seconds: float = 0.0             # spent training, over all sessions
     best: float = math.inf           # lowest validation loss so far
     waited: int = 0                  # validations since then

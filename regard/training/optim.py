@@ -20,7 +20,7 @@ class Optimizers:
 
     def __init__(self, model: nn.Module, s: TrainingSettings):
         named = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        matrices = {name: p for name, p in named.items() if name.startswith("stack.") and p.ndim == 2}
+        matrices = {name: p for name, p in named.items() if "stack" in name.split(".") and p.ndim == 2}
         if s.optimizer == "adamw":
             matrices = {}
         rest = {name: p for name, p in named.items() if name not in matrices}

@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 from regard.contract import watch
 from regard.errors import DataError, RunError, SettingError
 from regard.models.ngram import NGram, lookup, table
+from regard.models.ngram import model as model_module
 from regard.models.ngram.counting import BOS, EOS, UNK, sort_with_places
 from regard.models.ngram.definition import Definition
+from regard.models.ngram.packed import Pointers
 
 DATA = Path(os.environ.get("REGARD_DATA", Path(__file__).parents[3] / "shared" / "data"))
 NO_DATA = "needs the public data sets: REGARD_DATA names their folder"
@@ -110,11 +112,13 @@ def test_keys_too_wide_to_pack_are_sorted_just_the_same():
     assert np.array_equal(narrow[wide_places], keys)
 
 
-@pytest.mark.parametrize("few", [0, 512])
-def test_ids_of_32_bits_do_not_overflow_the_keys(monkeypatch, few):
-    monkeypatch.setattr(table, "FEW", few)
-    keys = np.array([7, 100_000 * 50_000 + 3])
-    order = table.Order(keys, np.zeros(2), None, contexts=100_001, vocab=50_000)
+@pytest.mark.parametrize("repaid", [0, 2**40])
+def test_ids_of_32_bits_do_not_overflow_the_keys(monkeypatch, repaid):
+    monkeypatch.setattr(table, "REPAID", repaid)
+    sizes = np.zeros(100_001, np.int64)
+    sizes[[0, 100_000]] = 1
+    order = table.Order(np.array([7, 3], np.uint16), Pointers.from_sizes(sizes), np.zeros(2), None, vocab=50_000)
+    assert order.keys.tolist() == [7, 100_000 * 50_000 + 3]
     assert order.find(np.array([100_000, 0, 5], np.int32), np.array([3, 7, 3], np.int32)).tolist() == [1, 0, -1]
     assert order.following(np.array([100_000], np.int32))[0].tolist() == [1]
 
@@ -185,16 +189,42 @@ def test_targets_that_are_not_the_next_words_are_scored_in_their_contexts():
             assert scores[row, t] == logs[0, other[row, t]]
 
 
-def test_blocks_and_the_hash_index_change_no_number(monkeypatch):
+@pytest.mark.parametrize("repaid, few, dense, packed, indexed", [
+    (0, 0, 2**20, 63, False), (0, 10**9, 2**20, 63, False),
+    (2**40, 16, 2**20, 63, True), (2**40, 16, 0, 63, True), (2**40, 16, 0, 0, True)])
+def test_blocks_and_how_ngrams_are_found_change_no_number(monkeypatch, repaid, few, dense, packed, indexed):
+    """By binary search, all at once or one by one; by an index, laid out, or of hashes with the keys or without."""
     model, text = small_model(4, vocab=300), some_text(20, (7, 40))
     usual, _ = model.score(text[:, :-1], text[:, 1:])
+    for name, value in (("REPAID", repaid), ("FEW", few), ("DENSE", dense), ("PACKED", packed)):
+        monkeypatch.setattr(table, name, value)
     monkeypatch.setattr(lookup, "BLOCK", 5)
-    assert torch.equal(model.score(text[:, :-1], text[:, 1:])[0], usual)
-    monkeypatch.setattr(table, "FEW", 0)
-    monkeypatch.setattr(table, "DENSE", 0)
     again = small_model(4, vocab=300)
     assert torch.equal(again.score(text[:, :-1], text[:, 1:])[0], usual)
-    assert not any(order.index.direct for order in again.orders[1:])
+    assert all((order.index is not None) == indexed for order in again.orders[1:])
+    assert not indexed or all(order.index.direct == bool(dense) for order in again.orders[1:])
+
+
+def test_an_index_is_made_once_it_is_repaid():
+    model, text = small_model(3, vocab=300), some_text(20, (1, 4))
+    model.score(text[:, :-1], text[:, 1:])
+    assert model.orders[2].index is None
+    model.score(*(some_text(20, (60, 21))[:, cut] for cut in (slice(0, -1), slice(1, None))))
+    assert model.orders[1].index is not None
+
+
+@pytest.mark.parametrize("smoothing", SMOOTHINGS)
+@pytest.mark.parametrize("order", [1, 2, 4])
+def test_a_whole_text_is_scored_as_its_documents_are(monkeypatch, order, smoothing):
+    model, documents = small_model(order, smoothing), random_documents(7, 12)
+    tokens, ends = joined([[], *documents])
+    rows = [model.score(torch.tensor([[BOS, *each[:-1]]]), torch.tensor([each]))[0][0] for each in documents]
+    stream = model.score(torch.tensor([[BOS, *tokens[:-1].tolist()]]), torch.from_numpy(tokens.astype(int))[None])[0][0]
+    for at_once in (model_module.AT_ONCE, 7, 3):
+        monkeypatch.setattr(model_module, "AT_ONCE", at_once)
+        assert torch.equal(model.score_text(tokens, ends), torch.cat(rows))
+        assert torch.equal(model.score_text(tokens), stream)
+    assert model.score_text(tokens[:0]).shape == (0,)
 
 
 def test_reordering_the_batch_reorders_the_state():
@@ -259,8 +289,8 @@ def test_a_model_saved_and_loaded_is_the_same(tmp_path, smoothing):
 def test_a_damaged_model_says_so():
     model = small_model(3)
     tensors = model.saved_tensors()
-    with pytest.raises(RunError, match=r"lacks keys\.3"):
-        NGram.from_tensors({name: each for name, each in tensors.items() if name != "keys.3"}, model.settings)
+    with pytest.raises(RunError, match=r"lacks words\.3"):
+        NGram.from_tensors({name: each for name, each in tensors.items() if name != "words.3"}, model.settings)
     with pytest.raises(RunError, match="the 2-grams of the model do not fit together"):
         NGram.from_tensors({**tensors, "logprobs.2": tensors["logprobs.2"][1:]}, model.settings)
 

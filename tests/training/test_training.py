@@ -223,7 +223,7 @@ def test_a_fine_tuned_run_killed_at_its_beginning_still_begins_with_those_weight
 
     base = train("base")
     frozen = dict(learning_rate=0.0, steps=1)
-    monkeypatch.setattr("regard.training.run.fit", lambda job, at: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("regard.training.assemble.fit", lambda job, at: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         train("tuned", base=str(tmp_path / "base"), training=frozen)
     monkeypatch.undo()

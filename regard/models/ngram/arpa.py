@@ -20,8 +20,10 @@ import numpy as np
 import torch
 
 from regard.errors import DataError, SettingError, StorageError
-from regard.models.ngram.counting import BOS, EOS, UNK, Ints
-from regard.models.ngram.model import BACKOFF, HIGHEST, NGram, assemble
+from regard.models.ngram.counting import BOS, EOS, UNK
+from regard.models.ngram.model import BACKOFF, HIGHEST, NGram
+from regard.models.ngram.room import Ints
+from regard.models.ngram.saved import order_from_keys
 from regard.models.ngram.smoothing import Floats
 from regard.models.ngram.table import Order
 from regard.storage import TEMPORARY
@@ -65,11 +67,11 @@ def _names(words: Sequence[str], vocab: int) -> np.ndarray:
 def _pieces(model: NGram, names: np.ndarray) -> Iterator[str]:
     yield "\\data\\\n"
     for k, order in enumerate(model.orders, start=1):
-        yield f"ngram {k}={len(order.keys) - (k == 1)}\n"                # <pad> is ours alone
+        yield f"ngram {k}={len(order) - (k == 1)}\n"                # <pad> is ours alone
     words = np.zeros((1, 0), np.int64)                                  # (N, k): the k-grams of the order
     for k, order in enumerate(model.orders, start=1):
         yield f"\n\\{k}-grams:\n"
-        words = np.column_stack([words[order.keys // model.vocab], order.keys % model.vocab])
+        words = np.column_stack([np.repeat(words, order.first.sizes(), axis=0), order.words])
         for start in range(int(k == 1), len(words), AT_ONCE):
             yield _some_lines(order, names, words, slice(start, start + AT_ONCE))
     yield "\n\\end\\\n"
@@ -115,24 +117,20 @@ class _Reader:
     def model(self, dtype: torch.dtype) -> tuple[NGram, list[str]]:
         sizes = self._header()
         number = np.float64 if dtype == torch.float64 else np.float32
-        keys: list[Ints] = []
-        logprobs: list[Floats] = []
-        backoffs: list[Floats] = []
+        orders: list[Order] = []
         for k, size in enumerate(sizes, start=1):
             first = self.number
             grams, values, weights = self._section(k, size, last=k == len(sizes))
             if k == 1:
                 grams, values, weights = self._unigrams(grams, values, weights)
-            below = assemble(keys, logprobs, backoffs, len(self.words))
-            places = self._keys(grams, below, first)
+            places = self._keys(grams, orders, first)
             order = np.argsort(places)
             if np.any(np.diff(places[order]) == 0):
                 self._fail(f"one of the {k}-grams stands there twice")
-            keys.append(places[order])
-            logprobs.append(values[order].astype(number))
-            backoffs.append(weights[order].astype(number))
+            orders.append(order_from_keys(
+                places[order], values[order].astype(number), None if k == len(sizes) else weights[order].astype(number),
+                contexts=len(orders[-1]) if orders else 1, vocab=len(self.words)))
         self._expect("\\end\\")
-        orders = assemble(keys, logprobs, backoffs[:-1], len(self.words))
         return NGram(orders, vocab=len(self.words), smoothing=BACKOFF, dtype=dtype), self.words
 
     def _header(self) -> list[int]:

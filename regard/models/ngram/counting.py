@@ -11,20 +11,21 @@ the k-grams that begin with <bos> are one slice. A unigram's id is the word itse
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import DataError
+from regard.models.ngram.room import Ints, Room
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 UNPREDICTED = 2           # ids 0 and 1, <pad> and <bos>, are never predicted: probabilities are over vocab - 2 words
 
-Ints = NDArray[Any]          # of whichever width
 Bools = NDArray[np.bool_]
+MEMORY = Room()
 
 
 @dataclass
@@ -40,7 +41,7 @@ class Grams:
         return len(self.keys)
 
 
-def framed(tokens: Ints, ends: Ints | None, vocab: int) -> Ints:
+def framed(tokens: Ints, ends: Ints | None, vocab: int, room: Room = MEMORY) -> Ints:
     """The text as one sequence, in which every document begins with <bos> (one document when there are no ends)."""
     if len(tokens) == 0:
         raise DataError("no tokens to count: the text is empty")
@@ -51,55 +52,85 @@ def framed(tokens: Ints, ends: Ints | None, vocab: int) -> Ints:
         raise DataError("no words to count: the text holds nothing but <bos>")
     starts = np.zeros(1, np.int64) if ends is None else document_starts(np.asarray(ends), len(tokens))
     starts = starts[np.asarray(tokens[starts]) != BOS]              # framed already
-    return np.insert(np.asarray(tokens, np.int32), starts, BOS)
+    sequence = room.pile(np.int32)
+    for first in range(0, len(tokens), room.chunk):
+        some = np.asarray(tokens[first:first + room.chunk], np.int32)
+        here = starts[np.searchsorted(starts, first):np.searchsorted(starts, first + len(some))]
+        sequence.add(np.insert(some, here - first, BOS))
+    return sequence.array()
 
 
 def document_starts(ends: Ints, total: int) -> Ints:
-    if len(ends) == 0 or ends[-1] != total or ends[0] < 0 or np.any(np.diff(ends) < 0):
+    if len(ends) == 0 or ends[-1] != total or ends[0] < 0 or np.any(ends[1:] < ends[:-1]):
         raise DataError(f"document ends must rise to the number of tokens, {total}")
     starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
     return starts[starts < ends]                                    # an empty document says nothing
 
 
-def count_grams(sequence: Ints, vocab: int, order: int) -> list[Grams]:
+def count_grams(sequence: Ints, vocab: int, order: int, room: Room = MEMORY) -> list[Grams]:
     """The k-grams of orders 1 to `order`; none of them reaches back over a <bos>."""
     ids = sequence                                                  # the id of the k-gram that ends here, or -1
-    found = [_unigrams(sequence, vocab)]
+    found = [_unigrams(sequence, vocab, room)]
     while len(found) < order:
-        grams, ids = _one_longer(sequence, ids, found[-1], vocab)
+        grams, ids = _one_longer(sequence, ids, found[-1], vocab, room)
         found.append(grams)
     return found
 
 
-def _unigrams(sequence: Ints, vocab: int) -> Grams:
+def _unigrams(sequence: Ints, vocab: int, room: Room) -> Grams:
     words = np.arange(vocab)
-    counts = np.bincount(sequence, minlength=vocab)
+    counts = np.zeros(vocab, np.int64)
+    for start in range(0, len(sequence), room.chunk):
+        counts += np.bincount(sequence[start:start + room.chunk], minlength=vocab)
     counts[BOS] = 0                                                 # it is read, and never predicted
     return Grams(words, counts, np.zeros_like(words), slice(BOS, BOS + 1))
 
 
-def _one_longer(sequence: Ints, ids: Ints, shorter: Grams, vocab: int) -> tuple[Grams, Ints]:
+def _one_longer(sequence: Ints, ids: Ints, shorter: Grams, vocab: int, room: Room) -> tuple[Grams, Ints]:
     """The k-grams, and which of them ends at each place, given the same for k - 1."""
-    whole = (ids[:-1] >= 0) & (sequence[1:] != BOS)
-    keys = ids[:-1][whole].astype(np.int64)
-    keys *= vocab
-    keys += sequence[1:][whole]
-    keys, places = sort_with_places(keys)
 
+    def keys_between(start: int, stop: int) -> tuple[Ints, Ints]:
+        contexts, words = ids[start - 1:stop - 1], sequence[start:stop]
+        whole = np.flatnonzero((contexts >= 0) & (words != BOS))
+        keys = contexts[whole].astype(np.int64)
+        keys *= vocab
+        keys += words[whole]
+        whole += start
+        return keys, whole
+
+    small = np.dtype(np.int32 if len(sequence) < 2**31 else np.int64)
+    longer = room.filled(len(sequence), -1, small)
+    distinct, counts, suffix, known = room.pile(np.int64), room.pile(small), room.pile(small), 0
+    for keys, places in room.by_range(keys_between, len(sequence)):
+        group = _grouped(keys, small)
+        group.rank += known
+        longer[places] = group.rank
+        distinct.add(group.keys)
+        counts.add(group.counts)
+        suffix.add(ids[places[group.example]])                      # of which every occurrence would tell the same
+        known += len(group.keys)
+    array = distinct.array()
+    bos = np.searchsorted(array, np.array([shorter.from_bos.start, shorter.from_bos.stop]) * vocab)
+    return Grams(array, counts.array(), suffix.array(), slice(int(bos[0]), int(bos[1]))), longer
+
+
+@dataclass
+class _Group:
+    keys: Ints              # those that differ, sorted
+    counts: Ints            # how often each occurs
+    example: Ints           # one occurrence of each
+    rank: Ints              # for every occurrence which it is
+
+
+def _grouped(keys: NDArray[np.int64], small: np.dtype) -> _Group:
+    keys, places = sort_with_places(keys)
     first = np.empty(len(keys), bool)                               # where a new key begins
     first[:1] = True
     np.not_equal(keys[1:], keys[:-1], out=first[1:])
     starts = np.flatnonzero(first)
-    small = np.dtype(np.int32 if len(keys) < 2**31 else np.int64)
     rank = np.empty(len(keys), small)
     rank[places] = np.cumsum(first, dtype=small) - 1
-
-    longer = np.full(len(sequence), -1, small)
-    longer[1:][whole] = rank
-    distinct = keys[starts]
-    bos = np.searchsorted(distinct, np.array([shorter.from_bos.start, shorter.from_bos.stop]) * vocab)
-    counts = np.diff(starts, append=len(keys)).astype(small)
-    return Grams(distinct, counts, ids[1:][whole][places[starts]], slice(int(bos[0]), int(bos[1]))), longer
+    return _Group(keys[starts], np.diff(starts, append=len(keys)).astype(small), places[starts], rank)
 
 
 def sort_with_places(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], Ints]:
@@ -113,14 +144,16 @@ def sort_with_places(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], Ints]:
     return packed >> bits, packed & ((1 << bits) - 1)
 
 
-def adjusted_counts(grams: list[Grams]) -> list[Ints]:
+def adjusted_counts(grams: list[Grams], room: Room = MEMORY) -> Iterator[Ints]:
     """Kneser and Ney's counts: at the highest order how often; below, after how many different words.
 
     What begins with <bos> has nothing before it, and keeps its count.
     """
-    adjusted: list[Ints] = []
     for below, above in pairwise(grams):
-        counts = np.bincount(above.suffix, minlength=len(below))
+        counts = np.zeros(len(below), np.int64)
+        at_once = max(room.chunk, len(below))
+        for start in range(0, len(above), at_once):
+            counts += np.bincount(above.suffix[start:start + at_once], minlength=len(below))
         counts[below.from_bos] = below.counts[below.from_bos]
-        adjusted.append(counts)
-    return [*adjusted, grams[-1].counts.copy()]
+        yield counts
+    yield grams[-1].counts

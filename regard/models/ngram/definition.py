@@ -17,7 +17,8 @@ class Definition:
     """An n-gram model of texts (each a list of ids, begun with <bos>) whose equations can be read."""
 
     def __init__(
-        self, texts: Sequence[Sequence[int]], *, vocab: int, order: int, smoothing: str = "kneser-ney", k: float = 0.1
+        self, texts: Sequence[Sequence[int]], *, vocab: int, order: int, smoothing: str = "kneser-ney", k: float = 0.1,
+        prune: Sequence[int] = (),                                                        # a threshold for each order
     ) -> None:
         self.vocab, self.order, self.smoothing, self.k = vocab, order, smoothing, k
         self.counts: list[Counter[Gram]] = [Counter() for _ in range(order + 1)]          # by length
@@ -27,6 +28,8 @@ class Definition:
                 for length in range(1, min(order, end) + 1):
                     self.counts[length][tuple(text[end - length:end])] += 1
         del self.counts[1][(BOS,)]                                                        # read, never predicted
+        self.pruned = {gram for threshold, counts in zip(prune, self.counts[1:], strict=False)
+                       for gram, count in counts.items() if count <= threshold}
         if smoothing == "kneser-ney":
             self.counts = self._adjusted()
             self.discounts = [[0.0] * 4, *(_discounts(self.counts[length]) for length in range(1, order + 1))]
@@ -37,25 +40,48 @@ class Definition:
 
     def probability(self, word: int, context: Sequence[int]) -> float:
         """p(word | context), of which the last n - 1 words count, and none before a <bos>."""
-        seen = tuple(context)[max(0, len(context) - self.order + 1):]
-        if BOS in seen:
-            seen = seen[len(seen) - 1 - seen[::-1].index(BOS):]
+        seen = self._read(context)
         if word in (PAD, BOS):
             return 0.0
         if self.smoothing == "kneser-ney":
             return self._kneser_ney(word, seen)
         return self._add_k(word, seen) if self.smoothing == "add-k" else self._unsmoothed(word, seen)
 
+    def _read(self, context: Sequence[int]) -> Gram:
+        seen = tuple(context)[max(0, len(context) - self.order + 1):]
+        if BOS in seen:
+            seen = seen[len(seen) - 1 - seen[::-1].index(BOS):]
+        return seen
+
     def _kneser_ney(self, word: int, context: Gram) -> float:
-        length = len(context) + 1
         below = self._kneser_ney(word, context[1:]) if context else 1 / (self.vocab - UNPREDICTED)
+        return self.own(word, context) + self.weight(context) * below
+
+    def own(self, word: int, context: Gram) -> float:
+        """What the context itself says: (a(cw) - D(a(cw))) / a(c·)."""
+        gram, total = (*context, word), self._total(context)
+        return (self.counts[len(gram)][gram] - self._taken(gram)) / total if total else 0.0
+
+    def weight(self, context: Gram) -> float:
+        """γ: what is left to the shorter context; all, if nothing was seen after this one."""
         total = self._total(context)
-        if total == 0:
-            return below
-        discounts, counts = self.discounts[length], self.counts[length]
-        taken = sum(discounts[min(counts[gram], 3)] for gram in self.after[context])
-        count = counts[(*context, word)]
-        return (count - discounts[min(count, 3)]) / total + taken / total * below
+        return sum(self._taken(gram) for gram in self.after[context]) / total if total else 1.0
+
+    def _taken(self, gram: Gram) -> float:
+        count = self.counts[len(gram)][gram]
+        return count if gram in self.pruned else self.discounts[len(gram)][min(count, 3)]
+
+    def path(self, word: int, context: Sequence[int]) -> list[dict[str, float]]:
+        """By Kneser-Ney, from order 1 up: count, total, discount, weight, and the share of the probability."""
+        read, rows, left = self._read(context), [], 1.0
+        for length in range(min(len(read), self.order - 1), -1, -1):
+            tail = read[len(read) - length:]
+            count = 0 if (*tail, word) in self.pruned else self.counts[length + 1][(*tail, word)]
+            discount = self.discounts[length + 1][min(count, 3)]
+            rows.append({"count": count, "total": self._total(tail), "discount": discount,
+                         "weight": self.weight(tail), "share": left * self.own(word, tail)})
+            left *= self.weight(tail)
+        return rows[::-1]
 
     def _add_k(self, word: int, context: Gram) -> float:
         count = self.counts[len(context) + 1][(*context, word)]

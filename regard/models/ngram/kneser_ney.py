@@ -8,15 +8,17 @@ a is the adjusted count (see counting.py) and a(c·) = Σ_w a(cw). Each order ha
 of 1, 2, and 3 or more, estimated from n_i, how many of its k-grams have adjusted count i:
 
     Y = n_1 / (n_1 + 2 n_2)        D_i = i - (i + 1) Y n_{i+1} / n_i
+
+A k-gram that is pruned has its whole count taken, D(a) = a, and what is taken goes to the shorter context, as ever.
+The other numbers stay those of the whole text.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import DTypeLike
 
-from regard.models.ngram.counting import UNPREDICTED, Grams, Ints, adjusted_counts
-from regard.models.ngram.smoothing import Floats, Smoothed, log, sums
+from regard.models.ngram.room import Ints
+from regard.models.ngram.smoothing import Floats, Smoothed, Stretch, sums
 
 LAST_RESORT = 0.5         # the discount when the counts say nothing about it
 
@@ -39,29 +41,17 @@ def discounts(adjusted: Ints, order: int) -> tuple[Floats, str]:
     return np.array([0.0, single, single, single]), note
 
 
-def kneser_ney(grams: list[Grams], vocab: int, dtype: DTypeLike = np.float64) -> Smoothed:
-    made = Smoothed()
-    below: Floats = np.array([1 / (vocab - UNPREDICTED)])           # order 0: the uniform distribution
-    for order, (each, counts) in enumerate(zip(grams, adjusted_counts(grams), strict=True), start=1):
-        discount, note = discounts(counts, order)
-        probabilities, left = _interpolate(counts, discount, each.keys // vocab, below, each.suffix)
-        if order == 1:
-            probabilities[:UNPREDICTED] = 0
-        else:                                                       # the empty context has nothing below it
-            made.backoffs.append(log(left).astype(dtype))
-        made.logprobs.append(log(probabilities).astype(dtype))
-        made.discounts.append(discount[1:].tolist())
+class KneserNey:
+    def begin(self, order: int, counts: Ints, made: Smoothed) -> None:
+        self.discount, note = discounts(counts, order)
+        made.discounts.append(self.discount[1:].tolist())
         made.notes += [note] if note else []
-        below = probabilities
-    return made
 
-
-def _interpolate(counts: Ints, discount: Floats, contexts: Ints, below: Floats, suffix: Ints) -> tuple[Floats, Floats]:
-    """p of every k-gram, and γ of every context (1 for one that nothing follows)."""
-    taken = discount[np.minimum(counts, 3)]
-    total = sums(contexts, counts, len(below))
-    left = sums(contexts, taken, len(below))
-    followed = total > 0
-    left[followed] /= total[followed]
-    left[~followed] = 1
-    return (counts - taken) / total[contexts] + left[contexts] * below[suffix], left
+    def smooth(self, part: Stretch) -> tuple[Floats, Floats]:
+        taken = np.where(part.kept, self.discount[np.minimum(part.counts, 3)], part.counts)
+        total = sums(part.of, part.counts, part.contexts)
+        left = sums(part.of, taken, part.contexts)
+        followed = total > 0
+        left[followed] /= total[followed]
+        left[~followed] = 1
+        return (part.counts - taken) / total[part.of] + left[part.of] * part.below, left

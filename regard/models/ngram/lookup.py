@@ -14,7 +14,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from regard.models.ngram.counting import BOS, PAD, UNPREDICTED, Bools, Ints
+from regard.models.ngram.counting import BOS, PAD, UNPREDICTED, Bools
+from regard.models.ngram.room import Ints
 from regard.models.ngram.smoothing import Floats
 from regard.models.ngram.table import Order
 
@@ -26,34 +27,51 @@ def score_words(orders: list[Order], words: Ints, additive: bool) -> tuple[Float
 
     <pad> separates texts: nothing is read across one. So is <bos>, which may only be the first of a text.
     """
-    reach = len(orders) - 1
+    reach, score = len(orders) - 1, _score_block_add_k if additive else _score_block
     values, lengths = np.empty(len(words)), np.empty(len(words), np.int8)
     for start in range(0, len(words), BLOCK):
         before = min(start, reach)                          # a block begins with the context of its first word
         block = slice(start, start + BLOCK)
         here = np.append(words[start - before:start + BLOCK], PAD)
-        some_values, some_lengths = _score_block(orders, here, additive)
+        some_values, some_lengths = score(orders, here)
         values[block], lengths[block] = some_values[before:-1], some_lengths[before:-1]
     return values, lengths
 
 
-def _score_block(orders: list[Order], words: Ints, additive: bool) -> tuple[Floats, Ints]:
+def _score_block(orders: list[Order], words: Ints) -> tuple[Floats, Ints]:
+    values = orders[0].logprobs[words].astype(np.float64)
+    lengths = np.ones(len(words), np.int8)
+    at = np.arange(len(words) - 1)                          # where a known context of k - 1 words ends
+    contexts = words[:-1]                                   # and which it is; nothing is known after <pad>
+    for k, (shorter, order) in enumerate(pairwise(orders), start=2):
+        after = at + 1
+        if k == 2:
+            values[1:] += shorter.backoff(contexts)
+            found = order.find(contexts, words[1:])
+        else:
+            values[after] += shorter.backoff(contexts)
+            may = np.flatnonzero(lengths.take(after) == k - 1)     # a k-gram is there only if both its parts are
+            after = after.take(may)
+            found = order.find(contexts.take(may), words.take(after))
+        there = np.flatnonzero(found >= 0)
+        at, contexts = after.take(there), found.take(there)
+        values[at] = order.logprobs.take(contexts)
+        lengths[at] = k
+    values[words < UNPREDICTED] = -np.inf
+    return values, lengths
+
+
+def _score_block_add_k(orders: list[Order], words: Ints) -> tuple[Floats, Ints]:
     values = orders[0].logprobs[words].astype(np.float64)
     lengths = np.ones(len(words), np.int8)
     at = in_text = np.flatnonzero(words != PAD)             # where a known context of k - 1 words ends
-    contexts = words[at]                                    # and which it is
+    contexts = words[at]
     for k, (shorter, order) in enumerate(pairwise(orders), start=2):
-        assert shorter.backoffs is not None
         after = at + 1
-        if additive:
-            values[in_text + 1] = uniform(len(orders[0].keys))
-            in_text = in_text[words[in_text + 1] > BOS] + 1
-            values[after] = shorter.backoffs[contexts]
-        else:
-            values[after] += shorter.backoffs[contexts]
-        may = np.flatnonzero(lengths[after] == k - 1)       # a k-gram is there only if both its parts are
-        after = after[may]
-        found = order.find(contexts[may], words[after])
+        values[in_text + 1] = uniform(len(orders[0]))
+        in_text = in_text[words[in_text + 1] > BOS] + 1
+        values[after] = shorter.backoff(contexts)
+        found = order.find(contexts, words[after])
         there = np.flatnonzero(found >= 0)
         at, contexts = after[there], found[there]
         values[at] = order.logprobs[contexts]
@@ -64,22 +82,21 @@ def _score_block(orders: list[Order], words: Ints, additive: bool) -> tuple[Floa
 
 def all_words(orders: list[Order], history: Ints, additive: bool) -> Floats:
     """log p of every word (B, V) after each row of history (B, n-1), which has <pad> where there is none."""
-    vocab = len(orders[0].keys)
+    vocab = len(orders[0])
     values = np.tile(orders[0].logprobs.astype(np.float64), (len(history), 1))
     rows = in_text = np.arange(len(history))
     for k, order in enumerate(orders[1:], start=2):
         rows, contexts = find_contexts(orders, history, rows, k - 1)
         if additive:
-            in_text = in_text[_in_text(history[in_text], k - 1)]
+            in_text = in_text[within_text(history[in_text], k - 1)]
             values[in_text] = uniform(vocab)
-        backoffs = orders[k - 2].backoffs
-        assert backoffs is not None
+        weights = orders[k - 2].backoff(contexts)[:, None]
         if additive:
-            values[rows] = backoffs[contexts][:, None]
+            values[rows] = weights
         else:
-            values[rows] += backoffs[contexts][:, None]
+            values[rows] += weights
         ids, of = order.following(contexts)
-        values[rows[of], order.keys[ids] % vocab] = order.logprobs[ids]
+        values[rows[of], order.words[ids]] = order.logprobs[ids]
     values[:, :UNPREDICTED] = -np.inf
     return values
 
@@ -96,7 +113,7 @@ def find_contexts(orders: list[Order], history: Ints, rows: Ints, size: int) -> 
     return rows, ids
 
 
-def _in_text(history: Ints, size: int) -> Bools:
+def within_text(history: Ints, size: int) -> Bools:
     """Whether the last `size` words are of one text: no <pad>, and no <bos> but as the first."""
     last = history[:, history.shape[1] - size:]
     return (last[:, 0] != PAD) & (last[:, 1:] > BOS).all(axis=1)

@@ -6,7 +6,10 @@ seen, but not before this word, costs its back-off weight. B batch · T time · 
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -14,17 +17,30 @@ import torch
 from torch import Tensor
 
 from regard.contract import LanguageModel, Source, State, watching
-from regard.errors import RunError, SettingError, did_you_mean
-from regard.models.ngram.counting import PAD, UNPREDICTED, Bools, Ints, count_grams, framed
-from regard.models.ngram.kneser_ney import kneser_ney
+from regard.errors import SettingError, did_you_mean
+from regard.models.ngram.counting import (
+    BOS,
+    PAD,
+    UNPREDICTED,
+    Bools,
+    adjusted_counts,
+    count_grams,
+    document_starts,
+    framed,
+)
+from regard.models.ngram.kneser_ney import KneserNey
 from regard.models.ngram.lookup import all_words, score_words
-from regard.models.ngram.smoothing import Floats, Smoothed, add_k, unsmoothed
+from regard.models.ngram.path import longest_seen, path
+from regard.models.ngram.room import Ints, room_for
+from regard.models.ngram.saved import orders_from_smoothed, orders_of, tensors_of
+from regard.models.ngram.smoothing import AddK, Rule, Unsmoothed, smooth
 from regard.models.ngram.table import Order
 
 SMOOTHINGS = ("kneser-ney", "add-k", "none")
 BACKOFF = "back-off"        # the smoothing of a model that came from elsewhere, already smoothed
 KNOWN = (*SMOOTHINGS, BACKOFF)
 HIGHEST = 7
+AT_ONCE = 1 << 20           # tokens of a text scored at a time
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -49,6 +65,7 @@ class NGram(LanguageModel):
         dtype: torch.dtype = torch.float32,
         discounts: list[list[float]] | None = None,
         notes: list[str] | None = None,
+        prune: tuple[int, ...] = (),
     ) -> None:
         self.orders = orders
         self.order = len(orders)
@@ -58,6 +75,7 @@ class NGram(LanguageModel):
         self.dtype = dtype
         self.discounts = discounts or []
         self.notes = notes or []
+        self.prune = prune
 
     @classmethod
     def fit(
@@ -70,21 +88,26 @@ class NGram(LanguageModel):
         smoothing: str = "kneser-ney",
         k: float = 0.1,
         dtype: torch.dtype = torch.float32,
+        prune: tuple[int, ...] = (),
+        counts: bool = True,
+        memory: float = 0.0,
+        folder: Path | None = None,
     ) -> Self:
-        """Count the text and smooth. `ends` says where each document ends (its <eos> included); None: one stream."""
-        check_settings(order=order, smoothing=smoothing, k=k, vocab=vocab)
-        grams = count_grams(framed(tokens, ends, vocab), vocab, order)
-        number = np.float64 if dtype == torch.float64 else np.float32
-        made: Smoothed
-        if smoothing == "kneser-ney":
-            made = kneser_ney(grams, vocab, number)
-        elif smoothing == "add-k":
-            made = add_k(grams, vocab, k, number)
-        else:
-            made = unsmoothed(grams, vocab, number)
-        orders = assemble([each.keys for each in grams], made.logprobs, made.backoffs, vocab)
-        return cls(orders, vocab=vocab, smoothing=smoothing, k=k, dtype=dtype, discounts=made.discounts,
-                   notes=made.notes)
+        """Count the text and smooth. `ends` says where each document ends (its <eos> included); None: one stream.
+
+        `prune` gives for each order (the last for all above it) how often an n-gram may have been seen to be left out;
+        `counts` are kept for a watcher. What takes more than `memory` GB is counted on the disk, in `folder`.
+        """
+        check_settings(order=order, smoothing=smoothing, k=k, vocab=vocab, prune=prune)
+        prune = thresholds(prune, order)
+        room = room_for(len(tokens), order, memory, folder or Path(tempfile.gettempdir()))
+        grams = count_grams(framed(tokens, ends, vocab, room), vocab, order, room)
+        rule, amounts = _rule(smoothing, k, vocab), [each.counts for each in grams]
+        made = smooth(grams, adjusted_counts(grams, room) if smoothing == "kneser-ney" else amounts, rule, vocab,
+                      dtype=np.float64 if dtype == torch.float64 else np.float32, prune=prune, keep_counts=counts,
+                      room=room)
+        return cls(orders_from_smoothed(made, vocab), vocab=vocab, smoothing=smoothing, k=k, dtype=dtype,
+                   discounts=made.discounts, notes=made.notes, prune=prune)
 
     # ------------------------------------------------------------------------------------- the contract
 
@@ -104,8 +127,23 @@ class NGram(LanguageModel):
         values, matched = score_words(self.orders, texts, self.smoothing == "add-k")
         result = np.zeros(read.shape, np.float64 if self.dtype == torch.float64 else np.float32)
         result[real] = values[scored]
-        self._show(matched[scored], real)
+        self._show(matched[scored], real, read, targets.numpy(), state)
         return torch.from_numpy(result), None if state is None else self._after(state, read, real)
+
+    def score_text(self, tokens: Ints, ends: Ints | None = None) -> Tensor:
+        """(N,) log-probabilities of the tokens of a text, each document after <bos>; None: it is one document.
+
+        What `score` says of them in any batches, but quicker, unwatched, and with little of a long text held at a time.
+        """
+        starts = np.zeros(1, np.int64) if ends is None else document_starts(np.asarray(ends), len(tokens))
+        parts = [np.zeros(0)]
+        for first in range(0, len(tokens), AT_ONCE):
+            begin = max(0, first - self.order + 1)                 # with the context of the first word
+            some = np.asarray(tokens[begin:first + AT_ONCE], np.int64)
+            here = starts[np.searchsorted(starts, begin):np.searchsorted(starts, begin + len(some))] - begin
+            values, _ = score_words(self.orders, np.insert(some, here, BOS), self.smoothing == "add-k")
+            parts.append(np.delete(values, here + np.arange(len(here)))[first - begin:])
+        return torch.from_numpy(np.concatenate(parts)).to(self.dtype)
 
     def step(self, tokens: Tensor, state: State, lengths: Tensor | None = None) -> tuple[Tensor, LastWords]:
         after = self._after(state, *_real(tokens, lengths))
@@ -120,13 +158,30 @@ class NGram(LanguageModel):
         last = np.take_along_axis(words, lengths[:, None] + np.arange(kept), axis=1)
         return LastWords(torch.from_numpy(last), (state.count + torch.from_numpy(lengths)).clamp(max=kept))
 
-    def _show(self, matched: Ints, real: Bools) -> None:
+    # ------------------------------------------------------------------------------------- what it read
+
+    def _show(self, matched: Ints, real: Bools, read: Ints, targets: Ints, state: State | None) -> None:
+        """To a watcher: the length of the n-gram that gave each probability, and the whole path to it."""
         recorder = watching()
-        if recorder is not None:
-            lengths = torch.zeros(real.shape, dtype=torch.long)
-            lengths[torch.from_numpy(real)] = torch.from_numpy(matched).long()
-            recorder.add(self, "back-off", lengths, order=self.order, smoothing=self.smoothing,
-                         discounts=self.discounts)
+        if recorder is None:
+            return
+        before = np.zeros((len(read), self.order - 1), np.int64) if state is None else _last_words(state)
+        history = _histories(before, read, real, self.order - 1)
+        found = path(self.orders, history, targets[real], smoothing=self.smoothing, k=self.k, discounts=self.discounts,
+                     pruned=any(self.prune))
+        lengths = torch.zeros(real.shape, dtype=torch.long)
+        lengths[torch.from_numpy(real)] = torch.from_numpy(matched).long()
+        missing = "" if self.orders[0].counts is not None else (
+            "this model has kept no counts: train it with counts = true; a model from an ARPA file has none")
+        recorder.add(self, "back-off", lengths, order=self.order, smoothing=self.smoothing, discounts=self.discounts,
+                     missing=missing, **{name: _spread(each, real) for name, each in found.as_dict().items()})
+
+    def impossible(self, read: Tensor, target: int) -> tuple[int, ...]:
+        """The n-gram that was never seen and so makes this target impossible after the words read (T,)."""
+        words = read.numpy()[None].astype(np.int64)
+        history = _histories(np.zeros((1, self.order - 1), np.int64), words, np.ones(words.shape, bool), self.order - 1)
+        length = 1 if target < UNPREDICTED else int(longest_seen(self.orders, history[-1:])[0])
+        return (*history[-1, self.order - length:].tolist(), target)
 
     # ------------------------------------------------------------------------------------- keeping
 
@@ -134,18 +189,11 @@ class NGram(LanguageModel):
     def settings(self) -> dict[str, Any]:
         """What `from_tensors` needs beside the tensors: plain values."""
         return {"vocab": self.vocab, "order": self.order, "smoothing": self.smoothing, "k": self.k,
-                "dtype": str(self.dtype).removeprefix("torch."), "discounts": self.discounts, "notes": self.notes}
+                "prune": self.prune, "dtype": str(self.dtype).removeprefix("torch."), "notes": self.notes}
 
     def saved_tensors(self) -> dict[str, Tensor]:
-        """The whole model: for each order `keys.K` (from 2), `logprobs.K` and, but for the last, `backoffs.K`."""
-        kept: dict[str, Tensor] = {}
-        for k, order in enumerate(self.orders, start=1):
-            if k > 1:
-                kept[f"keys.{k}"] = torch.from_numpy(order.keys)
-            kept[f"logprobs.{k}"] = torch.from_numpy(order.logprobs)
-            if order.backoffs is not None:
-                kept[f"backoffs.{k}"] = torch.from_numpy(order.backoffs)
-        return kept
+        """The whole model; saved.py says what they are."""
+        return tensors_of(self.orders, self.discounts)
 
     def nbytes(self) -> int:
         return sum(tensor.nbytes for tensor in self.saved_tensors().values())
@@ -153,35 +201,19 @@ class NGram(LanguageModel):
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], settings: dict[str, Any]) -> Self:
         """The model that gave these tensors and settings; the tensors may be memory-mapped, and stay so."""
-        order, vocab = int(settings["order"]), int(settings["vocab"])
-        check_settings(order=order, smoothing=settings["smoothing"], k=settings["k"], vocab=vocab, known=KNOWN)
-        names = [f"{part}.{k}" for k in range(1, order + 1) for part in ("keys", "logprobs", "backoffs")]
-        names = [name for name in names if name not in ("keys.1", f"backoffs.{order}")]
-        missing = [name for name in names if name not in tensors]
-        if missing:
-            raise RunError(f"the n-gram model lacks {missing[0]}: it is damaged, or of another order than {order}")
-        arrays = {name: tensors[name].numpy() for name in names}
-        keys = [np.arange(vocab), *(arrays[f"keys.{k}"] for k in range(2, order + 1))]
-        orders = assemble(keys, [arrays[f"logprobs.{k}"] for k in range(1, order + 1)],
-                          [arrays[f"backoffs.{k}"] for k in range(1, order)], vocab)
-        return cls(orders, vocab=vocab, smoothing=settings["smoothing"], k=float(settings["k"]),
-                   dtype=DTYPES[settings["dtype"]], discounts=settings.get("discounts"), notes=settings.get("notes"))
+        order, vocab, prune = int(settings["order"]), int(settings["vocab"]), tuple(settings.get("prune", ()))
+        check_settings(order=order, smoothing=settings["smoothing"], k=settings["k"], vocab=vocab, prune=prune,
+                       known=KNOWN)
+        orders = orders_of(tensors, order, vocab)
+        discounts = tensors["discounts"].tolist() if "discounts" in tensors else None
+        return cls(orders, vocab=vocab, smoothing=settings["smoothing"], k=float(settings["k"]), prune=prune,
+                   dtype=DTYPES[settings["dtype"]], discounts=discounts, notes=settings.get("notes"))
 
 
-def assemble(keys: list[Ints], logprobs: list[Floats], backoffs: list[Floats], vocab: int) -> list[Order]:
-    """Orders 1 to n from their arrays, checked against one another."""
-    orders: list[Order] = []
-    for k, (each, values) in enumerate(zip(keys, logprobs, strict=True), start=1):
-        below = len(orders[-1].keys) if orders else 1
-        weights = backoffs[k - 1] if k < len(keys) else None
-        sizes = {len(each), len(values), len(each) if weights is None else len(weights)}
-        if len(sizes) > 1 or (len(each) and not 0 <= int(each[0]) <= int(each[-1]) < below * vocab):
-            raise RunError(f"the {k}-grams of the model do not fit together: the file is damaged")
-        orders.append(Order(each, values, weights, below, vocab))
-    return orders
-
-
-def check_settings(*, order: int, smoothing: str, k: float, vocab: int, known: tuple[str, ...] = SMOOTHINGS) -> None:
+def check_settings(
+    *, order: int, smoothing: str, k: float, vocab: int, prune: tuple[int, ...] = (),
+    known: tuple[str, ...] = SMOOTHINGS,
+) -> None:
     if not 1 <= order <= HIGHEST:
         raise SettingError(f"order {order}: an n-gram has between 1 and {HIGHEST} words")
     if smoothing not in known:
@@ -190,6 +222,31 @@ def check_settings(*, order: int, smoothing: str, k: float, vocab: int, known: t
         raise SettingError(f"k {k}: add-k adds a number above 0; for none at all say smoothing none")
     if vocab <= UNPREDICTED:
         raise SettingError(f"vocab {vocab}: a vocabulary has <pad>, <bos> and at least one word to predict")
+    check_prune(prune, order, smoothing)
+
+
+def check_prune(prune: tuple[int, ...], order: int, smoothing: str) -> None:
+    if not any(prune):
+        return
+    spelt = ",".join(map(str, prune))
+    if smoothing != "kneser-ney":
+        raise SettingError(f"prune {spelt}: what is pruned is left to shorter contexts, which smoothing {smoothing} "
+                           "does not ask; prune with kneser-ney")
+    if len(prune) > order:
+        raise SettingError(f"prune {spelt}: there are {len(prune)} thresholds for the orders 1 to {order}")
+    if prune[0] != 0 or any(above < below for below, above in pairwise(prune)):
+        raise SettingError(f"prune {spelt}: thresholds begin with 0, as every word is kept, and never fall: try 0,0,1")
+
+
+def thresholds(prune: tuple[int, ...], order: int) -> tuple[int, ...]:
+    """One for each order: the last one given goes for all above it."""
+    return prune + prune[-1:] * (order - len(prune)) if any(prune) else ()
+
+
+def _rule(smoothing: str, k: float, vocab: int) -> Rule:
+    if smoothing == "kneser-ney":
+        return KneserNey()
+    return AddK(k, vocab) if smoothing == "add-k" else Unsmoothed()
 
 
 def _real(tokens: Tensor, lengths: Tensor | None) -> tuple[Ints, Bools]:
@@ -226,3 +283,18 @@ def _texts(before: Ints, read: Ints, targets: Ints, real: Bools, reach: int) -> 
     useful = (where | (texts != PAD)).ravel()
     useful[1:] |= useful[:-1]                                               # of many pads one is enough
     return texts.ravel()[useful], where.ravel()[useful]
+
+
+def _histories(before: Ints, read: Ints, real: Bools, reach: int) -> Ints:
+    """(M, n-1) the words before each of the M targets; row by row, of the real ones."""
+    words = np.concatenate([before, read], axis=1)
+    words = np.pad(words, ((0, 0), (max(0, reach - before.shape[1]), 0)))
+    return np.lib.stride_tricks.sliding_window_view(words[:, 1:], reach, axis=1)[real] if reach else np.zeros(
+        (int(real.sum()), 0), np.int64)
+
+
+def _spread(values: np.ndarray, real: Bools) -> Tensor:
+    """(M, ...) back to (B, T, ...), with zeros at pads."""
+    whole = np.zeros((*real.shape, *values.shape[1:]), values.dtype)
+    whole[real] = values
+    return torch.from_numpy(whole)

@@ -1,4 +1,4 @@
-"""What smoothing makes of counts; and the two simplest ways, both straight from the textbook.
+"""From counts to probabilities, order by order; and the two simplest ways, both straight from the textbook.
 
     none     p(w | c) = n(cw) / n(c·)                       zero where cw was never seen
     add-k    p(w | c) = (n(cw) + k) / (n(c·) + k (V - 2))   V - 2: all words but <pad> and <bos>
@@ -9,57 +9,145 @@ For `none` a context that was never seen has no opinion, and the longest one tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from regard.models.ngram.counting import UNPREDICTED, Grams, Ints
+from regard.models.ngram.counting import MEMORY, UNPREDICTED, Bools, Grams
+from regard.models.ngram.packed import Coded, Pointers, coded, smallest
+from regard.models.ngram.room import Ints, Room
 
 Floats = NDArray[Any]        # float32 or float64
+
+AT_ONCE = 1 << 20            # k-grams smoothed at a time
 
 
 @dataclass
 class Smoothed:
-    """Order by order, from 1: log p of every k-gram; and, but for the last order, what its lack costs."""
+    """Order by order, from 1: the words that follow each context, log p of each, and what it costs to lack one."""
 
+    words: list[Ints] = field(default_factory=list)
+    first: list[Pointers] = field(default_factory=list)             # where those that follow each context begin
     logprobs: list[Floats] = field(default_factory=list)
-    backoffs: list[Floats] = field(default_factory=list)      # log γ; for add-k log p of any word not seen there
+    backoffs: list[Floats | Coded] = field(default_factory=list)    # from order 2: of its contexts; see Rule
+    counts: list[Ints | Coded] = field(default_factory=list)        # those that were smoothed; or none were kept
     discounts: list[list[float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
-def unsmoothed(grams: list[Grams], vocab: int, dtype: DTypeLike = np.float64) -> Smoothed:
+@dataclass
+class Stretch:
+    """Some k-grams that stand together, with all that share their contexts."""
+
+    counts: Ints             # (N,)
+    kept: Bools              # (N,) False for one that is pruned
+    of: Ints                 # (N,) which of the C contexts is its own
+    contexts: int            # C
+    below: Floats            # (N,) p of each without its first word
+
+
+class Rule(Protocol):
+    def begin(self, order: int, counts: Ints, made: Smoothed) -> None:
+        """Look at all the counts of an order."""
+
+    def smooth(self, part: Stretch) -> tuple[Floats, Floats]:
+        """p of each k-gram (N,), and of each context (C,) its weight γ; for add-k p of any word not seen there."""
+
+
+class Unsmoothed:
     """Counted and normalised."""
-    made = Smoothed()
-    for each, contexts, total in _with_totals(grams, vocab):
-        made.logprobs.append(log(each.counts / total[contexts]).astype(dtype))
-        made.backoffs.append(np.where(total > 0, -np.inf, 0.0).astype(dtype))
-    del made.backoffs[0]                                       # of the empty context: there is nothing below
-    return made
+
+    def begin(self, order: int, counts: Ints, made: Smoothed) -> None: ...
+
+    def smooth(self, part: Stretch) -> tuple[Floats, Floats]:
+        total = sums(part.of, part.counts, part.contexts)
+        return part.counts / total[part.of], np.where(total > 0, 0.0, 1.0)
 
 
-def add_k(grams: list[Grams], vocab: int, k: float, dtype: DTypeLike = np.float64) -> Smoothed:
+@dataclass
+class AddK:
     """As if everything had been seen k times more."""
+
+    k: float
+    vocab: int
+
+    def begin(self, order: int, counts: Ints, made: Smoothed) -> None: ...
+
+    def smooth(self, part: Stretch) -> tuple[Floats, Floats]:
+        total = sums(part.of, part.counts, part.contexts) + self.k * (self.vocab - UNPREDICTED)
+        return (part.counts + self.k) / total[part.of], self.k / total
+
+
+def smooth(
+    grams: list[Grams], counts: Iterable[Ints], rule: Rule, vocab: int, *, dtype: DTypeLike = np.float64,
+    prune: tuple[int, ...] = (), keep_counts: bool = True, room: Room = MEMORY,
+) -> Smoothed:
+    """Each order by the rule. With `prune`, k-grams seen at most prune[k - 1] times are left out."""
     made = Smoothed()
-    extra = k * (vocab - UNPREDICTED)
-    for each, contexts, total in _with_totals(grams, vocab):
-        made.logprobs.append(log((each.counts + k) / (total[contexts] + extra)).astype(dtype))
-        made.backoffs.append(log(k / (total + extra)).astype(dtype))
-    del made.backoffs[0]
-    made.logprobs[0][:UNPREDICTED] = -np.inf
+    below: Floats = np.array([1 / (vocab - UNPREDICTED)])           # order 0: the uniform distribution
+    stayed = np.ones(1, bool)                                       # of the contexts, which are not pruned
+    for order, (each, amounts) in enumerate(zip(grams, counts, strict=True), start=1):
+        rule.begin(order, amounts, made)
+        threshold = prune[order - 1] if prune else 0
+        making = _Making(vocab, dtype, keep_counts, room)
+        for some, contexts in _stretches(each, vocab, len(below), room):
+            kept = each.counts[some] > threshold if threshold else np.ones(some.stop - some.start, bool)
+            of = each.keys[some] // vocab - contexts.start
+            part = Stretch(amounts[some], kept, of, contexts.stop - contexts.start, below[each.suffix[some]])
+            p, weights = rule.smooth(part)
+            if order == 1:
+                p[:UNPREDICTED] = 0
+            making.add(part, each.keys[some] % vocab, p, weights, stayed[contexts])
+        below, stayed = making.finish(made, order)
     return made
 
 
-def _with_totals(grams: list[Grams], vocab: int) -> Iterator[tuple[Grams, Ints, Floats]]:
-    """Order by order the k-grams cw, the id of each one's context c, and for all contexts n(c·)."""
-    known = 1                                                  # the empty context
-    for each in grams:
-        contexts = each.keys // vocab
-        yield each, contexts, sums(contexts, each.counts, known)
-        known = len(each)
+def _stretches(each: Grams, vocab: int, contexts: int, room: Room) -> Iterator[tuple[slice, slice]]:
+    """The k-grams in stretches that divide no context, each with its contexts; those that nothing follows come too."""
+    first = context = 0
+    while context < contexts:
+        stop, end = min(first + min(room.chunk, AT_ONCE), len(each)), contexts
+        if stop < len(each):
+            end = int(each.keys[stop - 1]) // vocab + 1
+            stop = int(np.searchsorted(each.keys, end * vocab))
+        yield slice(first, stop), slice(context, end)
+        first, context = stop, end
+
+
+class _Making:
+    """One order in the making."""
+
+    def __init__(self, vocab: int, dtype: DTypeLike, keep_counts: bool, room: Room) -> None:
+        self.probabilities, self.stayed = room.pile(np.float64), room.pile(bool)         # of all, for the next order
+        self.words, self.sizes = room.pile(smallest(vocab - 1)), room.pile(np.int32)     # of those that stay
+        self.logprobs, self.backoffs = room.pile(dtype), room.pile(dtype)
+        self.counts = room.pile(np.int64) if keep_counts else None
+
+    def add(self, part: Stretch, words: Ints, p: Floats, weights: Floats, stayed: Bools) -> None:
+        kept = part.kept
+        self.probabilities.add(p)
+        self.stayed.add(kept)
+        self.words.add(words[kept])
+        self.logprobs.add(log(p[kept]))
+        self.sizes.add(np.bincount(part.of[kept], minlength=part.contexts)[stayed])
+        self.backoffs.add(log(weights)[stayed])
+        if self.counts is not None:
+            self.counts.add(part.counts[kept])
+
+    def finish(self, made: Smoothed, order: int) -> tuple[Floats, Bools]:
+        made.words.append(self.words.array())
+        made.first.append(Pointers.from_sizes(self.sizes.array()))
+        made.logprobs.append(self.logprobs.array())
+        if order > 1:                                               # the empty context has nothing below it
+            weights = self.backoffs.array()
+            made.backoffs.append(coded(weights) if order > 2 else weights)
+        if self.counts is not None:
+            counts = self.counts.array()
+            made.counts.append(coded(counts.astype(smallest(int(counts.max(initial=0))))))
+        return self.probabilities.array(), self.stayed.array()
 
 
 def sums(groups: Ints, amounts: Ints | Floats, count: int) -> NDArray[np.float64]:

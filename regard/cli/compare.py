@@ -1,0 +1,112 @@
+"""`regard compare`: several families on the same text under the same budget, in one table and one report."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from regard.cli.train import COUNT, TOKENIZERS, settings_from
+
+
+@click.group("compare")
+def command() -> None:
+    """Train several families on the same text under the same budget, and put them side by side."""
+
+
+@command.command("lm")
+@click.argument("files", nargs=-1, required=True, metavar="DATA...")
+@click.option("--families", default="", metavar="A,B,...", help="Families, or module:Layer.  [default: all]")
+@click.option("--params", type=COUNT, metavar="N",
+              help="Parameters of each, within 5%, e.g. 1M.  [default: its own size]")
+@click.option("--minutes", type=float, help="Budget of each trial in minutes ...  [default: 2]")
+@click.option("--tokens", type=COUNT, metavar="N", help="... or in tokens ...")
+@click.option("--steps", type=int, help="... or in steps.")
+@click.option("--seeds", default=3, show_default=True, help="How often each family is trained.")
+@click.option("--orders", default="2-7", show_default=True, help="Orders of the n-gram, e.g. 3 or 2-5 or 3,5.")
+@click.option("--tokenizer", type=click.Choice(TOKENIZERS), help="How text becomes tokens.  [default: chosen]")
+@click.option("--vocab", type=int, help="Vocabulary size.  [default: chosen]")
+@click.option("--documents", type=click.Choice(["auto", "file", "line", "blank-line"]), help="What one document is.")
+@click.option("--valid", multiple=True, metavar="FILE", help="Held-out text.  [default: the last 10%]")
+@click.option("--out", metavar="FOLDER", help="Where everything is kept.  [default: compare/DATA]")
+@click.option("--device", default="auto", show_default=True, help="cpu, cuda, ...")
+@click.option("--set", "assignments", multiple=True, metavar="TABLE.NAME=VALUE",
+              help="A setting for all (training.batch=8), or for one family (rnn.layers=2, rnn.training.batch=8).")
+@click.option("--dry-run", is_flag=True, help="Show what would be trained, and how long it would take.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+def lm(files: tuple[str, ...], assignments: tuple[str, ...], dry_run: bool, as_json: bool, **options: Any) -> None:
+    """Compare language models on text: files, folders, or the name of an embedded corpus (stories, ab).
+
+    The n-gram stands in every table, as the baseline to beat. A comparison that was interrupted goes on when the same
+    command is given again; families and seeds may be added.
+    """
+    from regard.compare import run
+    from regard.compare.plan import Wanted
+
+    families = tuple(name.strip() for name in options["families"].split(",") if name.strip())
+    tables = settings_from({name: options[name] for name in ("tokenizer", "vocab", "documents", "valid")}, ())
+    for table, name, value in split_assignments(assignments, families):
+        tables.setdefault(table, {})[name] = value
+    wanted = Wanted(files, families, orders=numbers(options["orders"]), settings=tables, **{
+        name: options[name] for name in ("seeds", "params", "minutes", "tokens", "steps", "device", "out")})
+    if dry_run:
+        plan, folder = run.planned(wanted, say=tell)
+        click.echo(run.dry_run(plan, folder))
+        return
+    show(run.compare(wanted, say=tell), as_json)
+
+
+@command.command("report")
+@click.argument("folder")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+def report(folder: str, as_json: bool) -> None:
+    """Make the table and the report of FOLDER again from what is kept there; nothing is trained."""
+    from regard.compare import run
+
+    show(run.report(folder), as_json)
+
+
+def show(compared: Any, as_json: bool) -> None:
+    from regard.cli.output import print_json
+    from regard.compare.table import as_text, print_rich
+
+    if as_json:
+        print_json(compared.as_dict())
+        return
+    if sys.stdout.isatty():
+        print_rich(compared.rows, compared.plan)
+    else:
+        click.echo(as_text(compared.rows, compared.plan))
+    tell(f"report: {compared.folder / 'report.html'}")
+
+
+def tell(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """`2-5,7` as (2, 3, 4, 5, 7)."""
+    found: set[int] = set()
+    try:
+        for part in text.split(","):
+            first, dash, last = part.partition("-")
+            found |= set(range(int(first), int(last if dash else first) + 1))
+    except ValueError:
+        found = set()
+    if not found:
+        raise click.BadParameter(f"{text}: write orders as 3, 2-5 or 3,5", param_hint="--orders")
+    return tuple(sorted(found))
+
+
+def split_assignments(assignments: tuple[str, ...], families: tuple[str, ...]) -> list[tuple[str, str, str]]:
+    """(table, name, value) of each --set; the name of a family that is a module may hold points."""
+    from regard.config import parse_assignments
+
+    found = []
+    for text in assignments:
+        own = next((name for name in families if ":" in name and text.startswith(f"{name}.")), None)
+        short = text if own is None else "own" + text.removeprefix(own)
+        for table, values in parse_assignments([short]).items():
+            found += [(own or table, name, value) for name, value in values.items()]
+    return found

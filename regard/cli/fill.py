@@ -1,0 +1,49 @@
+"""`regard fill`: what is missing in a text."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+
+@click.command("fill")
+@click.argument("run")
+@click.argument("texts", nargs=-1, metavar="[TEXT]...")
+@click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="Candidates for each blank.")
+@click.option("--length", type=click.IntRange(min=1),
+              help="Tokens in a blank.  [default: one word; for parts of words and for letters, the number of tokens "
+                   "that is likeliest by their average log-probability]")
+@click.option("--device", default="auto", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a text.")
+def command(run: str, texts: tuple[str, ...], top: int, length: int | None, device: str, as_json: bool) -> None:
+    """Fill the blanks of each TEXT (or of each line of stdin) with the masked model in the folder RUN.
+
+    A blank is written ___ (three or more) or [MASK]; a text may have several:
+
+        regard fill runs/stories-masked-transformer "Tom had a ___ kite, and he lost it in the ___."
+    """
+    from regard.cli.output import print_json
+    from regard.cli.vectors import read_lines
+    from regard.trained import load
+
+    model = load(run, device, task="masked")
+    for number, text in enumerate(texts or read_lines(("-",), "fail")):
+        filled = model.fill(text, top=top, length=length)
+        if as_json:
+            print_json({"given": text, **without_ids(asdict(filled))})
+            continue
+        click.echo("\n" * (number > 0) + filled.text)
+        for place, candidates in enumerate(filled.blanks):
+            if len(filled.blanks) > 1:
+                click.echo(f"  blank {place + 1}")
+            for each in candidates:
+                click.echo(f"  {each.probability:7.2%}  {each.text}")
+
+
+def without_ids(filled: dict[str, Any]) -> dict[str, Any]:
+    for candidates in filled["blanks"]:
+        for each in candidates:
+            del each["tokens"]
+    return filled

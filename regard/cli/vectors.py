@@ -1,0 +1,91 @@
+"""`regard vectors`: a vector for each line of text, or the lines most like a given one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+
+BATCH = 1024                   # lines at once, where they are streamed
+
+
+@click.command("vectors")
+@click.argument("run")
+@click.argument("files", nargs=-1, metavar="[FILES]...")
+@click.option("--out", metavar="FILE", help="Write one array (N, D) to this .npy or .safetensors file.")
+@click.option("--normalise", is_flag=True, help="Vectors of length one.")
+@click.option("--similar", metavar="TEXT", help="List the lines nearest to this text instead.")
+@click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="How many of them.")
+@click.option("--on-bad-text", type=click.Choice(["fail", "replace", "drop"]), default="fail")
+@click.option("--device", default="auto", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="With --similar: one JSON object a line.")
+def command(
+    run: str, files: tuple[str, ...], out: str | None, normalise: bool, similar: str | None, top: int,
+    on_bad_text: str, device: str, as_json: bool,
+) -> None:
+    """One vector for each line of FILES (or of stdin) by the masked model in the folder RUN; empty lines are left out.
+
+    Without --out each line comes back as a JSON object with its text and its vector.
+    """
+    from regard.cli.output import print_json
+    from regard.trained import load
+
+    if out is not None:
+        check_suffix(out)
+    model = load(run, device, task="masked")
+    lines = read_lines(files or ("-",), on_bad_text)
+    if similar is not None:
+        kept = list(lines)
+        for score, at in model.similar(similar, kept, top=top):
+            if as_json:
+                print_json({"similarity": score, "line": at + 1, "text": kept[at]})
+            else:
+                click.echo(f"{score:7.4f}  {kept[at]}")
+    elif out is not None:
+        save(Path(out), [model.vectors(some, normalise=normalise) for some in batches(lines)])
+    else:
+        for some in batches(lines):
+            for text, vector in zip(some, model.vectors(some, normalise=normalise).tolist(), strict=True):
+                print_json({"text": text, "vector": vector})
+
+
+def read_lines(files: Sequence[str], on_bad_text: str) -> Iterator[str]:
+    """Every line of the files that is not empty; a folder, a JSONL file or an embedded corpus will do as well."""
+    from regard.text.corpus import read_documents
+    from regard.text.readers import ReadSettings
+
+    return read_documents(files, ReadSettings("line", on_bad_text))
+
+
+def batches(lines: Iterator[str]) -> Iterator[list[str]]:
+    while some := list(islice(lines, BATCH)):
+        yield some
+
+
+def check_suffix(out: str) -> None:
+    from regard.errors import SettingError
+
+    if Path(out).suffix not in (".npy", ".safetensors"):
+        raise SettingError(f"--out {out}: vectors are written to a .npy or .safetensors file")
+
+
+def save(path: Path, parts: list[Any]) -> None:
+    """The vectors as one array; in a .safetensors file its name is `vectors`."""
+    import io
+
+    import numpy as np
+    import torch
+
+    from regard import storage
+    from regard.run_folder import pack
+
+    vectors = torch.cat(parts)
+    if path.suffix == ".safetensors":
+        storage.write_file(path, pack({"vectors": vectors}))
+        return
+    buffer = io.BytesIO()
+    np.save(buffer, vectors.numpy())
+    storage.write_file(path, buffer.getvalue())

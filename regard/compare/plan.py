@@ -1,0 +1,273 @@
+"""What is compared with what: families, sizes, seeds and one budget, settled before anything is trained.
+
+A plan is kept in `compare.json` and says all that a trial needs, so that each can run in a process of its own and a
+comparison can go on later. Families, seeds and orders may be added to it; anything else would make it another one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard import storage
+from regard.config import as_values, fill
+from regard.errors import RunError, SettingError
+from regard.families import FAMILIES, Family, family
+from regard.families.fit import parameters
+from regard.text.corpus import Corpus, DataSettings, TokenizerSettings, prepare
+from regard.trained import pick_device
+from regard.training.choose import choose
+from regard.training.run import Order
+from regard.training.settings import TrainingSettings
+
+BASELINE = "ngram"                       # stands in every table
+ORDERS = (2, 3, 4, 5, 6, 7)
+DEFAULT_MINUTES = 2.0
+SHARED = ("data", "tokenizer", "training", "model")
+FILE = "compare.json"
+
+Tables = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user asked for."""
+
+    files: tuple[str, ...]
+    families: tuple[str, ...] = ()                     # none: all there are
+    seeds: int = 3
+    params: int | None = None                          # of each neural family; None: its own default sizes
+    minutes: float | None = None                       # the budget of each trial: one of these three
+    tokens: int | None = None
+    steps: int | None = None
+    orders: tuple[int, ...] = ORDERS                   # of the n-gram
+    settings: Tables = field(default_factory=dict)     # data, tokenizer, training, model; or the name of a family
+    device: str = "auto"
+    out: str | None = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A family in the comparison, at the size it will have."""
+
+    family: str
+    about: str
+    counted: bool                                      # at once, like an n-gram; else trained by gradients
+    parameters: int | None                             # None where only counting will tell
+    model: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One model to be trained and measured."""
+
+    family: str
+    seed: int | None = None                            # of a family that is trained,
+    order: int | None = None                           # or the order of one that is counted
+
+    @property
+    def name(self) -> str:
+        slug = re.sub(r"[^A-Za-z0-9]+", "-", self.family).strip("-")
+        return f"{slug}-{self.seed}" if self.order is None else f"{slug}-order{self.order}"
+
+    @property
+    def label(self) -> str:
+        return f"{self.family}, seed {self.seed}" if self.order is None else f"{self.family} of order {self.order}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was asked for, what the text holds, and what each family comes to."""
+
+    files: tuple[str, ...]
+    budget: dict[str, float]                           # {"minutes": 2}, {"tokens": n} or {"steps": n}
+    params: int | None
+    seeds: int
+    orders: tuple[int, ...]
+    settings: Tables
+    device: str
+    text: dict[str, Any]                               # facts about the corpus
+    entries: tuple[Entry, ...]
+
+    def trials(self) -> list[Trial]:
+        """What is counted comes first: it is the line to cross. Then seed by seed: any noise falls on all families."""
+        counted = [Trial(e.family, order=n) for e in self.entries if e.counted for n in self.orders]
+        trained = [Trial(e.family, seed=seed) for seed in range(self.seeds) for e in self.entries if not e.counted]
+        return counted + trained
+
+    def order(self, trial: Trial, out: Path) -> Order:
+        """What a trial asks of training."""
+        tables = family_tables(family(trial.family), self.settings, self.budget)
+        if trial.order is not None:
+            tables["model"]["order"] = trial.order
+        else:
+            tables["training"]["seed"] = trial.seed
+        params = self.params if trial.order is None else None
+        return Order(self.files, family=trial.family, out=str(out), settings=tables, params=params, device=self.device,
+                     trust=True, quiet=True)             # the user named the family: its code is trusted
+
+    def seconds(self) -> float | None:
+        """How long all of it will take, if the budget says so."""
+        if "minutes" not in self.budget:
+            return None
+        return sum(self.budget["minutes"] * 60 + 15 if t.order is None else 6 for t in self.trials())
+
+    def command(self, out: str) -> str:
+        """The command that makes this comparison."""
+        words = ["regard", "compare", "lm", *self.files, "--families", ",".join(e.family for e in self.entries)]
+        if self.params is not None:
+            words += ["--params", str(self.params)]
+        name, value = next(iter(self.budget.items()))
+        words += [f"--{name}", f"{value:g}" if name == "minutes" else str(value), "--seeds", str(self.seeds)]
+        words += ["--orders", ",".join(map(str, self.orders)), "--device", self.device]
+        for table, values in self.settings.items():
+            for key, value in values.items():
+                text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+                words += ["--set", f"{table}.{key}={text}"]
+        return shlex.join([*words, "--out", out])
+
+    # -------------------------------------------------------------------------------------- keeping
+
+    def save(self, folder: Path) -> None:
+        storage.write_json(folder / FILE, asdict(self))
+
+    @classmethod
+    def load(cls, folder: Path) -> Plan:
+        try:
+            values = json.loads((folder / FILE).read_text("utf-8"))
+            values["entries"] = tuple(Entry(**entry) for entry in values["entries"])
+            values["files"], values["orders"] = tuple(values["files"]), tuple(values["orders"])
+            return cls(**values)
+        except FileNotFoundError:
+            raise RunError(f"there is no comparison at {folder}: make one with `regard compare lm`, or check the path")\
+                from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunError(f"{folder / FILE} is damaged ({error}): choose another folder with --out") from None
+
+    def joined(self, new: Plan, folder: Path) -> Plan:
+        """This plan with the families, seeds and orders of another one added; refused where they differ otherwise."""
+        for name, before, after in differences(self, new):
+            raise SettingError(f"{folder} holds a comparison with {name} {before}, not {after}: use the same settings "
+                               "to go on with it, or another folder with --out")
+        known = {entry.family for entry in self.entries}
+        entries = (*self.entries, *(entry for entry in new.entries if entry.family not in known))
+        orders = tuple(sorted({*self.orders, *new.orders}))
+        return replace(new, entries=entries, orders=orders, seeds=max(self.seeds, new.seeds),
+                       settings={**self.settings, **new.settings})
+
+
+def make_plan(wanted: Wanted, say: Any = lambda text: None) -> Plan:
+    """Read the text, and settle what each family comes to; whatever cannot be is refused here."""
+    budget = one_budget(wanted)
+    if wanted.seeds < 1:
+        raise SettingError(f"--seeds {wanted.seeds}: must be at least 1")
+    kinds = [family(name) for name in chosen_families(wanted.families)]
+    settings = checked_settings(wanted.settings, kinds)
+    data = fill(DataSettings, {"files": wanted.files, **settings.get("data", {})}, "data")
+    tokenizer = fill(TokenizerSettings, settings.get("tokenizer", {}), "tokenizer")
+    device = pick_device(wanted.device)
+    for kind in kinds:
+        fill(TrainingSettings, family_tables(kind, settings, budget)["training"], "training")     # before a long read
+    corpus = prepare(data, tokenizer, say=say)
+    entries = tuple(make_entry(kind, corpus, wanted, family_tables(kind, settings, budget), device) for kind in kinds)
+    plan = Plan(wanted.files, budget, wanted.params, wanted.seeds, wanted.orders, plain(settings), wanted.device,
+                describe(corpus, data), entries)
+    names = [trial.name for trial in plan.trials()]
+    if len(set(names)) < len(names):
+        raise SettingError(f"--families {','.join(wanted.families)}: two of them would share a folder; rename one")
+    return plan
+
+
+def make_entry(kind: Family, corpus: Corpus, wanted: Wanted, tables: Tables, device: torch.device) -> Entry:
+    """The family at the size it will have; every order of one that is counted is tried for its settings."""
+    if kind.build is not None:
+        model = choose(kind, corpus, tables, device, wanted.params).model
+        size = parameters(kind, model, corpus.tokenizer.vocab_size)
+        return Entry(kind.name, kind.about, False, size, plain(as_values(model)))
+    for order in wanted.orders:
+        model = choose(kind, corpus, {**tables, "model": {**tables["model"], "order": order}}, device).model
+    return Entry(kind.name, kind.about, True, None, plain(as_values(model)))
+
+
+def one_budget(wanted: Wanted) -> dict[str, float]:
+    given = {name: value for name in ("minutes", "tokens", "steps")
+             if (value := getattr(wanted, name)) is not None}
+    if len(given) > 1:
+        raise SettingError(f"--{' and --'.join(given)}: one budget for all; leave all but one out")
+    for name, value in given.items():
+        if not value > 0:
+            raise SettingError(f"--{name} {value}: must be above 0")
+    return given or {"minutes": DEFAULT_MINUTES}
+
+
+def chosen_families(names: tuple[str, ...]) -> list[str]:
+    """The families asked for, each once, or all; the baseline is among them in any case, and first."""
+    return list(dict.fromkeys((BASELINE, *(names or FAMILIES))))
+
+
+def checked_settings(settings: Mapping[str, Mapping[str, Any]], kinds: list[Family]) -> Tables:
+    """Tables for all, and tables for single families; what belongs to nobody is refused."""
+    known = [kind.name for kind in kinds]
+    for table in settings:
+        if table not in (*SHARED, *known):
+            raise SettingError(f"--set {table}.…: there is no such table; say one of {', '.join((*SHARED, *known))}")
+    for name in settings.get("model", {}):
+        if not any(name in setting_names(kind) for kind in kinds):
+            raise SettingError(f"--set model.{name}: none of the families {', '.join(known)} has it")
+    return {table: dict(values) for table, values in settings.items()}
+
+
+def setting_names(kind: Family) -> set[str]:
+    return {each.name for each in fields(kind.settings)}
+
+
+def family_tables(kind: Family, settings: Tables, budget: Mapping[str, float]) -> Tables:
+    """What one family is told: what all are told, as far as it concerns it, and what is said of it alone."""
+    model = {name: value for name, value in settings.get("model", {}).items() if name in setting_names(kind)}
+    training = dict(settings.get("training", {}))
+    for name, value in settings.get(kind.name, {}).items():
+        table, dot, inner = name.partition(".")
+        if dot and table == "training":
+            training[inner] = value
+        else:
+            model[name] = value
+    return {"data": dict(settings.get("data", {})), "tokenizer": dict(settings.get("tokenizer", {})),
+            "model": model, "training": {**training, **budget}}
+
+
+def describe(corpus: Corpus, data: DataSettings) -> dict[str, Any]:
+    """The facts about the text that a report tells, and that must be the same when a comparison goes on."""
+    return {"train": asdict(corpus.train.counts), "valid": asdict(corpus.valid.counts), "documents": corpus.documents,
+            "tokenizer": corpus.tokenizer.kind, "vocab": corpus.tokenizer.vocab_size,
+            "held_out": list(data.valid), "content": corpus.content, "digest": corpus.tokenizer.digest()}
+
+
+def differences(before: Plan, after: Plan) -> list[tuple[str, Any, Any]]:
+    """(setting, then, now) for all that may not change when a comparison goes on."""
+    found = [(name, getattr(before, name), getattr(after, name)) for name in ("budget", "params", "device")]
+    found += [(f"text {name}", before.text.get(name), after.text.get(name))
+              for name in ("content", "documents", "tokenizer", "vocab", "digest")]
+    both = {e.family for e in before.entries} & {e.family for e in after.entries}
+    for table in (*SHARED, *sorted(both)):
+        then, now = before.settings.get(table, {}), after.settings.get(table, {})
+        names = sorted({*then, *now})
+        found += [(f"{table}.{name}", then.get(name), now.get(name)) for name in names]
+    return [(name, told(then), told(now)) for name, then, now in found if plain(then) != plain(now)]
+
+
+def told(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{name} {item}" for name, item in value.items())
+    return "unset" if value is None else str(value)
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON gives it back, so that what was kept and what is asked now can be compared."""
+    return json.loads(json.dumps(value))

@@ -1,0 +1,216 @@
+"""A whole comparison: each trial by itself, one after another, kept as it ends; then the table and the report.
+
+    FOLDER/
+      compare.json          the plan
+      runs/NAME/            a run folder for each trial, as `regard train` makes them
+      trials/NAME.json      what was measured of it; NAME.log what it said
+      results.json          everything, with one row a family
+      table.md, report.html
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard import storage
+from regard.compare.plan import Plan, Trial, Wanted, make_plan
+from regard.compare.report import write_report
+from regard.compare.summary import Record, Row, summarise
+from regard.compare.table import as_markdown, budget
+from regard.compare.trial import trial_file
+from regard.errors import Interrupted, RunError, TrainingStopped
+from regard.training.log import spoken
+from regard.training.loop import stop_signals
+
+Say = Callable[[str], None]
+Start = Callable[[Path, Plan, Trial, Callable[[], bool]], None]
+POLL = 0.1                       # seconds between looks at a running trial
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A comparison, done or as far as it is."""
+
+    folder: Path
+    plan: Plan
+    records: list[Record]
+    rows: list[Row]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, as plain values without infinities."""
+        ended = {r["name"] for r in self.records}
+        waiting = [trial.name for trial in self.plan.trials() if trial.name not in ended]
+        return finite({"command": self.plan.command(str(self.folder)), "budget": self.plan.budget,
+                       "params": self.plan.params, "seeds": self.plan.seeds, "text": self.plan.text,
+                       "table": self.rows, "waiting": waiting, "trials": self.records})
+
+
+def compare(wanted: Wanted, say: Say = print, start: Start | None = None) -> Compared:
+    """Make the comparison that is wanted, or go on with it; `start` runs one trial, else in a process of its own."""
+    plan, folder = planned(wanted, say)
+    storage.make_folder(folder / "trials")
+    plan.save(folder)
+    trials = plan.trials()
+    waiting = [trial for trial in trials if not is_done(folder, trial)]
+    if len(waiting) < len(trials):
+        say(f"{len(trials) - len(waiting)} of {len(trials)} trials in {folder} are done and kept")
+    spent: list[float] = []
+    with stop_signals() as stop:
+        for number, trial in enumerate(waiting):
+            began = time.monotonic()
+            (start or in_a_process)(folder, plan, trial, stop)
+            if stop() and not trial_file(folder, trial).exists():
+                finish(folder, plan)
+                kept = len(trials) - len(waiting) + number
+                raise Interrupted(f"stopped during {trial.label}; {kept} of {len(trials)} trials are done and kept: "
+                                  "go on with the same command")
+            if trial.order is None:
+                spent.append(time.monotonic() - began)
+            left = time_left(plan, waiting[number + 1:], spent)
+            place = f"{len(trials) - len(waiting) + number + 1}/{len(trials)}"
+            say(f"{place}  {outcome(read_record(folder, trial))}" + ("" if left is None else f" · {spoken(left)} left"))
+    compared = finish(folder, plan)
+    if not any(record["status"] == "done" for record in compared.records):
+        raise TrainingStopped(f"every trial failed: {compared.records[0]['reason']}")
+    return compared
+
+
+def planned(wanted: Wanted, say: Say = print) -> tuple[Plan, Path]:
+    """The plan, with what its folder already holds, and the folder."""
+    plan = make_plan(wanted, say)
+    stem = Path(wanted.files[0]).name.split(".")[0] or "text"
+    folder = Path(wanted.out or Path("compare") / stem)
+    if (folder / "compare.json").exists():
+        plan = Plan.load(folder).joined(plan, folder)
+    elif folder.exists() and any(folder.iterdir()):
+        raise RunError(f"{folder} holds something that is no comparison: choose another folder with --out")
+    return plan, folder
+
+
+def in_a_process(folder: Path, plan: Plan, trial: Trial, stop: Callable[[], bool]) -> None:
+    """Run a trial in a process of its own. It gets a session of its own, so that Ctrl-C reaches it once, through us."""
+    storage.remove(trial_file(folder, trial))                # of a failure before, which is tried again
+    log = folder / "trials" / f"{trial.name}.log"
+    command = [sys.executable, "-m", "regard.compare.trial", str(folder), trial.name]
+    with open(log, "wb") as file:
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=file, stderr=file, start_new_session=True)
+    try:
+        wait(child, trial, stop)
+    except KeyboardInterrupt:
+        child.kill()
+        child.wait()
+        raise
+    if child.returncode and not stop() and not trial_file(folder, trial).exists():
+        note_crash(folder, trial, child.returncode, log)
+    elif not child.returncode and not log.stat().st_size:
+        storage.remove(log)
+
+
+def wait(child: subprocess.Popen[bytes], trial: Trial, stop: Callable[[], bool]) -> None:
+    """Until it ends; asked to stop, ask it to."""
+    asked, began, shown = False, time.monotonic(), -1
+    while True:
+        try:
+            child.wait(POLL)
+            break
+        except subprocess.TimeoutExpired:
+            pass
+        if stop() and not asked:
+            child.terminate()
+            asked = True
+        if sys.stderr.isatty() and int(time.monotonic() - began) > shown:
+            shown = int(time.monotonic() - began)
+            print(f"\r{trial.label} … {spoken(shown)} \033[K", end="", file=sys.stderr, flush=True)
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def note_crash(folder: Path, trial: Trial, code: int, log: Path) -> None:
+    """A process that died without a word: say so in its place."""
+    lines = log.read_text(errors="replace").strip().splitlines()
+    why = f"its process was killed by signal {-code}" + (" (memory may have run out)" if code == -9 else "") \
+        if code < 0 else f"its process ended with code {code}" + (f": {lines[-1]}" if lines else "")
+    storage.write_json(trial_file(folder, trial), {
+        "name": trial.name, "family": trial.family, "seed": trial.seed, "order": trial.order, "status": "failed",
+        "reason": why, "wall": 0.0})
+
+
+def is_done(folder: Path, trial: Trial) -> bool:
+    return trial_file(folder, trial).exists() and read_record(folder, trial)["status"] == "done"
+
+
+def read_record(folder: Path, trial: Trial) -> Record:
+    try:
+        return json.loads(trial_file(folder, trial).read_text("utf-8"))
+    except ValueError as error:
+        raise RunError(f"{trial_file(folder, trial)} is damaged ({error}): remove it, and the trial is made again") \
+            from None
+
+
+def time_left(plan: Plan, waiting: Sequence[Trial], spent: Sequence[float]) -> float | None:
+    """What the budget says, or what the trials so far took; None before anything is known."""
+    trained = [trial for trial in waiting if trial.order is None]
+    if spent:
+        return len(trained) * sum(spent) / len(spent)
+    return len(trained) * (plan.budget["minutes"] * 60 + 15) if "minutes" in plan.budget else None
+
+
+def outcome(record: Record) -> str:
+    label = Trial(record["family"], record["seed"], record["order"]).label
+    if record["status"] == "failed":
+        return f"{label} failed: {record['reason']}"
+    trained = record["trained"]
+    speed = record["training_rate"]
+    return (f"{label}: {record['bits_per_byte']:.4f} bits per byte · {trained['tokens']:,} tokens in "
+            f"{trained['seconds']:.0f} s" + ("" if speed is None else f" ({speed:,.0f} tokens/s)"))
+
+
+def finish(folder: Path, plan: Plan) -> Compared:
+    """Gather what there is and write results, table and report."""
+    records = [read_record(folder, trial) for trial in plan.trials() if trial_file(folder, trial).exists()]
+    compared = Compared(folder, plan, records, summarise(plan, records))
+    results = compared.as_dict()
+    storage.write_json(folder / "results.json", results)
+    storage.write_file(folder / "table.md", as_markdown(compared.rows, plan))
+    write_report(folder / "report.html", plan, compared.rows, records, results["command"])
+    return compared
+
+
+def report(folder: str | Path) -> Compared:
+    """The table and the report again, from what is kept; nothing is trained."""
+    return finish(Path(folder), Plan.load(Path(folder)))
+
+
+def dry_run(plan: Plan, folder: Path) -> str:
+    """What would be done, in a few lines."""
+    text, trials = plan.text, plan.trials()
+    lines = [f"text       {text['train']['tokens']:,} tokens to learn from, {text['valid']['tokens']:,} held out "
+             f"({text['valid']['bytes']:,} bytes) · {text['tokenizer']}, {text['vocab']:,} tokens known"]
+    for entry in plan.entries:
+        size = f"{entry.parameters:>12,} parameters" if entry.parameters is not None else \
+            f"orders {', '.join(map(str, plan.orders))}: counted"
+        sizes = ", ".join(f"{name} {value}" for name, value in entry.model.items()) if not entry.counted else ""
+        lines.append(f"{entry.family:<10} {size}" + (f" · {sizes}" if sizes else ""))
+    seconds = plan.seconds()
+    lines.append(f"budget     {budget(plan)} a trial, {len(trials)} trials" + (
+        f", about {spoken(seconds)} in all" if seconds is not None else ""))
+    lines.append(f"folder     {folder}")
+    return "\n".join(lines)
+
+
+def finite(value: Any) -> Any:
+    """Infinity and NaN are not JSON: they become null."""
+    if isinstance(value, float) and value - value != 0:
+        return None
+    if isinstance(value, dict):
+        return {name: finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return value

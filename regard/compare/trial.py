@@ -1,0 +1,176 @@
+"""One trial: train one model under the common budget, measure it, and keep what was found.
+
+Run by itself, as `python -m regard.compare.trial FOLDER NAME`, so that its peak of memory is its own and nothing that
+goes wrong in it ends the others. What went wrong is part of the result.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard import storage
+from regard.compare import measure
+from regard.compare.plan import Plan, Trial
+from regard.compare.recall import DISTANCES, SEQUENCES, recall
+from regard.config import fill
+from regard.contract import LanguageModel
+from regard.errors import Interrupted, RegardError, RunError
+from regard.run_folder import RunFolder
+from regard.text.corpus import Corpus, DataSettings, prepare
+from regard.text.vocabulary import EOS
+from regard.trained import Trained
+from regard.training.run import Order, carry_out
+
+PROBED = 2**21             # held-out tokens, at most, from which passages and texts to time are taken
+
+
+def trial_file(folder: Path, trial: Trial) -> Path:
+    return folder / "trials" / f"{trial.name}.json"
+
+
+def run_folder(folder: Path, trial: Trial) -> Path:
+    return folder / "runs" / trial.name
+
+
+def carry_out_trial(folder: Path, plan: Plan, trial: Trial) -> dict[str, Any]:
+    """Train, measure and write the record; a failure is recorded with its reason, an interruption is not recorded."""
+    began = time.monotonic()
+    record: dict[str, Any] = {"name": trial.name, "family": trial.family, "seed": trial.seed, "order": trial.order}
+    try:
+        record |= {"status": "done", **train_and_measure(folder, plan, trial)}
+    except (Interrupted, KeyboardInterrupt):
+        raise
+    except RegardError as error:
+        record |= {"status": "failed", "reason": str(error)}
+    except Exception as error:
+        traceback.print_exc()                                # into the trial's log, which the reason points to
+        reason = (str(error).strip().splitlines() or [""])[0]
+        record |= {"status": "failed", "reason": f"{type(error).__name__}: {reason} (see trials/{trial.name}.log)"}
+    record["wall"] = round(time.monotonic() - began, 2)
+    storage.write_json(trial_file(folder, trial), record)
+    return record
+
+
+def train_and_measure(folder: Path, plan: Plan, trial: Trial) -> dict[str, Any]:
+    peak = measure.ResidentPeak()
+    run, trained_before = RunFolder(run_folder(folder, trial)), already_trained(folder, trial)
+    trained = train(plan, trial, run)
+    memory = None if trained_before else peak_memory(trained.language_model, peak)
+    corpus = same_corpus(plan, trained)
+    rows = measure.read_metrics(run.metrics_path)
+    return {
+        **held_out(trained, corpus), **sizes(trained), "memory": memory,
+        "trained": last_of(rows), "training_rate": measure.training_rate(rows), "curve": measure.curve(rows),
+        "settings": {table: trained.tables[table] for table in ("model", "training")},
+        "machine": measure.machine(trained.language_model.device),
+        **measured(trained, corpus, full=not measured_before(folder, plan, trial)),
+    }
+
+
+def train(plan: Plan, trial: Trial, run: RunFolder) -> Trained:
+    """A new run, or the rest of one that was interrupted; what is counted is counted again."""
+    order = plan.order(trial, run.path)
+    if run.settings_path.exists() and trial.order is None:
+        order = Order(order.files, family=order.family, out=order.out, resume=True, device=order.device, trust=True,
+                      quiet=True)
+    elif run.path.exists():
+        storage.remove(run.path)
+    return carry_out(order)
+
+
+def already_trained(folder: Path, trial: Trial) -> bool:
+    """Whether only the measuring is left to do: the memory that training took is not known then."""
+    run = RunFolder(run_folder(folder, trial))
+    if trial.order is not None or not run.settings_path.exists():
+        return False
+    rows = measure.read_metrics(run.metrics_path)
+    return bool(rows) and rows[-1]["step"] >= run.read_settings()["training"]["steps"]
+
+
+def same_corpus(plan: Plan, trained: Trained) -> Corpus:
+    """The text as the run read it; one that changed since the comparison began would make the table a lie."""
+    data = fill(DataSettings, trained.tables["data"], "data")
+    corpus = prepare(data, trained.tokenizer, say=lambda text: None)
+    if (corpus.content, trained.tokenizer.digest()) != (plan.text["content"], plan.text["digest"]):
+        raise RunError("the text has changed since the comparison began: start another one with --out")
+    return corpus
+
+
+def held_out(trained: Trained, corpus: Corpus) -> dict[str, Any]:
+    surprise = trained.score_shard(corpus.valid)
+    return {name: surprise.as_dict()[name] for name in ("loss", "perplexity", "bits_per_byte")}
+
+
+def sizes(trained: Trained) -> dict[str, Any]:
+    kept = trained.language_model.saved_tensors().values()
+    return {"parameters": trained.parameters, "bytes": sum(t.numel() * t.element_size() for t in kept),
+            "context": trained.language_model.context}
+
+
+def peak_memory(model: LanguageModel, peak: measure.ResidentPeak) -> dict[str, Any] | None:
+    """On a GPU what torch held there; else what the process grew by, beyond Python and its libraries."""
+    if model.device.type == "cuda":
+        return {"bytes": torch.cuda.max_memory_allocated(model.device), "where": "GPU"}
+    grown = peak.grown()
+    return None if grown is None else {"bytes": grown, "where": "resident"}
+
+
+def last_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {name: rows[-1][name] for name in ("step", "tokens", "seconds")} if rows else {}
+
+
+def measured_before(folder: Path, plan: Plan, trial: Trial) -> bool:
+    """Whether another seed of this family has been measured in full: what no seed changes is measured once."""
+    files = [trial_file(folder, replace(trial, seed=seed)) for seed in range(plan.seeds)]
+    return trial.order is None and any("cost" in json.loads(file.read_text()) for file in files if file.exists())
+
+
+def measured(trained: Trained, corpus: Corpus, full: bool) -> dict[str, Any]:
+    """What each seed may change; and, for `full`, what none does."""
+    model, text = trained.language_model, corpus.valid.tokens[:PROBED]
+    stream = text[text != EOS]                               # documents one after another
+    found: dict[str, Any] = {
+        "generation_rate": {str(rows): measure.generation_rate(trained, rows) for rows in (1, 16)},
+        "recall": recall(model, stream, DISTANCES, SEQUENCES),
+    }
+    if full:
+        found["state"] = measure.state_bytes(model, tuple(sorted({*measure.STATE_LENGTHS, *measure.LENGTHS})))
+        found["cost"] = measure.costs(model, stream, measure.LENGTHS)
+        found["samples"] = measure.samples(trained, measure.opening(corpus.valid, trained.tokenizer))
+    return found
+
+
+def stop_with_parent() -> None:
+    """When the comparison that started this trial is gone, its end of our stdin closes: save and stop, too."""
+
+    def watch() -> None:
+        os.read(sys.stdin.fileno(), 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def main(folder: str, name: str) -> int:
+    stop_with_parent()
+    plan = Plan.load(Path(folder))
+    trial = next(trial for trial in plan.trials() if trial.name == name)
+    try:
+        carry_out_trial(Path(folder), plan, trial)
+    except Interrupted as stopped:
+        return stopped.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,91 @@
+"""Encoders of tokens: a whole source is read in both directions, and each of its positions becomes a vector.
+
+What stands in the stack makes the kind. They serve fill-in-the-blank here, and whatever reads a source elsewhere.
+S sources · L source length · D width
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from regard.contract import Encoder, Memory, SequenceLayer, Source
+from regard.layers.bidirectional import Bidirectional
+from regard.layers.feedforward import FeedForward
+from regard.layers.full_attention import FullAttention
+from regard.layers.positions import LearnedPositions, SinusoidalPositions
+from regard.layers.stack import Block, Stack, make_norm
+from regard.layers.whole import mean_of_real
+
+POSITIONS = ("learned", "sinusoidal", "rotary", "none")
+
+
+class TokenEncoder(Encoder):
+    """stack(embedding(w)): the vector of each token in its whole context, and a summary of them all."""
+
+    def __init__(self, layers: Sequence[SequenceLayer], *, vocab: int, norm: nn.Module | None = None,
+                 dropout: float = 0.0, embedding_std: float = 0.02):
+        super().__init__()
+        self.stack = Stack(layers)
+        self.d_out = self.stack.d_out
+        self.embedding = nn.Embedding(vocab, self.stack.d_in)
+        nn.init.normal_(self.embedding.weight, std=embedding_std)
+        self.dropout = nn.Dropout(dropout)
+        self.norm = norm if norm is not None else nn.Identity()
+
+    def forward(self, source: Source) -> Memory:
+        """Token ids (S, L), their first `lengths` of each row real, to vectors (S, L, D)."""
+        vectors, _ = self.stack(self.dropout(self.embedding(source.items)), None, source.lengths)
+        vectors = self.norm(vectors)
+        lengths = source.lengths
+        if lengths is None:
+            lengths = torch.full(vectors.shape[:1], vectors.shape[1], device=vectors.device)
+        return Memory(vectors, lengths, self.summary(vectors, source.lengths))
+
+    @abstractmethod
+    def summary(self, vectors: Tensor, lengths: Tensor | None) -> Tensor:
+        """One vector a source (S, D), for whoever cannot look at each position; zeros for an empty one."""
+
+    __call__: Callable[..., Memory]                  # nn.Module leaves this untyped
+
+
+class TransformerEncoder(TokenEncoder):
+    """Blocks of attention in both directions. Its summary is the mean of the vectors."""
+
+    def __init__(
+        self, *, vocab: int, width: int, heads: int, layers: int, context: int, positions: str = "rotary",
+        activation: str = "gelu", expand: float = 4.0, norm: str = "layer", placement: str = "pre",
+        dropout: float = 0.0, attention_dropout: float = 0.0, embedding_std: float = 0.02,
+    ):
+        where: list[SequenceLayer] = []
+        if positions in ("learned", "sinusoidal"):
+            where = [LearnedPositions(width, context) if positions == "learned" else SinusoidalPositions(width)]
+        blocks = [
+            Block(FullAttention(width, heads=heads, rotary=positions == "rotary", dropout=attention_dropout),
+                  FeedForward(width, expand=expand, activation=activation),
+                  norm=norm, placement=placement, dropout=dropout) for _ in range(layers)]
+        last = make_norm(norm, width) if placement == "pre" else None        # post-norm has had its own
+        super().__init__([*where, *blocks], vocab=vocab, norm=last, dropout=dropout, embedding_std=embedding_std)
+
+    def summary(self, vectors: Tensor, lengths: Tensor | None) -> Tensor:
+        return mean_of_real(vectors, lengths)
+
+
+class RecurrentEncoder(TokenEncoder):
+    """Recurrences in both directions, one pair above another. Its summary is where each of the last two ends."""
+
+    def __init__(
+        self, cell: Callable[[int, int], SequenceLayer], *, vocab: int, width: int, hidden: int, layers: int = 1,
+        dropout: float = 0.0, embedding_std: float = 0.02,
+    ):
+        widths = [width] + [2 * hidden] * layers
+        pairs = [Bidirectional(cell(below, hidden), cell(below, hidden)) for below, _ in pairwise(widths)]
+        super().__init__(pairs, vocab=vocab, dropout=dropout, embedding_std=embedding_std)
+        self.last = pairs[-1:]                                     # in a list: it is registered as part of the stack
+
+    def summary(self, vectors: Tensor, lengths: Tensor | None) -> Tensor:
+        return self.last[0].ends(vectors, lengths)

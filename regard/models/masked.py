@@ -1,0 +1,59 @@
+"""Masked models: some tokens are hidden behind <mask>, and the model tells them from everything around them.
+
+Devlin et al. 2018 (BERT).   B batch · T time · D width · V vocabulary, <mask> its last entry
+
+A masked model gives the probability of a token in its place, not of the next one: it is no LanguageModel, and it
+cannot generate. `targets` hold the hidden tokens where they stand, and <pad> wherever nothing is asked.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.contract import Memory, Source
+from regard.models.encoders import TokenEncoder
+from regard.models.head import Head
+from regard.models.learner import Learner
+from regard.text.vocabulary import PAD
+
+
+class MaskedModel(Learner):
+    """P(w[t] | the rest) = softmax(W h[t]), where h = encoder(w with some tokens hidden)."""
+
+    def __init__(
+        self, encoder: TokenEncoder, *, vocab: int, tied: bool = True, smoothing: float = 0.0,
+        context: int | None = None,
+    ):
+        super().__init__()
+        self.vocab, self.context = vocab, context
+        self.encoder = encoder
+        self.head = Head(encoder.d_out, vocab, embedding=encoder.embedding if tied else None, smoothing=smoothing)
+
+    @property
+    def mask(self) -> int:
+        """The id of <mask>: behind every token of the tokenizer, so that none of those has another id for it."""
+        return self.vocab - 1
+
+    def encode(self, tokens: Tensor, lengths: Tensor | None = None) -> Memory:
+        """The vector of each token in its context, (B, T, D), and a summary of each row, (B, D)."""
+        return self.encoder(Source(tokens, lengths))
+
+    def score(
+        self, tokens: Tensor, targets: Tensor, state: None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, None]:
+        """(B, T): the log-probability of each target in its place; zero where the target is <pad>."""
+        vectors = self.encode(tokens, lengths).vectors
+        asked = targets != PAD
+        if torch.compiler.is_compiling():                   # every shape is fixed: the head works on all positions
+            return torch.where(asked, self.head.score(vectors, targets), 0.0), None
+        scores = self.head.score(vectors[asked][None], targets[asked][None])[0]              # one a hidden token
+        return torch.zeros(targets.shape, dtype=scores.dtype, device=scores.device).masked_scatter(asked, scores), None
+
+    def predict(self, tokens: Tensor, places: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """(B, N, V): log-probabilities of what stands at these places (B, N) of each row."""
+        vectors = self.encode(tokens, lengths).vectors
+        rows = torch.arange(len(tokens), device=tokens.device)[:, None]
+        return self.head(vectors[rows, places])
+
+    forward = score           # so that data-parallel wrappers and hooks see the training path

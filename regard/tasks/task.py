@@ -1,0 +1,37 @@
+"""A task: what is learned from a text, as one small value. The loop, budgets, checkpoints and resuming know only this.
+
+A task says which families there are, how the training part becomes batches, what is measured on the held-out part,
+and by which command a trained run is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from regard.errors import SettingError, did_you_mean
+from regard.families import Family
+from regard.text.vocabulary import Tokenizer
+
+
+@dataclass(frozen=True)
+class Task:
+    name: str                                              # as in `regard train NAME`, and [run] task
+    family: Callable[[str], Family]                        # by name; an unknown one is a SettingError
+    batches: Callable[..., Any]                            # (corpus, *, reading, context, batch, seed) -> batch(step)
+    held_out: Callable[..., Any]                           # (corpus, *, reading, context, batch) -> the same batches
+    used_by: str                                           # what to do with a trained run
+    vocab: Callable[[Tokenizer], int] = lambda tokenizer: tokenizer.vocab_size        # of the model
+
+
+def from_table(families: Mapping[str, Family]) -> Callable[[str], Family]:
+    """A look-up in a task's own table of families."""
+
+    def family(name: str) -> Family:
+        if name not in families:
+            raise SettingError(f"unknown family {name}{did_you_mean(name, families)}")
+        return families[name]
+
+    return family
+

@@ -1,0 +1,52 @@
+"""An order: what the user asked for, before anything is chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.errors import SettingError
+from regard.sizes import Tables
+
+DEFAULT_FAMILY = "transformer"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the user asked for."""
+
+    files: tuple[str, ...]
+    task: str = "lm"
+    family: str | None = None              # None: a transformer, or what the run resumed or begun with is
+    out: str | None = None
+    settings: Tables | None = None         # tables of changed settings: {"training": {"batch": 8}}
+    resume: bool = False
+    base: str | None = None                # a run whose weights to begin with
+    params: int | None = None              # how many parameters the model shall have; None: chosen
+    device: str = "auto"
+    trust: bool = False                    # import the code that a run resumed or begun with names
+    tensorboard: bool = False
+    quiet: bool = False
+
+
+def free_name(order: Order) -> Path:
+    """runs/NAME-FAMILY (or NAME-TASK-FAMILY), with a number behind it if taken; the newest of them when resuming."""
+    name = (order.family or DEFAULT_FAMILY).rpartition(":")[2]               # Layer of module:Layer
+    name = name if order.task == "lm" else f"{order.task}-{name}"
+    stem = Path(order.files[0]).name.split(".")[0] if order.files and order.files[0] != "-" else "text"
+    numbers = ("", *(f"-{n}" for n in range(2, 10_000)))
+    names = [Path("runs") / f"{stem or 'text'}-{name}{number}" for number in numbers]
+    taken = [name for name in names if name.exists()]
+    if order.resume and taken:
+        return taken[-1]
+    return next(name for name in names if name not in taken)
+
+
+def require_family(order: Order, name: str, what: str) -> None:
+    if order.family is not None and order.family != name:
+        raise SettingError(f"--family {order.family}: {what} goes on with a {name}; leave --family out")
+
+
+def refuse_params(order: Order, how: str) -> None:
+    if order.params is not None:
+        raise SettingError(f"--params {order.params:,}: {how} goes on with a model that has its size; leave it out")
