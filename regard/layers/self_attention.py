@@ -93,12 +93,15 @@ class SelfAttention(SequenceLayer):
         heads = self.qkv(x).unflatten(-1, (-1, self.head_width))                      # (B, T, H + 2 H', K)
         if self.f != "none":
             heads = NONLINEARITIES[self.f](heads)
-        qk, v = heads[:, :, :-self.kv_heads], heads[:, :, -self.kv_heads:]
+        both = [self.heads, self.kv_heads]
+        qk, v = heads.split([sum(both), self.kv_heads], 2)      # the gradient of a split is a single copy
         if self.q_norm is not None and self.k_norm is not None:
-            qk = torch.cat((self.q_norm(qk[:, :, :self.heads]), self.k_norm(qk[:, :, self.heads:])), 2)
+            q, k = qk.split(both, 2)
+            qk = torch.cat((self.q_norm(q), self.k_norm(k)), 2)
         if self.rotary is not None:
             qk = self.rotary(qk, self.rotary.turns(at, x.dtype))
-        return qk[:, :, :self.heads], qk[:, :, self.heads:], v
+        q, k = qk.split(both, 2)
+        return q, k, v
 
     def who_reads_whom(self, queries: Tensor, keys: Tensor, whole: bool) -> tuple[Tensor | Mask, Tensor | None]:
         """The mask, and what distance takes off the scores, from absolute positions (.., T) and (.., S)."""

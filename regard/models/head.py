@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 LARGEST_LOGITS = 2**25         # entries held at once: 128 MB of float32
-MOST_LOGITS = 2**28            # the same on a GPU that has the memory: each chunk costs it launches, and work twice over
+MOST_LOGITS = 2**28            # the same on a GPU with the memory: each chunk costs it launches, and work twice over
 
 
 class Head(nn.Module):

@@ -45,7 +45,7 @@ def test_a_prompt_gives_the_same_text_alone_and_in_any_batch_in_any_order(any_mo
     order = [2, 0, 3, 1]
     shuffled = texts(any_model, [PROMPTS[row] for row in order], how=how, row_ids=order)
     assert shuffled == [alone[row] for row in order]
-    assert len({tuple(text) for text in alone}) > 1
+    assert how.temperature == 0 or len({tuple(text) for text in alone}) > 1
 
 
 def test_the_same_prompt_in_two_rows_draws_two_texts(any_model):

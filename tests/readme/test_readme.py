@@ -30,10 +30,13 @@ ROOT = Path(__file__).parent.parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 IDS = [str(page.relative_to(ROOT)) for page in PAGES]
 
+SMALL = "--steps 4 --layers 1 --width 16 --context 32 --batch 4"
+RECURRENT = f"{SMALL} --hidden 16"
 TINY = {
-    "transformer": "--steps 4 --layers 1 --width 16 --heads 2 --context 32 --batch 4",
-    "rnn": "--steps 4 --layers 1 --width 16 --hidden 16 --context 32 --batch 4",
-    "ngram": "",
+    "transformer": f"{SMALL} --heads 2",
+    "rnn": RECURRENT,
+    "ngram": "", "average": SMALL, "window": SMALL, "gru": RECURRENT, "lstm": RECURRENT, "linear-rnn": SMALL,
+    "mamba": SMALL, "hybrid": f"{SMALL} --heads 2",
 }
 TINY_TABLES = {"model": {"layers": 1, "width": 16, "heads": 2, "context": 32}, "training": {"steps": 4, "batch": 4}}
 TINY_CORPUS = "--lines 300"               # what `regard data get` writes out, where the page does not say
