@@ -283,3 +283,14 @@ def test_a_run_holds_every_setting_and_the_loss_it_reached(made):
     rows = [json.loads(line) for line in (made / "transformer" / "metrics.jsonl").read_text().splitlines()]
     assert model.family == "transformer" and model.documents == "file" and model.context == 16
     assert min(row["valid_loss"] for row in rows if "valid_loss" in row) > 0
+
+
+def test_many_lines_are_scored_like_each_with_its_end(model, tmp_path):
+    lines = ["the cat sat", "", "on the mat the cat", "cat"]
+    scores = model.score_lines(lines)
+    for line, score in zip(lines, scores.tolist(), strict=True):
+        (tmp_path / "line.txt").write_text(f"{line}\n" if line else "\n")
+        if line:
+            whole = model.score_files([str(tmp_path / "line.txt")], documents="line")
+            assert score == pytest.approx(-whole.loss * whole.tokens, rel=1e-5)
+    assert len(model.score_lines([])) == 0

@@ -35,6 +35,7 @@ class Knobs:
 # The best of a sweep on an H200 (bench/scan.py), long and short.
 FORWARD = Knobs(block_t=64, run=4, block_d=32, warps=4)
 BACKWARD = Knobs(block_t=128, run=4, block_d=32, warps=8)
+EXACT = Knobs(block_t=32, run=4, block_d=32, warps=4, stages=1)       # for float64: to be right, on little room
 ENOUGH = 128                     # programs that keep a GPU busy: about one for each of its processors
 LEAST_ROOM = 99 * 1024           # bytes of shared memory that any GPU of these days gives a program
 
@@ -42,6 +43,7 @@ LEAST_ROOM = 99 * 1024           # bytes of shared memory that any GPU of these 
 def forward(a: Tensor, b: Tensor, h0: Tensor | None, knobs: Knobs = FORWARD) -> Tensor:
     """h (B, T, D) from a and b of any strides; h0 (B, D) or None."""
     h = torch.empty(b.shape, dtype=torch.promote_types(a.dtype, b.dtype), device=b.device)
+    knobs = EXACT if h.dtype == torch.float64 else knobs
     segments, length = _segments(b, knobs)
     entering = h0
     if segments > 1:
@@ -56,6 +58,7 @@ def backward(
     a: Tensor, h: Tensor, h0: Tensor | None, dh: Tensor, knobs: Knobs = BACKWARD
 ) -> tuple[Tensor, Tensor, Tensor]:
     """da, db and dh0 (B, D) from the gradient dh of h."""
+    knobs = EXACT if h.dtype == torch.float64 else knobs
     da = torch.empty(h.shape, dtype=a.dtype, device=h.device)
     db, dh0 = torch.empty_like(h), h.new_empty(h.shape[0], h.shape[2])
     segments, length = _segments(h, knobs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -110,7 +110,7 @@ class Recurrence(SequenceLayer):
     ) -> tuple[Tensor, State | None]:
         x = x.to(self.w_h.dtype)                           # autocast may have narrowed it; the kernel narrows it again
         if state is None:                                  # a whole read: pads stand at the right, and nothing is kept
-            y, _ = self._fused(x, self.first(x.shape[0]) if self.learned else None)
+            y, _ = self.kernel(x, self._for_kernel(self.first(x.shape[0]), x) if self.learned else None)
             return self.dropout(y), None
         before = tuple(getattr(state, name) for name in self._carried())
         if x.shape[1] == 1:                                # a single step is the equation; it compiles, too
@@ -122,10 +122,15 @@ class Recurrence(SequenceLayer):
             after = tuple(torch.where(read, new, old.to(new.dtype)) for new, old in zip(after, before, strict=True))
         return self.dropout(y), self.remembers(*(new.to(old.dtype) for new, old in zip(after, before, strict=True)))
 
-    def _fused(self, x: Tensor, before: Vectors | None, lengths: Tensor | None = None) -> tuple[Tensor, Vectors]:
+    @staticmethod
+    def _for_kernel(vectors: Vectors, x: Tensor) -> Any:
+        """What is carried as the kernel wants it: layers first, and h alone not in a tuple."""
+        carried = tuple(each.to(x.dtype).transpose(0, 1).contiguous() for each in vectors)
+        return carried if len(carried) > 1 else carried[0]
+
+    def _fused(self, x: Tensor, before: Vectors, lengths: Tensor | None = None) -> tuple[Tensor, Vectors]:
         """The kernel's outputs (B, T, N), and what it carries after each row's last real token."""
-        carried = None if before is None else tuple(each.to(x.dtype).transpose(0, 1).contiguous() for each in before)
-        hx = carried if carried is None or len(carried) > 1 else carried[0]
+        hx = self._for_kernel(before, x)
         if lengths is None:
             y, after = self.kernel(x, hx)
         else:              # the kernel tells a row's state only at its end, so each row must end where its tokens do

@@ -53,6 +53,12 @@ class Tokenizer(ABC):
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
         return [self.encode(text) for text in texts]
 
+    def encode_lines(self, texts: Sequence[str]) -> tuple[Ids, NDArray[np.int64]]:
+        """The ids of all texts in one row, with <eos> behind each, and where each ends."""
+        rows = self.encode_batch(texts)
+        tokens = np.concatenate([np.zeros(0, np.int32), *(np.append(row, np.int32(EOS)) for row in rows)])
+        return tokens, np.cumsum([len(row) + 1 for row in rows], dtype=np.int64)
+
     def decode(self, ids: Iterable[int]) -> str:
         """The text of these ids; specials are left out."""
         stream = self.stream()

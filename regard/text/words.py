@@ -11,10 +11,11 @@ import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.text.vocabulary import (
     FIRST,
@@ -29,7 +30,9 @@ from regard.text.vocabulary import (
     tokens_in_order,
     word_level,
 )
+from regard.text.word_index import WordIndex
 
+LONG = 10_000                                             # characters, from which on the index is quicker
 SPACES = r"[ \t\n]+"
 # Numbers, then words with inner apostrophes, then one mark at a time. \p{P} and \p{S} are punctuation and symbols.
 WORDS = r"[0-9]+(?:[.,][0-9]+)*|(?:[^\s\p{P}\p{S}]|_)+(?:['’](?:[^\s\p{P}\p{S}]|_)+)*|[^\s]"
@@ -56,8 +59,24 @@ class WhitespaceTokenizer(Tokenizer):
         return list(filter(None, words))
 
     def encode(self, text: str) -> Ids:
+        if len(check_text(text)) < LONG or not self.index.distinct:
+            return self.encode_by_definition(text)
+        return self.index.encode(text.encode())
+
+    def encode_by_definition(self, text: str) -> Ids:
         find = self._ids.get
-        return np.array([find(word, UNK) for word in self.split(check_text(text))], dtype=np.int32)
+        return np.array([find(word, UNK) for word in self.split(text)], dtype=np.int32)
+
+    def encode_lines(self, texts: Sequence[str]) -> tuple[Ids, NDArray[np.int64]]:
+        lines = "".join([check_text(f"{text}\n") for text in texts])
+        if lines.count("\n") != len(texts) or len(lines) < LONG or not self.index.distinct:
+            return super().encode_lines(texts)
+        return self.index.encode_lines(lines.encode())
+
+    @cached_property
+    def index(self) -> WordIndex:
+        """For long texts: all words at once."""
+        return WordIndex(self.words)
 
     def token(self, id: int) -> str:
         return SPECIALS[id] if id < FIRST else self.words[id - FIRST]
@@ -82,6 +101,12 @@ class WordTokenizer(WhitespaceTokenizer):
 
     kind = "word"
     pattern, behavior, invert = WORDS, "Removed", True
+
+    def encode(self, text: str) -> Ids:
+        return self.encode_by_definition(check_text(text))
+
+    def encode_lines(self, texts: Sequence[str]) -> tuple[Ids, NDArray[np.int64]]:
+        return Tokenizer.encode_lines(self, texts)
 
     def split(self, text: str) -> list[str]:
         return _word_pattern().findall(text)

@@ -28,7 +28,8 @@ def test_help_imports_nothing_slow():
 import sys
 from regard.cli import main
 for arguments in (["--help"], ["train", "--help"], ["train", "lm", "--help"], ["generate", "--help"], ["score", "-h"],
-                  ["data", "--help"], ["check", "--help"], ["--version"]):
+                  ["data", "--help"], ["check", "--help"], ["compare", "--help"], ["compare", "lm", "--help"],
+                  ["train", "masked", "--help"], ["fill", "--help"], ["vectors", "--help"], ["--version"]):
     try:
         main(arguments)
     except SystemExit as end:

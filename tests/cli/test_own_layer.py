@@ -1,5 +1,6 @@
 """A layer of the user's own goes wherever a built-in one goes; a folder that names one runs no code by itself."""
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -45,3 +46,11 @@ def test_it_is_checked_and_stands_in_a_pattern(regard, own):
 
 def test_a_slip_in_its_name_is_one_line(regard, own):
     assert "did you mean Echo" in regard("train", "lm", "text.txt", "--family", "echo_layer:Ecco").mistake()
+
+
+def test_it_stands_in_a_comparison(regard, here, own):
+    regard("compare", "lm", "text.txt", "--families", f"{own},rnn", "--params", "20k", "--steps", "2", "--seeds", "1",
+           "--orders", "2", "--device", "cpu", "--out", "side").done()
+    results = json.loads((here / "side" / "results.json").read_text())
+    assert own in {trial["family"] for trial in results["trials"] if trial["status"] == "done"}
+    assert own in (here / "side" / "table.md").read_text()

@@ -12,10 +12,12 @@ import torch
 from regard.kernels.scan import scan_loop, scan_triton
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="the GPU tries the kernels themselves")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
 @needs_triton
+@without_gpu
 def test_forward_and_backward_equal_the_loop_in_the_interpreter():
     trials = ["shapes", "state", "segments", "layouts", "planted"]
     script = Path(__file__).with_name("interpreted.py")

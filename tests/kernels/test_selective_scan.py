@@ -13,6 +13,7 @@ from regard.kernels import selective_scan as module
 from regard.kernels.selective_scan import CHUNK, last_path, path_for, selective_scan, selective_scan_loop
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="the GPU tries the kernels themselves")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 SHAPES = [(1, 1, 1, 1), (2, CHUNK, 5, 3), (3, 2 * CHUNK + 3, 4, 2), (2, CHUNK + 1, 9, 16)]         # B, T, D, N
 
@@ -103,6 +104,7 @@ def test_a_triton_that_does_not_work_is_said_aloud_once():
 
 
 @needs_triton
+@without_gpu
 def test_the_triton_kernels_equal_the_loop_in_the_interpreter():
     script = Path(__file__).with_name("selective_scan_interpreted.py")
     ran = subprocess.run([sys.executable, script], capture_output=True, text=True,

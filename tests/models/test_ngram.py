@@ -356,3 +356,16 @@ def test_a_character_5_gram_scores_tinyshakespeare_at_1_56():
     held_out = torch.from_numpy(stream[cut:].astype(np.int64))[None]
     scores, _ = model.score(held_out[:, :-1], held_out[:, 1:])
     assert -scores.double().mean().item() == pytest.approx(1.561, abs=0.002)
+
+
+@pytest.mark.parametrize("smoothing", ["kneser-ney", "add-k"])
+def test_threads_and_blocks_change_no_number(smoothing, monkeypatch):
+    from regard.models.ngram import lookup
+
+    tokens = np.random.default_rng(1).integers(2, 30, 5000)
+    model = NGram.fit(tokens, None, vocab=30, order=4, smoothing=smoothing)
+    whole = model.score_text(tokens)
+    monkeypatch.setattr(lookup, "BLOCK", 64)
+    for threads in (1, 3):
+        monkeypatch.setattr(lookup.torch, "get_num_threads", lambda threads=threads: threads)
+        assert torch.equal(model.score_text(tokens), whole)

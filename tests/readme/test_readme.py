@@ -39,6 +39,7 @@ TINY = {
     "mamba": SMALL, "hybrid": f"{SMALL} --heads 2",
 }
 TINY_TABLES = {"model": {"layers": 1, "width": 16, "heads": 2, "context": 32}, "training": {"steps": 4, "batch": 4}}
+TINY_COMPARE = "--steps 2 --seeds 1 --params 30k --orders 2-3 --families rnn,transformer --device cpu"
 TINY_CORPUS = "--lines 300"               # what `regard data get` writes out, where the page does not say
 
 BLOCK = re.compile(r"^(?:<!-- test: (?P<test>.+?) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
@@ -68,7 +69,9 @@ def tiny(command: str) -> str:
         if "--from" in command:
             return f"{command} --steps 4 --batch 4"
         family = re.search(r"--family (\S+)", command)
-        return f"{command} {TINY[family[1] if family else 'transformer']}"
+        return f"{command} {TINY.get(family[1], TINY['hybrid']) if family else TINY['transformer']}"
+    if command.startswith("regard compare lm"):
+        return f"{re.sub(r'--minutes [0-9.]+|--params [0-9]+M', '', command)} {TINY_COMPARE}"
     if command.startswith("regard data get") and "--lines" not in command:
         return f"{command} {TINY_CORPUS}"
     return command

@@ -10,16 +10,19 @@ equal to the last bit. With add-k smoothing the table holds, in the place of γ,
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
+import torch
 
 from regard.models.ngram.counting import BOS, PAD, UNPREDICTED, Bools
 from regard.models.ngram.room import Ints
 from regard.models.ngram.smoothing import Floats
 from regard.models.ngram.table import Order
 
-BLOCK = 1 << 17           # words at a time: what they need stays in the processor's cache
+BLOCK = 1 << 16           # words at a time: what they need stays in the processor's cache
 
 
 def score_words(orders: list[Order], words: Ints, additive: bool) -> tuple[Floats, Ints]:
@@ -29,13 +32,29 @@ def score_words(orders: list[Order], words: Ints, additive: bool) -> tuple[Float
     """
     reach, score = len(orders) - 1, _score_block_add_k if additive else _score_block
     values, lengths = np.empty(len(words)), np.empty(len(words), np.int8)
-    for start in range(0, len(words), BLOCK):
+
+    def score_block(start: int) -> None:
         before = min(start, reach)                          # a block begins with the context of its first word
         block = slice(start, start + BLOCK)
         here = np.append(words[start - before:start + BLOCK], PAD)
         some_values, some_lengths = score(orders, here)
         values[block], lengths[block] = some_values[before:-1], some_lengths[before:-1]
+
+    in_parallel(score_block, range(0, len(words), BLOCK))
     return values, lengths
+
+
+def in_parallel(work: Callable[[int], None], starts: range) -> None:
+    """The first by itself, for it may make the indices; the others on as many threads as torch may use."""
+    for start in starts[:1]:
+        work(start)
+    threads = min(torch.get_num_threads(), len(starts) - 1)
+    if threads <= 1:
+        for start in starts[1:]:
+            work(start)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, starts[1:]))                    # numpy lets go of the interpreter while it works
 
 
 def _score_block(orders: list[Order], words: Ints) -> tuple[Floats, Ints]:
