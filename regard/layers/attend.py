@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.contract import watching
+from regard.layers.scores import ProductScore, Score, plain
 
 
 class Mask(Enum):
@@ -34,31 +35,39 @@ def attend(
     mask: Tensor | Mask | None = None,       # bool, True where a query may read, broadcast to (B, H, T, S)
     bias: Tensor | None = None,              # added to the scores, broadcast to (B, H, T, S)
     softcap: float = 0.0,                    # scores are kept between -softcap and softcap; 0: as they are
+    score: Score | None = None,              # e(q, k); None: q · k / sqrt K
     dropout: float = 0.0,
+    beams: int = 1,                          # rows that stand side by side in T, as they read the same keys
     seen_by: object = None,
     **about: Any,                            # told to a watcher beside the weights
 ) -> Tensor:                                 # (B, H, T, K')
     """Each query reads the values whose keys it matches."""
     recorder = watching()
     if recorder is not None:
-        recorder.add(seen_by, "weights", weights(q, k, mask, bias, softcap), **about)
-    if softcap:                              # no kernel bends the scores
-        return F.dropout(weights(q, k, mask, bias, softcap), dropout) @ shared(v, q)
+        recorder.add(seen_by, "weights", row_by_row(weights(q, k, mask, bias, softcap, score), beams), **about)
+    if softcap or not (score is None or isinstance(score, ProductScore)):            # no kernel bends the scores
+        return F.dropout(weights(q, k, mask, bias, softcap, score), dropout) @ shared(v, q)
+    scale = None
+    if isinstance(score, ProductScore):
+        q, k, scale = score.factors(q, k)
     grouped = k.shape[1] != q.shape[1]
     if mask is CAUSAL and bias is None:
-        return F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=dropout, enable_gqa=grouped)
+        return F.scaled_dot_product_attention(
+            q, k, v, is_causal=True, dropout_p=dropout, scale=scale, enable_gqa=grouped)
     allowed = in_full(mask, q, k)
     if bias is not None:
         allowed = bias if allowed is None else bias.masked_fill(~allowed, -math.inf)
         allowed = allowed.to(q.dtype)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=dropout, enable_gqa=grouped)
+    return F.scaled_dot_product_attention(
+        q, k, v, attn_mask=allowed, dropout_p=dropout, scale=scale, enable_gqa=grouped)
 
 
 def weights(
-    q: Tensor, k: Tensor, mask: Tensor | Mask | None = None, bias: Tensor | None = None, softcap: float = 0.0
+    q: Tensor, k: Tensor, mask: Tensor | Mask | None = None, bias: Tensor | None = None, softcap: float = 0.0,
+    score: Score | None = None,
 ) -> Tensor:
     """(B, H, T, S): how much each query reads of each key. Rows sum to one; a row that may read nothing is zero."""
-    scores = q @ shared(k, q).transpose(-1, -2) / math.sqrt(q.shape[-1])
+    scores = (score or plain)(q, shared(k, q))
     if softcap:
         scores = softcap * torch.tanh(scores / softcap)
     if bias is not None:
@@ -71,10 +80,15 @@ def weights(
 
 def attend_by_definition(
     q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | Mask | None = None, bias: Tensor | None = None,
-    softcap: float = 0.0,
+    softcap: float = 0.0, score: Score | None = None,
 ) -> Tensor:
     """What every kernel must equal: the weights, then the weighted sum."""
-    return weights(q, k, mask, bias, softcap) @ shared(v, q)
+    return weights(q, k, mask, bias, softcap, score) @ shared(v, q)
+
+
+def row_by_row(x: Tensor, beams: int) -> Tensor:
+    """(B, H, k T, ...) as (B k, H, T, ...): each of the k rows that stood side by side by itself."""
+    return x if beams == 1 else x.unflatten(2, (beams, -1)).transpose(1, 2).flatten(0, 1)
 
 
 def shared(x: Tensor, q: Tensor) -> Tensor:

@@ -1,0 +1,133 @@
+"""Scores e(q, k): how well a query matches a key, one number before the softmax. Attention is the same for all of them.
+
+    dot          q · k
+    scaled-dot   q · k / sqrt K                       Vaswani et al. 2017
+    bilinear     q · W k                              multiplicative attention, Luong et al. 2015
+    low-rank     (U q) · (V k)                        the same with W of a small rank
+    additive     v · tanh(W q + U k)                  a small network, Bahdanau et al. 2014
+    location     the l-th entry of W q + b            says where to look without looking at any key
+
+The first four are products of a changed query and a changed key, so that the fast kernels serve them too.
+B batch · H heads · T queries · L keys · K head width · R rank · A width of the network
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import SettingError, did_you_mean
+
+LARGEST = 2**24                # entries of tanh(W q + U k) held at once
+
+
+class Score(nn.Module, ABC):
+    """e(q, k) of queries (B, H, T, K) and keys (B, H, L, K): (B, H, T, L)."""
+
+    @abstractmethod
+    def forward(self, q: Tensor, k: Tensor) -> Tensor: ...
+
+
+class ProductScore(Score):
+    """A score that is scale * q' · k'."""
+
+    @abstractmethod
+    def factors(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor, float]:
+        """q', k' and the scale."""
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        q, k, scale = self.factors(q, k)
+        return q @ k.transpose(-1, -2) * scale
+
+
+class Dot(ProductScore):
+    def __init__(self, heads: int, width: int, *, scaled: bool = True):
+        super().__init__()
+        self.scale = width**-0.5 if scaled else 1.0
+
+    def factors(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor, float]:
+        return q, k, self.scale
+
+
+class Bilinear(ProductScore):
+    def __init__(self, heads: int, width: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(heads, width, width))
+        nn.init.normal_(self.weight, std=1 / width)
+
+    def factors(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor, float]:
+        return q @ self.weight, k, 1.0
+
+
+class LowRank(ProductScore):
+    def __init__(self, heads: int, width: int, rank: int = 16):
+        super().__init__()
+        self.u = nn.Parameter(torch.empty(heads, width, rank))
+        self.v = nn.Parameter(torch.empty(heads, width, rank))
+        for weight in (self.u, self.v):
+            nn.init.normal_(weight, std=width**-0.5)
+
+    def factors(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor, float]:
+        return q @ self.u, k @ self.v, self.u.shape[-1] ** -0.5
+
+
+class Additive(Score):
+    def __init__(self, heads: int, width: int, inner: int | None = None):
+        super().__init__()
+        inner = inner or width
+        self.w = nn.Parameter(torch.empty(heads, width, inner))
+        self.u = nn.Parameter(torch.empty(heads, width, inner))
+        self.v = nn.Parameter(torch.empty(heads, inner, 1))
+        for weight in (self.w, self.u):
+            nn.init.normal_(weight, std=width**-0.5)
+        nn.init.normal_(self.v, std=inner**-0.5)
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        q, k = q @ self.w, k @ self.u                                                 # (B, H, T, A), (B, H, L, A)
+        entries = q.shape[0] * q.shape[1] * k.shape[2] * k.shape[3]
+        rows = max(1, LARGEST // max(1, entries))
+        parts = [self.of_some(part, k) for part in q.split(rows, 2)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, 2)
+
+    def of_some(self, q: Tensor, k: Tensor) -> Tensor:
+        return (torch.tanh(q[:, :, :, None] + k[:, :, None]) @ self.v[:, None])[..., 0]
+
+
+class Location(Score):
+    """A number for each place of the source, from the query alone; there are only so many places."""
+
+    def __init__(self, heads: int, width: int, places: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(heads, width, places))
+        self.bias = nn.Parameter(torch.zeros(heads, 1, places))
+        nn.init.normal_(self.weight, std=width**-0.5)
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        places, length = self.weight.shape[-1], k.shape[2]
+        if length > places:
+            raise SettingError(f"a source of {length} tokens is longer than the {places} places that a location score "
+                               f"knows: train with --set model.places={length}, or choose another model.score")
+        return (q @ self.weight + self.bias)[..., :length]
+
+
+SCORES = ("dot", "scaled-dot", "bilinear", "low-rank", "additive", "location")
+
+
+def make_score(name: str, heads: int, width: int, *, rank: int = 16, places: int = 128) -> Score:
+    if name not in SCORES:
+        raise SettingError(f"model.score = {name!r}{did_you_mean(name, SCORES)}")
+    if name in ("dot", "scaled-dot"):
+        return Dot(heads, width, scaled=name == "scaled-dot")
+    if name == "low-rank":
+        return LowRank(heads, width, min(rank, width))
+    if name == "location":
+        return Location(heads, width, places)
+    return {"bilinear": Bilinear, "additive": Additive}[name](heads, width)
+
+
+def plain(q: Tensor, k: Tensor) -> Tensor:
+    """q · k / sqrt K, what attention uses unless told otherwise."""
+    return q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
