@@ -1,7 +1,7 @@
 """Beam search: the k likeliest beginnings of each target go on together, for any model, with a source or without.
 
 At every step each of the k beams of a source is continued by every token, and of all these the k best that do not end
-go on; those among the k best that end are finished. A source is done when k have finished, or when its limit is reached.
+go on; those among the k best that end are finished. A source is done when k have finished, or at its limit.
 What one source gives does not depend on what else is in the batch: sources share the arithmetic and nothing else.
 S sources · k beams · T time so far · V vocabulary
 """
