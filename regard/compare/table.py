@@ -12,9 +12,9 @@ from regard.compare.recall import DISTANCES
 from regard.compare.summary import Row
 
 LENGTHS = " / ".join(str(n) if n < 1024 else f"{n // 1024}k" for n in STATE_LENGTHS)
-HEADINGS = (("family",), ("bits/byte",), ("parameters",), ("trained", "for"), ("training", "tokens/s"), ("generation", "tokens/s"),
-            ("peak", "memory"), ("state bytes at", LENGTHS), ("recall at", " / ".join(map(str, DISTANCES))),
-            ("crosses", "the n-gram"))                       # in one line or two
+HEADINGS = (("family",), ("bits/byte",), ("parameters",), ("trained", "for"), ("training", "tokens/s"),
+            ("generation", "tokens/s"), ("peak", "memory"), ("state bytes at", LENGTHS),
+            ("recall at", " / ".join(map(str, DISTANCES))), ("crosses", "the n-gram"))        # in one line or two
 NOTHING = "–"
 
 
@@ -23,8 +23,8 @@ def cells(row: Row, plan: Plan) -> list[str]:
     if row["bits_per_byte"] is None:
         why = row["failed"][0]["reason"] if row["failed"] else "not trained yet"
         return [row["family"], f"failed: {why}" if row["failed"] else why, *[""] * (len(HEADINGS) - 2)]
-    return [name(row), bits(row), size(row), minutes(row["training_seconds"]), rate(row["training_rate"]), rate(row["generation_rate"]["1"]),
-            amount(row["memory"]), " / ".join(kept(row["state"][str(n)]) for n in STATE_LENGTHS),
+    return [name(row), bits(row), size(row), minutes(row["training_seconds"]), rate(row["training_rate"]),
+            rate(row["generation_rate"]["1"]), amount(row["memory"]), " / ".join(kept(row["state"][str(n)]) for n in STATE_LENGTHS),
             " / ".join(gain(row["recall"][str(d)]) for d in DISTANCES), crossed(row, plan)]
 
 
@@ -101,8 +101,8 @@ def notes(rows: Sequence[Row], plan: Plan) -> list[str]:
         said.append("A step of one family may read more tokens than a step of another: "
                     "for equal tokens use --tokens.")
     if "minutes" in plan.budget:
-        said.append("How many steps fit into the minutes is found by timing a few, and then fixed; how long they took in "
-                    "the end stands in the table.")
+        said.append("How many steps fit into the minutes is found by timing a few, and then fixed; how long they took "
+                    "in the end stands in the table.")
     said.append("One seed: no interval is known, and small differences may be chance." if plan.seeds == 1 else
                 f"± is the 95% interval of the mean over {plan.seeds} seeds (Student's t)."
                 + (" = marks a family whose interval overlaps the first one's: they are tied."
