@@ -24,7 +24,8 @@ def cells(row: Row, plan: Plan) -> list[str]:
         why = row["failed"][0]["reason"] if row["failed"] else "not trained yet"
         return [row["family"], f"failed: {why}" if row["failed"] else why, *[""] * (len(HEADINGS) - 2)]
     return [name(row), bits(row), size(row), minutes(row["training_seconds"]), rate(row["training_rate"]),
-            rate(row["generation_rate"]["1"]), amount(row["memory"]), " / ".join(kept(row["state"][str(n)]) for n in STATE_LENGTHS),
+            rate(row["generation_rate"]["1"]), amount(row["memory"]),
+            " / ".join(kept(row["state"][str(n)]) for n in STATE_LENGTHS),
             " / ".join(gain(row["recall"][str(d)]) for d in DISTANCES), crossed(row, plan)]
 
 
