@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.contract import LanguageModel, SequenceLayer
+from regard.contract import LanguageModel, SequenceLayer, Source
 from regard.layers.feedforward import FeedForward
 from regard.layers.stack import Block
 from regard.models.learner import Learner
@@ -26,9 +26,10 @@ class Family:
     example: Callable[[torch.dtype], Any]                        # tiny, without dropout: every law is tested on it
     sizes: Callable[[Scale, Tables], Sizes] = lambda scale, wanted: Sizes()      # wanted: the settings a user gave
     resize: Callable[[Any, int], Any] | None = None              # the settings, `size` large; the count grows with it
-    build: Callable[[Any, int], Any] | None = None               # (settings, vocabulary) -> trained by gradients, or
+    build: Callable[[Any, Any], Any] | None = None               # (settings, vocabulary) -> trained by gradients, or
     count: Callable[..., LanguageModel] | None = None            # (settings, vocabulary, tokens, ends) -> at once
     restore: Callable[[Any, int, dict[str, Tensor]], LanguageModel] | None = None      # from saved tensors
+    example_source: Callable[[], Source] | None = None          # for an example that needs one
 
 
 @dataclass(frozen=True)

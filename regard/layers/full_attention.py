@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.layers.attend import attend
-from regard.layers.positions import Rotary
+from regard.layers.positions import Rotary, alibi_slopes
+from regard.layers.scores import make_score
 from regard.layers.self_attention import check_heads
 from regard.layers.whole import WholeLayer, real_positions
 
@@ -17,7 +18,10 @@ from regard.layers.whole import WholeLayer, real_positions
 class FullAttention(WholeLayer):
     """softmax(q k^T / sqrt K) v over all real positions, in H heads, concatenated and mixed by one matrix."""
 
-    def __init__(self, width: int, *, heads: int, rotary: bool = True, dropout: float = 0.0, bias: bool = False):
+    def __init__(
+        self, width: int, *, heads: int, positions: str = "rotary", score: str = "scaled-dot", places: int = 128,
+        dropout: float = 0.0, bias: bool = False,
+    ):
         super().__init__()
         check_heads(width, heads)
         self.d_in = self.d_out = width
@@ -25,7 +29,11 @@ class FullAttention(WholeLayer):
         self.qkv = nn.Linear(width, 3 * width, bias=bias)
         self.qkv.weight.parts = 3                              # type: ignore[attr-defined]  # three matrices in one
         self.out = nn.Linear(width, width, bias=bias)
-        self.rotary = Rotary(width // heads) if rotary else None
+        self.rotary = Rotary(width // heads) if positions == "rotary" else None
+        self.register_buffer("slopes", alibi_slopes(heads) if positions == "alibi" else None, persistent=False)
+        self.score = None if score == "scaled-dot" else make_score(score, heads, width // heads, places=places)
+
+    slopes: Tensor | None
 
     def forward(self, x: Tensor, state: None = None, lengths: Tensor | None = None) -> tuple[Tensor, None]:
         at = torch.arange(x.shape[1], device=x.device)
@@ -37,6 +45,12 @@ class FullAttention(WholeLayer):
         # Without this mask a row would read the pads behind it: nothing here is hidden by causality.
         readable = None if lengths is None else real_positions(lengths, x.shape[1])[:, None, None]
         y = attend(
-            q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask=readable,   # (B, H, T, K)
-            dropout=self.dropout if self.training else 0.0, seen_by=self, queries=at, keys=at)
+            q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask=readable, bias=self.bias(at),
+            score=self.score, dropout=self.dropout if self.training else 0.0, seen_by=self, queries=at, keys=at)
         return self.out(y.transpose(1, 2).flatten(2)), None
+
+    def bias(self, at: Tensor) -> Tensor | None:
+        """(H, T, T): with ALiBi, scores fall with distance, to either side."""
+        if self.slopes is None:
+            return None
+        return -self.slopes[:, None, None] * (at[:, None] - at).abs().to(self.slopes.dtype)

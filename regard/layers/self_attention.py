@@ -16,6 +16,7 @@ from regard.errors import SettingError
 from regard.layers.attend import CAUSAL, Mask, attend
 from regard.layers.cache import KeyValueCache, Readable, WindowCache
 from regard.layers.positions import Rotary, alibi_slopes, positions_of_chunk
+from regard.layers.scores import make_score
 
 RELATIVE = ("rotary", "alibi", "none")
 NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": torch.relu}
@@ -38,6 +39,8 @@ class SelfAttention(SequenceLayer):
         window: int = 0,                       # 0: everything before
         f: str = "none",                       # none · tanh · relu: q, k, v = f(W c)
         qk_norm: bool = False,                 # queries and keys of length one, times a learned gain
+        score: str = "scaled-dot",             # how a query is matched with a key: see scores.py
+        places: int = 128,                     # how many a location score knows
         softcap: float = 0.0,                  # scores stay between -softcap and softcap; 0: as they are
         dropout: float = 0.0,
         bias: bool = False,
@@ -52,6 +55,7 @@ class SelfAttention(SequenceLayer):
         self.qkv = nn.Linear(width, (heads + 2 * self.kv_heads) * self.head_width, bias=bias)
         self.qkv.weight.parts = self.groups + 2                # type: ignore[attr-defined]  # matrices in one
         self.out = nn.Linear(width, width, bias=bias)
+        self.score = None if score == "scaled-dot" else make_score(score, heads, self.head_width, places=places)
         self.rotary = Rotary(self.head_width) if positions == "rotary" else None
         self.register_buffer("slopes", alibi_slopes(heads) if positions == "alibi" else None, persistent=False)
         self.q_norm = nn.RMSNorm(self.head_width, eps=1e-6) if qk_norm else None
@@ -84,7 +88,8 @@ class SelfAttention(SequenceLayer):
         mask, bias = self.who_reads_whom(at, readable.at, whole=state is None)
         y = attend(
             q.transpose(1, 2), readable.keys.to(q.dtype).transpose(1, 2), readable.values.to(q.dtype).transpose(1, 2),
-            mask=mask, bias=bias, softcap=self.softcap, dropout=self.dropout if self.training else 0.0,
+            mask=mask, bias=bias, softcap=self.softcap, score=self.score,
+            dropout=self.dropout if self.training else 0.0,
             seen_by=self, queries=at, keys=readable.at,
         )                                                                             # (B, H, T, K)
         return self.out(y.transpose(1, 2).flatten(2)), state

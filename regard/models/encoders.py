@@ -13,7 +13,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from regard.contract import Encoder, Memory, SequenceLayer, Source
+from regard.contract import Encoder, Memory, SequenceLayer, Source, last_real
 from regard.layers.bidirectional import Bidirectional
 from regard.layers.feedforward import FeedForward
 from regard.layers.full_attention import FullAttention
@@ -21,7 +21,7 @@ from regard.layers.positions import LearnedPositions, SinusoidalPositions
 from regard.layers.stack import Block, Stack, make_norm
 from regard.layers.whole import mean_of_real
 
-POSITIONS = ("learned", "sinusoidal", "rotary", "none")
+POSITIONS = ("learned", "sinusoidal", "rotary", "alibi", "none")
 
 
 class TokenEncoder(Encoder):
@@ -59,13 +59,14 @@ class TransformerEncoder(TokenEncoder):
     def __init__(
         self, *, vocab: int, width: int, heads: int, layers: int, context: int, positions: str = "rotary",
         activation: str = "gelu", expand: float = 4.0, norm: str = "layer", placement: str = "pre",
-        dropout: float = 0.0, attention_dropout: float = 0.0, embedding_std: float = 0.02,
+        score: str = "scaled-dot", dropout: float = 0.0, attention_dropout: float = 0.0, embedding_std: float = 0.02,
     ):
         where: list[SequenceLayer] = []
         if positions in ("learned", "sinusoidal"):
             where = [LearnedPositions(width, context) if positions == "learned" else SinusoidalPositions(width)]
         blocks = [
-            Block(FullAttention(width, heads=heads, rotary=positions == "rotary", dropout=attention_dropout),
+            Block(FullAttention(width, heads=heads, positions=positions, score=score, places=context,
+                                dropout=attention_dropout),
                   FeedForward(width, expand=expand, activation=activation),
                   norm=norm, placement=placement, dropout=dropout) for _ in range(layers)]
         last = make_norm(norm, width) if placement == "pre" else None        # post-norm has had its own
@@ -76,16 +77,21 @@ class TransformerEncoder(TokenEncoder):
 
 
 class RecurrentEncoder(TokenEncoder):
-    """Recurrences in both directions, one pair above another. Its summary is where each of the last two ends."""
+    """Recurrences in both directions, one pair above another, or from the left alone. Its summary is where they end."""
 
     def __init__(
         self, cell: Callable[[int, int], SequenceLayer], *, vocab: int, width: int, hidden: int, layers: int = 1,
-        dropout: float = 0.0, embedding_std: float = 0.02,
+        both: bool = True, dropout: float = 0.0, embedding_std: float = 0.02,
     ):
-        widths = [width] + [2 * hidden] * layers
-        pairs = [Bidirectional(cell(below, hidden), cell(below, hidden)) for below, _ in pairwise(widths)]
-        super().__init__(pairs, vocab=vocab, dropout=dropout, embedding_std=embedding_std)
-        self.last = pairs[-1:]                                     # in a list: it is registered as part of the stack
+        widths = [width] + [(1 + both) * hidden] * layers
+        stack = [Bidirectional(cell(below, hidden), cell(below, hidden)) if both else cell(below, hidden)
+                 for below, _ in pairwise(widths)]
+        super().__init__(stack, vocab=vocab, dropout=dropout, embedding_std=embedding_std)
+        self.last = stack[-1:]                                     # in a list: it is registered as part of the stack
 
     def summary(self, vectors: Tensor, lengths: Tensor | None) -> Tensor:
-        return self.last[0].ends(vectors, lengths)
+        last = self.last[0]
+        if isinstance(last, Bidirectional):
+            return last.ends(vectors, lengths)
+        end = last_real(vectors, lengths)
+        return end if lengths is None else torch.where((lengths > 0)[:, None], end, 0.0)

@@ -9,10 +9,12 @@ import pytest
 import torch
 
 from regard.families import FAMILIES, LAYERS
+from regard.families.translate import TRANSLATE
 from regard.laws import LawSkipped, LayerReader, ModelReader
 from regard.laws.prepared import exact_arithmetic
 
-TABLES: dict[str, dict[str, Any]] = {"LAYERS": LAYERS, "FAMILIES": FAMILIES}
+TRANSLATORS = {f"translate-{name}": family for name, family in TRANSLATE.items()}
+TABLES: dict[str, dict[str, Any]] = {"LAYERS": LAYERS, "FAMILIES": {**FAMILIES, **TRANSLATORS}}
 DEVICE = torch.device(os.environ.get("REGARD_TEST_DEVICE", "cpu"))
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
@@ -37,7 +39,7 @@ def layer_reader(name: str, dtype: str, **options: Any) -> LayerReader:
 
 def model_reader(name: str, dtype: str, **options: Any) -> ModelReader:
     torch.manual_seed(0)
-    entry = FAMILIES[name]
+    entry = TABLES["FAMILIES"][name]
     model = entry.example(DTYPES[dtype])
     if isinstance(model, torch.nn.Module):
         model = model.to(DEVICE)

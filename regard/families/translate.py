@@ -1,0 +1,207 @@
+"""The families of the task `translate`: language models of the target that read a source.
+
+    rnn              recurrent encoder to recurrent decoder; the source passes through one vector alone
+    rnn-attention    the same, and the decoder reads every position of the source
+    transformer      encoder, decoder and cross-attention; any layer may mix the decoder's positions
+    prefix           decoder-only: source and target are one text, and one stack reads both
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+
+from regard.config import at_least, one_of, shares
+from regard.contract import SequenceLayer, Source
+from regard.families.family import LARGEST, Family, initialise, randomised
+from regard.families.hybrid import MIXERS, BlockSettings
+from regard.families.transformer import POSITIONS, final_norm, position_layers, resize_transformer
+from regard.layers.attentive import CELLS, READERS, WHEN, AttentiveRecurrence, make_cell
+from regard.layers.cross_attention import CrossAttention
+from regard.layers.feedforward import ACTIVATIONS, FeedForward
+from regard.layers.scores import SCORES
+from regard.layers.self_attention import RELATIVE, SelfAttention, check_heads
+from regard.layers.stack import NORMS, PLACEMENTS, Block, Stack
+from regard.models.encoders import RecurrentEncoder, TransformerEncoder
+from regard.models.seq2seq import Prefix, Seq2Seq
+
+
+class Vocabularies(NamedTuple):
+    """How many tokens each side knows; shared: both are one tokenizer's, and one embedding serves both."""
+
+    source: int
+    target: int
+    shared: bool = False
+
+
+# --------------------------------------------------------------------------------------------- recurrent
+
+
+@dataclass(frozen=True)
+class AttentionSettings:
+    cell: str = "gru"                      # rnn · relu · gru · lstm
+    layers: int = 1
+    width: int = 128                       # of the embeddings
+    hidden: int = 192                      # of the decoder's state; the encoder's is half as wide in each direction
+    both: bool = True                      # the encoder reads in both directions
+    reader: str = "attention"              # attention · mean · none
+    when: str = "after"                    # before · after the cell
+    feeding: bool = False                  # what was read is an input of the next step
+    score: str = "additive"                # dot · scaled-dot · bilinear · low-rank · additive · location
+    heads: int = 1
+    context: int = 128                     # the most tokens of a source or a target
+    tied: bool = True
+    dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        one_of("model.cell", self.cell, CELLS)
+        one_of("model.reader", self.reader, READERS)
+        one_of("model.when", self.when, WHEN)
+        one_of("model.score", self.score, SCORES)
+        at_least("model", self, 1, "layers", "width", "heads", "context", most=LARGEST)
+        at_least("model", self, 2, "hidden", most=LARGEST)
+        shares("model", self, "dropout")
+        check_heads(self.hidden, self.heads)
+
+
+@dataclass(frozen=True)
+class BottleneckSettings(AttentionSettings):
+    reader: str = "none"
+
+
+def build_recurrent(s: AttentionSettings, vocab: Vocabularies) -> Seq2Seq:
+    half = s.hidden // 2 if s.both else s.hidden
+    encoder = RecurrentEncoder(
+        partial(make_cell, s.cell, dropout=s.dropout), vocab=vocab.source, width=s.width, hidden=half, layers=s.layers,
+        both=s.both, dropout=s.dropout)
+    decoder = AttentiveRecurrence(
+        s.width, s.hidden, d_memory=encoder.d_out, d_summary=encoder.d_out, cell=s.cell, layers=s.layers,
+        reader=s.reader, when=s.when, feeding=s.feeding, score=s.score, heads=s.heads, places=s.context,
+        dropout=s.dropout)
+    return Seq2Seq(encoder, decoder, vocab=vocab.target, shared=vocab.shared, tied=s.tied, dropout=s.dropout)
+
+
+# ------------------------------------------------------------------------------------------- transformer
+
+
+@dataclass(frozen=True)
+class PairTransformerSettings:
+    layers: int = 3                        # of the encoder, and as many of the decoder
+    width: int = 256
+    heads: int = 4
+    mixer: str = "attention"               # of the decoder's positions: attention, or any layer of a hybrid
+    context: int = 128                     # the most tokens of a source or a target
+    positions: str = "rotary"              # learned · sinusoidal · rotary · alibi · none
+    score: str = "scaled-dot"              # dot · scaled-dot · bilinear · low-rank · additive · location
+    activation: str = "gelu"               # gelu · relu · relu2 · swiglu
+    expand: float = 4.0
+    norm: str = "layer"                    # layer · rms
+    placement: str = "pre"                 # pre · post
+    tied: bool = True
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        one_of("model.positions", self.positions, POSITIONS)
+        one_of("model.score", self.score, SCORES)
+        one_of("model.mixer", self.mixer, MIXERS)
+        one_of("model.activation", self.activation, ACTIVATIONS)
+        one_of("model.norm", self.norm, NORMS)
+        one_of("model.placement", self.placement, PLACEMENTS)
+        at_least("model", self, 1, "layers", "width", "heads", "context", most=LARGEST)
+        at_least("model", self, 0.1, "expand", most=100)
+        shares("model", self, "dropout", "attention_dropout")
+        check_heads(self.width, self.heads)
+
+
+def build_transformer(s: PairTransformerSettings, vocab: Vocabularies) -> Seq2Seq:
+    encoder = TransformerEncoder(
+        vocab=vocab.source, width=s.width, heads=s.heads, layers=s.layers, context=s.context, positions=s.positions,
+        activation=s.activation, expand=s.expand, norm=s.norm, placement=s.placement, score=s.score, dropout=s.dropout,
+        attention_dropout=s.attention_dropout)
+    how: dict[str, Any] = dict(norm=s.norm, placement=s.placement, dropout=s.dropout)
+    layers = position_layers(s.positions, s.width, s.context)
+    for _ in range(s.layers):
+        cross = CrossAttention(s.width, s.width, heads=s.heads, score=s.score, places=s.context,
+                               dropout=s.attention_dropout)
+        feed = FeedForward(s.width, expand=s.expand, activation=s.activation)
+        layers += [Block(decoder_mixer(s), None, **how), Block(cross, feed, **how)]
+    model = Seq2Seq(
+        encoder, Stack(layers), vocab=vocab.target, shared=vocab.shared, tied=s.tied, dropout=s.dropout,
+        norm=final_norm(s.norm, s.placement, s.width), context=s.context)
+    for side in (encoder, model):
+        initialise(side)
+    return model
+
+
+def decoder_mixer(s: PairTransformerSettings) -> SequenceLayer:
+    if s.mixer == "attention":
+        return SelfAttention(
+            s.width, heads=s.heads, positions=s.positions if s.positions in RELATIVE else "none", score=s.score,
+            places=s.context, dropout=s.attention_dropout)
+    return MIXERS[s.mixer](BlockSettings(width=s.width, heads=s.heads))
+
+
+# ------------------------------------------------------------------------------------------------ prefix
+
+
+@dataclass(frozen=True)
+class PrefixSettings(PairTransformerSettings):
+    layers: int = 6                        # of the one stack
+
+
+def build_prefix(s: PrefixSettings, vocab: Vocabularies) -> Prefix:
+    room = 2 * s.context                   # a source and a target
+    layers = position_layers(s.positions, s.width, room)
+    for _ in range(s.layers):
+        feed = FeedForward(s.width, expand=s.expand, activation=s.activation)
+        layers.append(Block(decoder_mixer(replace(s, context=room)), feed, norm=s.norm, placement=s.placement,
+                            dropout=s.dropout))
+    model = Prefix(
+        Stack(layers), vocab=max(vocab.source, vocab.target), tied=s.tied, dropout=s.dropout, context=room,
+        norm=final_norm(s.norm, s.placement, s.width))
+    initialise(model)
+    return model
+
+
+# ------------------------------------------------------------------------------------------------- table
+
+
+def small(build: Any, settings: Any) -> Any:
+    """A maker of small translators for the laws, with weights that hide nothing."""
+
+    def example(dtype: torch.dtype = torch.float64) -> Any:
+        torch.manual_seed(0)
+        return randomised(build(settings, Vocabularies(11, 11))).to(dtype).eval()
+
+    return example
+
+
+def example_source() -> Source:
+    return Source(torch.tensor([[4, 5, 6, 7, 2], [8, 9, 2, 0, 0]]), torch.tensor([5, 3]))
+
+
+SMALL = dict(layers=1, width=8, heads=2, context=32, dropout=0.0)
+TRANSLATE: dict[str, Family] = {family.name: family for family in (
+    Family(
+        "transformer", "Transformer: an encoder, and a decoder that reads it by cross-attention",
+        PairTransformerSettings, build=build_transformer, resize=resize_transformer, example_source=example_source,
+        example=small(build_transformer, PairTransformerSettings(**SMALL))),          # type: ignore[arg-type]
+    Family(
+        "rnn-attention", "recurrent encoder and decoder; every step of the decoder reads the whole source",
+        AttentionSettings, build=build_recurrent, resize=lambda s, size: replace(s, hidden=2 * size),
+        example_source=example_source,
+        example=small(build_recurrent, AttentionSettings(width=6, hidden=8, dropout=0.0))),
+    Family(
+        "rnn", "recurrent encoder and decoder; the source passes through one vector alone",
+        BottleneckSettings, build=build_recurrent, resize=lambda s, size: replace(s, hidden=2 * size),
+        example_source=example_source,
+        example=small(build_recurrent, BottleneckSettings(width=6, hidden=8, dropout=0.0))),
+    Family(
+        "prefix", "decoder-only: source and target are one text",
+        PrefixSettings, build=build_prefix, resize=resize_transformer, example_source=example_source,
+        example=small(build_prefix, PrefixSettings(**SMALL))),                        # type: ignore[arg-type]
+)}
