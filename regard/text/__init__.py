@@ -1,8 +1,10 @@
 """Text: read, cut into tokens, kept on disk, and dealt out in batches. Stands alone: nothing here knows a model.
 
     readers, lines, records, tally     files into documents, with every line accounted for
+    pairs, pair_readers, aligned       files into sentence pairs; tmx and catalogs read those formats
     tokenizers, vocabulary             text into ids: characters, words, subwords
     corpus, split, cache, shards       from file names to token files, ready to train on
-    batches, shuffle                   which tokens are read at which step
+    batches, pair_batches, shuffle     which tokens are read at which step
+    word_index                         the ids of all words of a text at once
     embedded, stories, ab              corpora that come with Regard
 """

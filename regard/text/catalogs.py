@@ -15,16 +15,16 @@ from typing import Any
 
 from regard.errors import DataError
 from regard.text.lines import HEAD, check_head
-from regard.text.pair_readers import HEADER, Found, PairReading, likeness, name_them
+from regard.text.pair_readers import HEADER, LAYOUT, Found, PairReading, likeness, marker, name_them, unmarked
 from regard.text.readers import Source, open_source
-from regard.text.tally import BAD_UTF8, Tally
-from regard.text.tmx import LAYOUT, MARK, REPLACED, mender
+from regard.text.tally import Tally
 
 LARGEST = 2**24                          # bytes of a catalog
 LONGEST_ENTRY = 2**17                    # bytes of an entry, its comments included
 FUZZY, OBSOLETE, PLURALS = "fuzzy", "obsolete", "with three or more plural forms"
-CHARSET = re.compile(rb"charset=([\w.:-]{1,40})")
-ENCODINGS = re.compile(r"utf-8(-sig)?|ascii|iso8859-\d+|cp\d+|koi8-\w|mac-\w+|gb\w+|big5\w*|euc_\w+|shift_jis\w*|tis-620")
+CHARSET = re.compile(rb"Content-Type:[^\n]{0,80}charset=([\w.:-]{1,40})")
+ENCODINGS = re.compile(
+    r"utf-8|ascii|iso8859-\d+|cp\d+|koi8-\w|mac-\w+|gb\w+|big5\w*|euc_\w+|shift_jis\w*|tis-620")
 LITTLE, BIG = b"\xde\x12\x04\x95", b"\x95\x04\x12\xde"
 
 
@@ -56,7 +56,7 @@ def _copy(source: Source, how: PairReading, copy: Any) -> str:
     with open_source(source) as stream:
         head = stream.read(HEAD)
         encoding = _encoding(head, source)
-        clean = mender(how.on_bad_text) if encoding == "utf-8" else bytes
+        mark = marker(how.on_bad_text) if encoding == "utf-8" else bytes
         stream.seek(len(head) - len(check_head(head, source.name)))
         for number, raw in enumerate(iter(lambda: stream.readline(LONGEST_ENTRY + 1), b""), 1):
             total += len(raw)
@@ -65,7 +65,7 @@ def _copy(source: Source, how: PairReading, copy: Any) -> str:
                 raise DataError(f"{source.name} line {number} is in an entry of more than {LONGEST_ENTRY // 2**10} KB: "
                                 "take it out, or give the pairs as .tsv or .jsonl")
             _check_size(total, source)
-            copy.write(clean(raw))
+            copy.write(mark(raw))
     copy.flush()
     return encoding
 
@@ -128,17 +128,13 @@ def _entries(catalog: Any, source: Source, how: PairReading, tally: Tally) -> It
     if catalog.metadata:
         yield Found(source.name, lost=HEADER)
     for entry in catalog:
-        where = f"{source.name} line {entry.linenum}" if entry.linenum else source.name
+        where = f"{source.name} line {entry.linenum}" if source.format == "po" else source.name
         for message, translation, lost in _pairs(entry, how):
-            both = message + translation
-            if how.on_bad_text == "drop" and MARK in both:
-                lost = lost or BAD_UTF8
             if lost:
                 yield Found(where, lost=lost)
                 continue
-            tally.mended["with bad UTF-8 replaced"] += how.on_bad_text == "replace" and REPLACED in both
             sides = message.strip(LAYOUT), translation.strip(LAYOUT)
-            yield Found(where, *(sides[::-1] if backwards else sides))
+            yield unmarked(Found(where, *(sides[::-1] if backwards else sides)), how, tally)
 
 
 def _pairs(entry: Any, how: PairReading) -> Iterator[tuple[str, str, str]]:
@@ -148,7 +144,7 @@ def _pairs(entry: Any, how: PairReading) -> Iterator[tuple[str, str, str]]:
         yield entry.msgid, entry.msgstr, lost
         return
     forms = [text for _, text in sorted(entry.msgstr_plural.items())]
-    if len(forms) > 2:               # which of them is whose depends on the language: none is taken rather than a wrong one
+    if len(forms) > 2:               # which is whose depends on the language: rather none than a wrong one
         yield entry.msgid, "", lost or PLURALS
         return
     messages = [entry.msgid, entry.msgid_plural]

@@ -6,18 +6,21 @@ no sentence: it is passed over without ever being held, and lost as too long.
 
 from __future__ import annotations
 
+import codecs
 import json
+import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from regard.errors import DataError
 from regard.text.lines import HEAD, check_head
 from regard.text.readers import Source, open_source
-from regard.text.records import ROWS_AT_ONCE, _decoded
+from regard.text.records import ROWS_AT_ONCE, decoded
 from regard.text.tally import BAD_JSON, BAD_UTF8, Tally
 
 LONGEST = 2**20              # bytes of a line, characters of a segment
@@ -25,6 +28,9 @@ TOO_LONG = "too long"
 HEADER = "header"
 WRONG_COLUMNS = "wrong number of columns"
 NO_SIDES = "without both languages"
+MARK = "\ufdd0"                # stands for bad bytes where a library parses the text; it is a character of no language
+BAD = re.compile("[\udc80-\udcff\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")      # not UTF-8, or not allowed in XML
+LAYOUT = " \t\r\n"          # white space that XML and gettext may put around a text
 PLAIN_NAMES = ("source", "target")
 CHANGED = "changed while it was read: try again when nothing writes to it"
 
@@ -78,11 +84,12 @@ def read_tsv(source: Source, how: PairReading, tally: Tally) -> Iterator[Found]:
         named = choose(cells, how) if number == 1 else None
         if named:
             columns = (cells.index(named[0]), cells.index(named[1]))
-        if not text:
+        if not text.strip():
             yield Found(where)
             continue
-        width = width or len(cells)
-        if len(cells) != width or width < 2:
+        if not width and len(cells) > 1:
+            width = len(cells)
+        if len(cells) != width:
             if how.on_bad_text != "drop":
                 raise DataError(_columns(where, len(cells), width))
             yield Found(where, lost=WRONG_COLUMNS)
@@ -95,7 +102,7 @@ def read_tsv(source: Source, how: PairReading, tally: Tally) -> Iterator[Found]:
 def _columns(where: str, here: int, before: int) -> str:
     if here < 2:
         return f"{where} has no tab: a .tsv line is a source, a tab and a target; mend it, or pass --on-bad-text drop"
-    return (f"{where} has {here} columns where the first line has {before}: is there a tab inside a sentence? "
+    return (f"{where} has {here} columns where the lines before have {before}: is there a tab inside a sentence? "
             "mend it, or pass --on-bad-text drop")
 
 
@@ -199,16 +206,31 @@ def _text(raw: bytes, where: str, how: PairReading, tally: Tally) -> str | None:
     """The line without its ending, or None when it has bad bytes and is to be dropped."""
     if raw.endswith(b"\n"):
         raw = raw[:-2] if raw.endswith(b"\r\n") else raw[:-1]
-    return _decoded(raw, where, how.on_bad_text, tally)
+    return decoded(raw, where, how.on_bad_text, tally)
 
 
-def choose(names: Iterable[str], how: PairReading) -> tuple[str, str] | None:
+def marker(on_bad_text: str) -> Callable[[bytes], bytes]:
+    """A function that puts a mark for every bad byte of UTF-8, block by block; under `fail` it changes nothing."""
+    if on_bad_text == "fail":
+        return bytes
+    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+    return lambda data: BAD.sub(MARK, decoder.decode(data)).encode()
+
+
+def unmarked(found: Found, how: PairReading, tally: Tally) -> Found:
+    """The pair with its marks replaced, or lost for them."""
+    if how.on_bad_text == "fail" or MARK not in found.source + found.target:
+        return found
+    if how.on_bad_text == "drop":
+        return Found(found.where, lost=BAD_UTF8)
+    tally.mended["with bad UTF-8 replaced"] += 1
+    return found._replace(source=found.source.replace(MARK, "\ufffd"), target=found.target.replace(MARK, "\ufffd"))
+
+
+def choose(names: Collection[str], how: PairReading) -> tuple[str, str] | None:
     """Which of these names are the source and the target: the languages, else plainly source and target."""
-    known = [name for name in names if isinstance(name, str)]
-    for wanted in (how.languages, PLAIN_NAMES):
-        if wanted is None:
-            continue
-        source, target = (max(known, key=lambda name: likeness(side, name), default="") for side in wanted)  # noqa: B023
+    for wanted in filter(None, (how.languages, PLAIN_NAMES)):
+        source, target = (max(names, key=partial(likeness, side), default="") for side in wanted)
         if likeness(wanted[0], source) and likeness(wanted[1], target) and source != target:
             return source, target
     return None

@@ -21,7 +21,7 @@ def read_records(source: Source, settings: ReadSettings, tally: Tally) -> Iterat
     """Every record's text in pieces; empty ones are dropped and counted."""
     records = _jsonl(source, settings, tally) if source.format == "jsonl" else _parquet(source, settings)
     for where, text in records:
-        clean = _encodable(text, where, settings.on_bad_text, tally)
+        clean = encodable(text, where, settings.on_bad_text, tally)
         if clean is None:
             tally.drop(BAD_UTF8)
             continue
@@ -44,7 +44,7 @@ def cut(text: str) -> Iterator[Piece]:
     yield Piece(text[start:], True)
 
 
-def _encodable(text: str, where: str, on_bad_text: str, tally: Tally) -> str | None:
+def encodable(text: str, where: str, on_bad_text: str, tally: Tally) -> str | None:
     """The text without half surrogate pairs (JSON may spell them out), or None when it is to be dropped."""
     try:
         text.encode()
@@ -71,7 +71,7 @@ def _jsonl(source: Source, settings: ReadSettings, tally: Tally) -> Iterator[tup
                                 "a JSON line is one document; cut it into several")
             if number == 1:
                 raw = check_head(raw, source.name)
-            line = _decoded(raw, where, settings.on_bad_text, tally)
+            line = decoded(raw, where, settings.on_bad_text, tally)
             if line is None:
                 tally.drop(BAD_UTF8)
             elif not line.strip():
@@ -84,7 +84,7 @@ def _jsonl(source: Source, settings: ReadSettings, tally: Tally) -> Iterator[tup
                     yield where, text
 
 
-def _decoded(raw: bytes, where: str, on_bad_text: str, tally: Tally) -> str | None:
+def decoded(raw: bytes, where: str, on_bad_text: str, tally: Tally) -> str | None:
     try:
         return raw.decode()
     except UnicodeDecodeError as error:

@@ -9,22 +9,32 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import NoReturn
 from xml.parsers import expat
 
 from regard.errors import DataError
-from regard.text.pair_readers import LONGEST, NO_SIDES, TOO_LONG, Found, PairReading, likeness, listed, name_them
+from regard.text.pair_readers import (
+    LAYOUT,
+    LONGEST,
+    NO_SIDES,
+    TOO_LONG,
+    Found,
+    PairReading,
+    likeness,
+    listed,
+    marker,
+    name_them,
+    unmarked,
+)
 from regard.text.readers import Source, open_source
-from regard.text.tally import BAD_UTF8, Tally
+from regard.text.tally import Tally
 
 BLOCK = 2**16
 DEEPEST = 64
 CODES = {"bpt", "ept", "it", "ph", "ut"}             # what stands inside these is markup of the original, not text
 STANDARD_DTD = re.compile(r"(?:.*/)?tmx\d*\.dtd")
 UTF8 = re.compile(rb"""\s*(<\?xml(?![^>]*encoding)[^>]*>|<\?xml[^>]*encoding\s*=\s*["']utf-?8["']|<(?!\?))""", re.I)
-BAD = re.compile("[\udc80-\udcff\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")      # not UTF-8, or not allowed in XML
-REPLACED, MARK = "\ufffd", "\ufdd0"                  # MARK is no character of any text: what it is in is dropped
-LAYOUT = " \t\r\n"
 
 
 def read_tmx(source: Source, how: PairReading, tally: Tally) -> Iterator[Found]:
@@ -34,35 +44,15 @@ def read_tmx(source: Source, how: PairReading, tally: Tally) -> Iterator[Found]:
     units = Units(source.name, how.languages)
     with open_source(source) as stream:
         data = stream.read(BLOCK)
-        clean = mender(how.on_bad_text) if UTF8.match(data.removeprefix(codecs.BOM_UTF8)) else bytes
+        mark = marker(how.on_bad_text) if UTF8.match(data.removeprefix(codecs.BOM_UTF8)) else bytes
         while data:
-            units.feed(clean(data))
-            yield from _judged(units, how, tally)
+            units.feed(mark(data))
+            yield from (unmarked(found, how, tally) for found in units.take())
             data = stream.read(BLOCK)
         units.feed(b"", last=True)
-        yield from _judged(units, how, tally)
     if units.number and not units.both:
         raise DataError(f"{source.name} has no unit in both {how.languages[0]!r} and {how.languages[1]!r} "
                         f"(it has: {listed(sorted(units.languages))}): {name_them(how)}")
-
-
-def _judged(units: Units, how: PairReading, tally: Tally) -> Iterator[Found]:
-    for found in units.take():
-        if how.on_bad_text == "drop" and MARK in found.source + found.target:
-            yield Found(found.where, lost=BAD_UTF8)
-            continue
-        tally.mended["with bad UTF-8 replaced"] += how.on_bad_text == "replace" and REPLACED in (
-            found.source + found.target)
-        yield found
-
-
-def mender(on_bad_text: str) -> Callable[[bytes], bytes]:
-    """A function that makes UTF-8 whole, block by block, as the setting says; under `fail` it changes nothing."""
-    if on_bad_text == "fail":
-        return bytes
-    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-    instead = REPLACED if on_bad_text == "replace" else MARK
-    return lambda data: BAD.sub(instead, decoder.decode(data)).encode()
 
 
 class Units:
@@ -108,7 +98,7 @@ class Units:
         ready, self.ready = self.ready, []
         return ready
 
-    def _refuse(self, what: str) -> int:
+    def _refuse(self, what: str) -> NoReturn:
         raise DataError(f"{self.name} line {self.parser.CurrentLineNumber} {what}, which is not read as it may be "
                         "an attack: take it out, or export the file anew")
 
@@ -128,7 +118,7 @@ class Units:
         elif name == "tu":
             self.best = [(0, ""), (0, "")]
         elif name == "tuv":
-            self.language = attributes.get("xml:lang") or attributes.get("lang") or ""
+            self.language = (attributes.get("xml:lang") or attributes.get("lang") or "")[:40]
         elif name == "seg":
             self.parts, self.size, self.hidden = [], 0, 0
 
@@ -151,7 +141,7 @@ class Units:
 
     def _segment(self, text: str | None) -> None:
         if len(self.languages) < 100:
-            self.languages.add(self.language[:40])
+            self.languages.add(self.language)
         for side, wanted in enumerate(self.wanted):
             score = likeness(wanted, self.language)
             if self.best and score > self.best[side][0]:
