@@ -92,7 +92,8 @@ def links_of(weights: Tensor) -> set[Link]:
 
 
 def read_pharaoh(line: str, where: str = "the alignment") -> Gold:
-    sure, possible = set(), set()
+    sure: set[Link] = set()
+    possible: set[Link] = set()
     for text in line.split():
         match = LINK.fullmatch(text)
         if match is None:
