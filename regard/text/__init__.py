@@ -6,5 +6,5 @@
     corpus, split, cache, shards       from file names to token files, ready to train on
     batches, pair_batches, shuffle     which tokens are read at which step
     word_index                         the ids of all words of a text at once
-    embedded, stories, ab              corpora that come with Regard
+    embedded, stories, ab, phrasebook  corpora that come with Regard; the last one of French and English pairs
 """

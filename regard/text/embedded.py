@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from regard import storage
-from regard.text import ab, stories, story_world
+from regard.text import ab, phrasebook, stories, story_world
 
 HELD_OUT = 10                    # one line in so many belongs to the held-out part
 
@@ -37,6 +37,27 @@ CORPORA = {
 }
 
 
+@dataclass(frozen=True)
+class EmbeddedPairs:
+    """A corpus of sentences in two languages: what it is, how many there are to learn from, and who writes them."""
+
+    description: str
+    count: int
+    languages: tuple[str, str]
+    pairs: Callable[[int, int, str], Iterator[phrasebook.Pair]]      # how many, seed, part
+
+
+PAIRED = {
+    "phrasebook": EmbeddedPairs("French and English sentences, with which word says which",
+                                100_000, ("fr", "en"), phrasebook.pairs),
+}
+
+
+def every() -> dict[str, Embedded | EmbeddedPairs]:
+    """All that comes with Regard, in one language or two."""
+    return {**CORPORA, **PAIRED}
+
+
 def known(files: Sequence[str]) -> Embedded | None:
     """The embedded corpus meant by these names, unless there are files called so."""
     if not files or not all(str(name) in CORPORA and not Path(name).exists() for name in files):
@@ -56,6 +77,12 @@ def lines(name: str, part: str = "train") -> Iterator[str]:
 
 def _held_out(line: str) -> bool:
     return zlib.crc32(line.encode()) % HELD_OUT == 0
+
+
+def pairs(name: str, part: str = "train") -> Iterator[phrasebook.Pair]:
+    """The pairs of a corpus in two languages: those to learn from, or a tenth as many of another part."""
+    corpus = PAIRED[name]
+    return corpus.pairs(corpus.count if part == "train" else corpus.count // HELD_OUT, 0, part)
 
 
 def write(name: str, part: str, folder: Path) -> Path:

@@ -42,17 +42,26 @@ class Phrase:
 class NounPhrase(Phrase):
     """A phrase that a verb can agree with. `person` numbers je, tu, il, nous, vous, ils from 0."""
 
-    __slots__ = ("feminine", "person", "pronoun")
+    __slots__ = ("feminine", "human", "person", "pronoun")
 
-    def __init__(self, fr: list[Word], en: list[English], person: int, feminine: bool, pronoun: bool = False):
+    def __init__(self, fr: list[Word], en: list[English], person: int, feminine: bool, human: bool = True,
+                 pronoun: bool = False):
         super().__init__(fr, en)
         self.person = person
         self.feminine = feminine
+        self.human = human
         self.pronoun = pronoun
 
     @property
     def plural(self) -> bool:
         return self.person > 2
+
+    @property
+    def own(self) -> str:
+        """The determiner of what is this subject's own; its, of a dog, is not said here."""
+        if self.person == 2:
+            return ("her" if self.feminine else "his") if self.human else ""
+        return ("my", "thy", "", "our", "your", "their")[self.person]
 
 
 def nothing() -> Phrase:
@@ -76,7 +85,7 @@ def saying(said: Saying) -> Phrase:
 
 
 # ------------------------------------------------------------------------------------------------ noun phrases
-# A determiner before a masculine, a feminine, a masculine or feminine with a vowel, and a plural; one and many in English.
+# Masculine, feminine, the same two before a vowel, and plural; then one and many in English.
 DETERMINERS = {
     "the": (("le", "la", "le", "la", "les"), ("the", "the")),
     "a": (("un", "une", "un", "une", "des"), ("a", "some")),
@@ -112,8 +121,11 @@ def determiner(name: str, noun: Noun, many: bool, following: str, adjective_firs
 def noun_phrase(noun: Noun, name: str = "the", many: bool = False, number: tuple[str, ...] | None = None,
                 first: Adjective | None = None, last: Adjective | None = None) -> NounPhrase:
     """Determiner, numeral, adjective, noun, adjective: `mes deux petits chiens noirs`."""
+    if name == "no" and noun.french[0] == noun.french[1]:
+        many = False                                     # pas de souris would be a mouse or any mice: it is a mouse
     thing = Word(noun.french[many])
-    fr, en = [thing], [(noun.english[many], (thing,))]
+    fr: list[Word] = [thing]
+    en: list[English] = [(noun.english[many], (thing,))]
     if last:
         after = Word(last.agree(noun.feminine, many))
         fr.append(after)
@@ -126,7 +138,7 @@ def noun_phrase(noun: Noun, name: str = "the", many: bool = False, number: tuple
     lead = word(*number) if number else nothing()
     if not number or name != "a":                        # deux pommes has no article, les deux pommes has
         lead = determiner(name, noun, many, fr[0].text, first is not None) + lead
-    return NounPhrase(lead.fr + fr, lead.en + en, 5 if many else 2, noun.feminine)
+    return NounPhrase(lead.fr + fr, lead.en + en, 5 if many else 2, noun.feminine, noun.kind in ("person", "kin"))
 
 
 SUBJECTS = (("je", "I"), ("tu", "you"), ("il", "he"), ("nous", "we"), ("vous", "you"), ("ils", "they"))
@@ -155,13 +167,13 @@ def owned(thing: NounPhrase, owner: Name) -> NounPhrase:
     """`le chien de Marie`, Marie's dog: the article of the French has no English word."""
     de, who = Word("de"), Word(owner.french)
     en = [(f"{owner.english}'s", (de, who)), *thing.en[1:]]
-    return NounPhrase([*thing.fr, de, who], en, thing.person, thing.feminine)
+    return NounPhrase([*thing.fr, de, who], en, thing.person, thing.feminine, thing.human)
 
 
 def described(thing: NounPhrase, clause: Phrase) -> NounPhrase:
     """A noun phrase with its relative clause."""
     made = thing + clause
-    return NounPhrase(made.fr, made.en, thing.person, thing.feminine)
+    return NounPhrase(made.fr, made.en, thing.person, thing.feminine, thing.human)
 
 
 # ------------------------------------------------------------------------------------------------ verbs
@@ -185,7 +197,8 @@ class Group:
 def group(verb: Verb, subject: NounPhrase, tense: str = "present", *, negation: str = "", adverb: Saying | None = None,
           pronoun: str = "", him: str = "", modal: Verb | None = None, asked: bool = False,
           agree: tuple[bool, bool] | None = None) -> Group:
-    """The verb of a clause. `him` is what the object pronoun says; `agree` is the gender and number of a past object."""
+    """The verb of a clause. `him` is what the object pronoun says; `agree` is the gender and number of an object
+    that stands before a passé composé."""
     ne, pas = Word("ne"), Word(negation)
     object_ = Word(pronoun)
     often = saying(adverb) if adverb else nothing()
@@ -228,8 +241,8 @@ def _french(verb: Verb, subject: NounPhrase, tense: str, modal: Verb | None,
 def _english(verb: Verb, person: int, tense: str, modal: Verb | None, finite: Word, rest: list[Word],
              operated: bool) -> tuple[English | None, list[English]]:
     """The operator (where one is needed, or the tense has one), and the words of the verb."""
-    said = (rest[0] if rest else finite,)
-    plain = [(verb.english, said), *([(verb.particle, said)] if verb.particle else [])]
+    said: tuple[Word, ...] = (rest[0] if rest else finite,)
+    plain: list[English] = [(verb.english, said), *([(verb.particle, said)] if verb.particle else [])]
     if modal in (CAN, MUST):
         return (modal.english, (finite,)), plain
     if modal:                                            # he wants to eat
@@ -257,13 +270,13 @@ def statement(subject: NounPhrase, verb: Group, rest: Phrase) -> Phrase:
 
 
 def est_ce_que(subject: NounPhrase, verb: Group, rest: Phrase, asking: Phrase | None = None) -> Phrase:
-    """(Où) est-ce que Paul travaille: (where) does Paul work. The four words of est-ce que say the operator."""
+    """(Où) est-ce que Paul travaille: (where) does Paul work. Its three words say the operator."""
     assert verb.operator is not None
     asking = asking or nothing()
     est, ce, que = Word("est"), Word("ce"), Word("que")
     text, by = verb.operator
     return Phrase([*asking.fr, est, Word("-"), ce, que, *subject.fr, *verb.before, verb.finite, *verb.after, *rest.fr],
-                  [*asking.en, (text, (*by, est, que)), *subject.en, *verb.main, *rest.en])
+                  [*asking.en, (text, (*by, est, ce, que)), *subject.en, *verb.main, *rest.en])
 
 
 def inverted(asking: Phrase, subject: NounPhrase, verb: Group, rest: Phrase) -> Phrase:
@@ -272,49 +285,3 @@ def inverted(asking: Phrase, subject: NounPhrase, verb: Group, rest: Phrase) -> 
     t = [Word("t"), Word("-")] if verb.finite.text[-1] in "ae" and subject.person == 2 else []
     return Phrase([*asking.fr, *verb.before, verb.finite, Word("-"), *t, *subject.fr, *verb.after, *rest.fr],
                   [*asking.en, verb.operator, *subject.en, *verb.main, *rest.en])
-
-
-# ------------------------------------------------------------------------------------------------ the finished line
-ELIDED = {"le": "l'", "la": "l'", "je": "j'", "ne": "n'", "de": "d'", "que": "qu'", "me": "m'", "te": "t'"}
-CONTRACTED = {("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", ("à", "les"): "aux"}
-
-
-def french_tokens(words: list[Word]) -> list[str]:
-    """Elides and contracts, from right to left (de + le + homme is de l'homme), and gives each word its token."""
-    tokens: list[str] = []
-    held: list[list[Word]] = []
-    for each in reversed(words):
-        joined = tokens and _join(each.text, tokens[-1])
-        if joined:
-            tokens[-1] = joined
-            held[-1].append(each)
-        else:
-            tokens.append(each.text)
-            held.append([each])
-    tokens.reverse()
-    for at, group in enumerate(reversed(held)):
-        for each in group:
-            each.at = at
-    return tokens
-
-
-def _join(left: str, right: str) -> str:
-    """The one token that two words make, or nothing."""
-    if left in ELIDED:
-        if before_vowel(right):
-            return ELIDED[left] + right
-        return CONTRACTED.get((left, right), "")
-    if left == "à":
-        return CONTRACTED.get((left, right), "")
-    return f"s'{right}" if left == "si" and right in ("il", "ils") else ""
-
-
-def english_tokens(words: list[English]) -> list[str]:
-    """`a` becomes `an` before a vowel that is heard."""
-    tokens = [text for text, _ in words]
-    for at, text in enumerate(tokens[:-1]):
-        if text == "a" and tokens[at + 1][0] in "aeio":      # before u it is `a useful`, but `an umbrella`
-            tokens[at] = "an"
-        elif text == "a" and tokens[at + 1] in ("umbrella", "uncle", "ugly"):
-            tokens[at] = "an"
-    return tokens

@@ -28,7 +28,7 @@ def plural(word: str) -> str:
 
 
 IRREGULAR_PLURALS = {"man": "men", "woman": "women", "child": "children", "mouse": "mice", "sheep": "sheep",
-                     "knife": "knives", "wolf": "wolves", "scarf": "scarves"}
+                     "knife": "knives", "wolf": "wolves"}
 
 
 def english_plural(word: str) -> str:
@@ -53,7 +53,8 @@ class Noun:
 
 
 class Adjective(NamedTuple):
-    """Masculine, feminine, and their plurals; before the noun or after it; said of these kinds of nouns."""
+    """Masculine, feminine, and their plurals; before the noun or after it; said of these kinds of nouns, or these
+    nouns."""
 
     forms: tuple[str, str, str, str]
     english: str
@@ -77,46 +78,44 @@ def _nouns(kind: str, table: str, counted: bool = True, many: bool = True) -> tu
 
 NOUNS = {
     "person": _nouns("person", """homme:m:man femme:f:woman garçon:m:boy fille:f:girl enfant:m:child roi:M:king
-        reine:F:queen médecin:m:doctor boulanger:m:baker professeur:m:teacher étudiante:f:student soldat:m:soldier
+        reine:F:queen médecin:m:doctor boulanger:m:baker professeur:m:teacher danseuse:f:dancer soldat:m:soldier
         chanteuse:f:singer fermier:m:farmer facteur:M:postman dentiste:m:dentist"""),
     "kin": _nouns("kin", """ami:m:friend amie:f:friend frère:m:brother sœur:f:sister père:M:father mère:F:mother
-        oncle:M:uncle tante:F:aunt cousin:m:cousin cousine:f:cousin voisin:m:neighbour voisine:f:neighbour
+        oncle:M:uncle tante:F:aunt cousin:m:cousin cousine:f:cousin voisin:m:neighbour voisine:F:neighbour
         fils:m:son"""),
     "animal": _nouns("animal", """chien:m:dog chat:m:cat cheval:m:horse oiseau:m:bird vache:f:cow mouton:m:sheep
-        lapin:m:rabbit souris:f:mouse poule:f:hen canard:m:duck âne:m:donkey hibou:m:owl loup:m:wolf"""),
+        lapin:m:rabbit souris:f:mouse poule:f:hen canard:m:duck hibou:m:owl loup:m:wolf"""),
     "food": _nouns("food", """pomme:f:apple poire:f:pear orange:f:orange gâteau:m:cake œuf:m:egg tomate:f:tomato
-        carotte:f:carrot oignon:m:onion biscuit:m:biscuit sandwich:m:sandwich fraise:f:strawberry citron:m:lemon
-        haricot:m:bean cerise:f:cherry"""),
+        carotte:f:carrot biscuit:m:biscuit sandwich:m:sandwich fraise:f:strawberry citron:m:lemon
+        haricot:m:bean"""),
     "meal": _nouns("meal", """pain:m:bread fromage:m:cheese viande:f:meat riz:m:rice soupe:f:soup beurre:m:butter
         sucre:m:sugar confiture:f:jam miel:m:honey chocolat:m:chocolate""", counted=False),
     "drink": _nouns("drink", "eau:f:water lait:m:milk café:m:coffee thé:m:tea vin:m:wine bière:f:beer jus:m:juice",
                     counted=False),
-    "thing": _nouns("thing", """clé:f:key stylo:m:pen crayon:m:pencil montre:f:watch lampe:f:lamp couteau:m:knife
-        verre:m:glass assiette:f:plate tasse:f:cup bouteille:f:bottle ballon:m:ball parapluie:m:umbrella
-        téléphone:m:telephone photo:f:photo fleur:f:flower cadeau:m:gift miroir:m:mirror bague:f:ring
-        ordinateur:m:computer"""),
-    "container": _nouns("container", "sac:m:bag boîte:f:box panier:m:basket valise:f:suitcase"),
-    "text": _nouns("text", """livre:m:book lettre:f:letter journal:m:newspaper roman:m:novel poème:m:poem
-        histoire:f:story carte:f:map"""),
-    "clothes": _nouns("clothes", """chapeau:m:hat manteau:m:coat robe:f:dress chemise:f:shirt écharpe:f:scarf
-        jupe:f:skirt veste:f:jacket cravate:f:tie"""),
-    "furniture": _nouns("furniture", "table:F:table chaise:f:chair lit:M:bed bureau:M:desk fauteuil:m:armchair"),
+    "thing": _nouns("thing", """clé:f:key stylo:m:pen crayon:m:pencil montre:F:watch lampe:F:lamp couteau:m:knife
+        verre:m:glass tasse:f:cup bouteille:f:bottle ballon:m:ball parapluie:M:umbrella téléphone:M:telephone
+        photo:f:photo fleur:f:flower cadeau:m:gift miroir:M:mirror bague:F:ring"""),
+    "container": _nouns("container", "sac:M:bag boîte:f:box panier:M:basket valise:f:suitcase"),
+    "text": _nouns("text", """livre:m:book lettre:f:letter journal:m:newspaper roman:M:novel poème:M:poem
+        histoire:f:story carte:F:map"""),
+    "clothes": _nouns("clothes", """chapeau:m:hat manteau:M:coat robe:f:dress chemise:f:shirt jupe:F:skirt
+        veste:F:jacket cravate:F:tie"""),
+    "furniture": _nouns("furniture", "table:f:table chaise:f:chair lit:m:bed bureau:m:desk", many=False),
     "opening": _nouns("opening", "porte:f:door fenêtre:f:window"),
-    "vehicle": _nouns("vehicle", """voiture:f:car vélo:m:bicycle train:m:train bus:m:bus bateau:m:boat
-        camion:m:truck"""),
-    "room": _nouns("room", "maison:F:house jardin:M:garden cuisine:F:kitchen chambre:F:bedroom salon:M:lounge",
-                   many=False),
+    "vehicle": _nouns("vehicle", """voiture:f:car vélo:M:bicycle train:M:train bus:m:bus bateau:m:boat
+        camion:M:truck"""),
+    "room": _nouns("room", "maison:f:house jardin:m:garden cuisine:f:kitchen chambre:f:bedroom", many=False),
     "place": _nouns("place", """école:f:school marché:m:market gare:f:station hôpital:m:hospital église:f:church
         musée:m:museum parc:m:park restaurant:m:restaurant boulangerie:f:bakery plage:f:beach hôtel:m:hotel
-        banque:f:bank ferme:f:farm château:m:castle cinéma:m:cinema théâtre:m:theatre magasin:m:shop
-        bibliothèque:f:library""", many=False),
+        banque:f:bank ferme:f:farm château:m:castle cinéma:m:cinema théâtre:m:theatre bibliothèque:f:library""",
+                    many=False),
     "region": _nouns("region", "forêt:f:forest village:m:village ville:f:city rue:f:street", many=False),
 }
 EVERY_NOUN = tuple(noun for nouns in NOUNS.values() for noun in nouns)
 NOUN = {noun.french[0]: noun for noun in EVERY_NOUN}
 PEOPLE = NOUNS["person"] + NOUNS["kin"]
 TRADES = tuple(NOUN[word] for word in ("médecin", "boulanger", "professeur", "soldat", "fermier", "dentiste",
-                                       "étudiante", "chanteuse"))
+                                       "danseuse", "chanteuse"))
 SURFACES = tuple(NOUN[word] for word in ("table", "chaise", "lit", "bureau"))
 
 
@@ -125,6 +124,7 @@ def pool(names: str) -> tuple[Noun, ...]:
     return tuple(noun for name in names.split() for noun in (NOUNS[name] if name in NOUNS else (NOUN[name],)))
 
 
+ELDERS = "homme femme roi reine médecin professeur soldat fermier ami amie oncle tante voisin voisine"
 FEMININES = {"beau": "belle", "nouveau": "nouvelle", "vieux": "vieille", "bon": "bonne", "blanc": "blanche",
              "gentil": "gentille", "frais": "fraîche", "cher": "chère"}
 BEFORE_VOWELS = {"beau": "bel", "nouveau": "nouvel", "vieux": "vieil"}
@@ -133,7 +133,7 @@ BEFORE_VOWELS = {"beau": "bel", "nouveau": "nouvel", "vieux": "vieil"}
 def _adjectives(first: bool, table: str) -> tuple[Adjective, ...]:
     made = []
     for line in table.strip().splitlines():
-        french, english, *kinds = line.split()
+        french, english, *kinds = line.replace("ELDERS", ELDERS).split()
         feminine = FEMININES.get(french, french if french[-1] == "e" else french + "e")
         forms = (french, feminine, plural(french), plural(feminine))
         made.append(Adjective(forms, english, first, frozenset(kinds), BEFORE_VOWELS.get(french, french)))
@@ -145,10 +145,9 @@ FIRST = _adjectives(True, """
     grand big animal container furniture opening vehicle room place region
     beau beautiful animal thing clothes vehicle room place region
     nouveau new thing container text clothes furniture vehicle
-    vieux old person kin animal thing container text clothes furniture vehicle room place region
+    vieux old ELDERS animal thing container text clothes furniture vehicle room place region
     bon good food meal drink text
     mauvais bad food meal drink text
-    joli pretty thing clothes room place region
     jeune young person kin animal""")
 COLOURS = _adjectives(False, """
     rouge red thing container clothes furniture opening vehicle
@@ -166,19 +165,24 @@ QUALITIES = _adjectives(False, """
     fatigué tired person kin animal
     content happy person kin
     gentil kind person kin animal
-    chaud hot meal drink
-    frais fresh food meal
+    chaud hot soupe café thé eau lait chocolat
+    frais fresh food pain fromage viande beurre lait
     propre clean thing container clothes room
     sale dirty thing container clothes vehicle room
-    utile useful thing container text
     rapide fast vehicle
-    tranquille quiet place region room
-    intéressant interesting text place
+    tranquille quiet place region
     cher expensive thing container clothes vehicle furniture""")
 ADJECTIVES = FIRST + COLOURS + QUALITIES
 ADJECTIVE = {adjective.forms[0]: adjective for adjective in ADJECTIVES}
-SAID_OF = {kind: tuple(each for each in ADJECTIVES if kind in each.kinds) for kind in NOUNS}
 ONLY_SAID = frozenset({"ill"})              # `the ill boy` is not said; `the boy is ill` is
+
+
+def _said_of(noun: Noun, adjectives: tuple[Adjective, ...]) -> tuple[Adjective, ...]:
+    return tuple(each for each in adjectives if noun.kind in each.kinds or noun.french[0] in each.kinds)
+
+
+SAID_OF = {noun.french[0]: _said_of(noun, ADJECTIVES) for noun in EVERY_NOUN}
+COLOURS_OF = {noun.french[0]: _said_of(noun, COLOURS) for noun in EVERY_NOUN}
 
 
 class Name(NamedTuple):
@@ -194,9 +198,9 @@ NAMES = (Name("Paul", "Paul"), Name("Pierre", "Pierre"), Name("Luc", "Luc"), Nam
          Name("Sophie", "Sophie", True), Name("Julie", "Julie", True), Name("Anne", "Anne", True))
 CITIES = (Name("Paris", "Paris"), Name("Lyon", "Lyon"), Name("Londres", "London"), Name("Genève", "Geneva"),
           Name("Bruxelles", "Brussels"))
-NUMBERS = tuple(tuple(row.split(":")) for row in (
-    "deux:two trois:three quatre:four cinq:five six:six sept:seven huit:eight neuf:nine dix:ten onze:eleven "
-    "douze:twelve vingt:twenty").split())
+NUMBERS = (("deux", "two"), ("trois", "three"), ("quatre", "four"), ("cinq", "five"), ("six", "six"), ("sept", "seven"),
+           ("huit", "eight"), ("neuf", "nine"), ("dix", "ten"), ("onze", "eleven"), ("douze", "twelve"),
+           ("vingt", "twenty"))
 
 
 class Saying(NamedTuple):
@@ -215,10 +219,11 @@ WHEN = {
                 Saying("en hiver", "in winter", "0-0 1-1"), Saying("au printemps", "in spring", "0-0 1-1")),
     "past": (Saying("hier", "yesterday", "0-0"), Saying("ce matin", "this morning", "0-0 1-1"),
              Saying("hier soir", "yesterday evening", "0-0 1-1"), Saying("lundi dernier", "last Monday", "0-1 1-0"),
-             Saying("la semaine dernière", "last week", "1-1 2-0"), Saying("en été", "in summer", "0-0 1-1")),
+             Saying("la semaine dernière", "last week", "1-1 2-0")),
     "future": (Saying("demain", "tomorrow", "0-0"), Saying("ce soir", "this evening", "0-0 1-1"),
-               Saying("lundi prochain", "next Monday", "0-1 1-0"), Saying("demain matin", "tomorrow morning", "0-0 1-1"),
-               Saying("la semaine prochaine", "next week", "1-1 2-0"), Saying("bientôt", "soon", "0-0")),
+               Saying("lundi prochain", "next Monday", "0-1 1-0"), Saying("bientôt", "soon", "0-0"),
+               Saying("demain matin", "tomorrow morning", "0-0 1-1"),
+               Saying("la semaine prochaine", "next week", "1-1 2-0")),
 }
 WHEN["imperfect"] = WHEN["past"][:2]
 FEELINGS = (("faim", "hungry"), ("soif", "thirsty"), ("froid", "cold"), ("peur", "afraid"), ("raison", "right"))
