@@ -38,7 +38,7 @@ CHOICES = [
 ]
 
 
-@pytest.mark.parametrize("build, settings", CHOICES, ids=lambda each: str(each) if isinstance(each, object) else "")
+@pytest.mark.parametrize("build, settings", CHOICES, ids=lambda each: getattr(each, "__name__", str(each)))
 @pytest.mark.parametrize("law", ["cuts", "causality", "padding", "source"])
 def test_every_choice_obeys_the_laws(build, settings, law):
     torch.manual_seed(0)
