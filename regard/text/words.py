@@ -68,7 +68,7 @@ class WhitespaceTokenizer(Tokenizer):
         return np.array([find(word, UNK) for word in self.split(text)], dtype=np.int32)
 
     def encode_lines(self, texts: Sequence[str]) -> tuple[Ids, NDArray[np.int64]]:
-        lines = "".join([check_text(f"{text}\n") for text in texts])
+        lines = check_text("\n".join([*texts, ""]))
         if lines.count("\n") != len(texts) or len(lines) < LONG or not self.index.distinct:
             return super().encode_lines(texts)
         return self.index.encode_lines(lines.encode())

@@ -34,8 +34,10 @@ def test_lines_end_with_their_mark(lines):
     assert [part.tolist() for part in np.split(tokens, ends[:-1])] == expected and ends[-1] == len(tokens)
 
 
-def test_blocks_cut_no_word_and_a_giant_word_is_one(monkeypatch):
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_blocks_cut_no_word_and_a_giant_word_is_one(monkeypatch, threads):
     monkeypatch.setattr(word_index, "BLOCK", 8)
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
     text = "the cat été " + "a" * 40 + " the\ncats " * 5 + "b" * 100
     index, tokenizer = WordIndex(WORDS), WhitespaceTokenizer(WORDS)
     assert index.encode(text.encode()).tolist() == tokenizer.encode_by_definition(text).tolist()
