@@ -17,6 +17,7 @@ from regard.compare.summary import Record, Row
 from regard.compare.table import HEADINGS, amount, bits, budget, cells, crossed, name, notes, rate
 
 SHOWN = 480                  # characters of sample text
+STRETCHES = 40               # points of a training curve
 
 
 def write_report(path: Path, plan: Plan, rows: Sequence[Row], records: Sequence[Record], command: str) -> None:
@@ -111,13 +112,23 @@ def figure(heading: str, caption: str, drawn: str) -> str:
     return f"<figure><h3>{escape(heading)}</h3>{drawn}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
+def smoothed(points: Sequence[Sequence[float]], column: int, to_bits: float) -> list[tuple[float, float]]:
+    """Training losses as [tokens, seconds, loss], averaged to a few dozen points; the wild first ones are left out."""
+    size = max(1, len(points) // STRETCHES)
+    parts = [points[i:i + size] for i in range(0, len(points), size)]
+    means = [(sum(p[column] for p in part) / len(part), sum(p[2] for p in part) / len(part) * to_bits)
+             for part in parts]
+    return [point for point in means[len(means) // 20:] if point[0] > 0]
+
+
 def learning(plan: Plan, rows: Sequence[Row], done: Sequence[Record]) -> Iterator[str]:
     held = plan.text["valid"]
     to_bits = held["tokens"] / max(1, held["bytes"]) / math.log(2)          # nats a token to bits per byte
     base = next((row for row in rows if row["counted"] and row["bits_per_byte"] is not None), None)
     level = None if base is None else (f"n-gram, order {base['order']}", base["loss"] * to_bits)
+    sides = (("Against tokens read", 0, "tokens"), ("Against time", 1, "seconds of training"))
     yield '<div class="grid">'
-    for heading, column, unit in (("Against tokens read", 0, "tokens"), ("Against time", 1, "seconds of training")):
+    for heading, column, unit in sides:
         lines = []
         for family, style in styles(plan).items():
             own = [r for r in done if r["family"] == family and r["seed"] is not None]
@@ -127,6 +138,14 @@ def learning(plan: Plan, rows: Sequence[Row], done: Sequence[Record]) -> Iterato
                 lines.append(Line(family, points, style, labelled=place == 0, dotted=False))
         drawn = plot(lines, title=heading, x=unit, y="held-out bits per byte", log_x=True, level=level)
         yield figure(heading, "Each line is one seed, from its first validation to its last.", drawn)
+    for heading, column, unit in sides:
+        lines = [Line(r["family"], smoothed(r["curve"]["train"], column, to_bits), styles(plan)[r["family"]],
+                      dotted=False) for r in done if r["seed"] == 0]
+        drawn = plot(lines, title=f"{heading}, while training", x=unit, y="bits per byte of what is read", log_x=True,
+                     level=level)
+        yield figure(f"{heading}, while training", "What each model was being trained on, averaged over stretches of "
+                     "steps; the first seed. With dropout it is above the held-out loss, learned by heart below it.",
+                     drawn)
     yield "</div>"
     table = [[row["family"], crossed(row, plan), rate((row["crosses"] or {}).get("tokens"))]
              for row in rows if row.get("crosses")]

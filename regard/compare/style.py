@@ -20,11 +20,12 @@ code, pre { font: .86rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, "Lib
 pre { margin: 0; padding: .7rem .9rem; background: var(--tint); border-radius: 6px; white-space: pre-wrap;
   overflow-wrap: anywhere; }
 .scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .38rem .55rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
+table { border-collapse: collapse; font-size: .82rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .38rem .45rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
 thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; white-space: normal; }
 th:first-child, td:first-child, .left { text-align: left; }
 tbody th { font-weight: 600; }
+tbody td:last-child { white-space: normal; }
 tr.best { background: var(--best); } tr.base { background: var(--base); }
 td.failed { text-align: left; white-space: normal; color: var(--bad); }
 .grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 27rem), 1fr)); gap: 1.2rem 1.6rem; }
