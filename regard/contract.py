@@ -215,10 +215,15 @@ class LanguageModel(ABC):
     def saved_tensors(self) -> dict[str, Tensor]:
         """Everything that was learned, under names. A module's tied tensor stands under the first of its names."""
         assert isinstance(self, nn.Module), f"{type(self).__name__} must say what there is to save"
-        tensors: dict[int, tuple[str, Tensor]] = {}
-        for name, tensor in self.state_dict(keep_vars=True).items():
-            tensors.setdefault(id(tensor), (name, tensor.detach()))
-        return dict(tensors.values())
+        return module_tensors(self)
+
+
+def module_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """Every tensor of a module's state, a tied one once, under the first of its names."""
+    tensors: dict[int, tuple[str, Tensor]] = {}
+    for name, tensor in module.state_dict(keep_vars=True).items():
+        tensors.setdefault(id(tensor), (name, tensor.detach()))
+    return dict(tensors.values())
 
 
 def last_real(x: Tensor, lengths: Tensor | None) -> Tensor:

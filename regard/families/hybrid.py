@@ -10,18 +10,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import cycle, islice
 
-from regard.config import at_least, convert, one_of, shares
+from regard.config import at_least, convert
 from regard.contract import SequenceLayer
 from regard.errors import SettingError, did_you_mean
 from regard.families.family import LARGEST, Family, initialise, tiny
-from regard.families.transformer import POSITIONS, final_norm, position_layers, reads_on, resize_transformer
+from regard.families.transformer import (
+    check_blocks,
+    final_norm,
+    position_layers,
+    reads_on,
+    resize_transformer,
+)
 from regard.families.user import is_user_layer, user_layer
-from regard.layers.feedforward import ACTIVATIONS, FeedForward
+from regard.layers.feedforward import FeedForward
 from regard.layers.gated import GRU, LSTM
 from regard.layers.linear_recurrence import GatedRecurrence
 from regard.layers.recurrent import Elman
-from regard.layers.self_attention import RELATIVE, SelfAttention, check_heads
-from regard.layers.stack import NORMS, PLACEMENTS, Block, Stack
+from regard.layers.self_attention import RELATIVE, SelfAttention
+from regard.layers.stack import Block, Stack
 from regard.layers.state_space import SelectiveSSM
 from regard.models.neural import NeuralLM
 from regard.sizes import Scale, Sizes, Tables, transformer_sizes
@@ -45,15 +51,8 @@ class BlockSettings:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        one_of("model.positions", self.positions, POSITIONS)
-        one_of("model.activation", self.activation, ACTIVATIONS)
-        one_of("model.norm", self.norm, NORMS)
-        one_of("model.placement", self.placement, PLACEMENTS)
-        at_least("model", self, 1, "layers", "width", "heads", "context", most=LARGEST)
+        check_blocks(self)
         at_least("model", self, 0, "window", most=LARGEST)
-        at_least("model", self, 0.1, "expand", most=100)
-        shares("model", self, "dropout")
-        check_heads(self.width, self.heads)
 
 
 # What may stand in a pattern: each reads vectors of the width and gives vectors of the width.

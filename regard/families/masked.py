@@ -10,13 +10,10 @@ from dataclasses import dataclass, replace
 from regard.config import at_least, one_of, shares
 from regard.contract import SequenceLayer
 from regard.families.family import LARGEST, Family, initialise, tiny
-from regard.families.transformer import resize_transformer
-from regard.layers.feedforward import ACTIVATIONS
+from regard.families.transformer import check_blocks, resize_transformer
 from regard.layers.gated import GRU, LSTM
 from regard.layers.recurrent import Elman
-from regard.layers.self_attention import check_heads
-from regard.layers.stack import NORMS, PLACEMENTS
-from regard.models.encoders import POSITIONS, RecurrentEncoder, TransformerEncoder
+from regard.models.encoders import RecurrentEncoder, TransformerEncoder
 from regard.models.masked import MaskedModel
 from regard.sizes import Scale, Sizes, Tables, rnn_sizes, transformer_sizes
 
@@ -40,14 +37,8 @@ class MaskedTransformerSettings:
     attention_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        one_of("model.positions", self.positions, POSITIONS)
-        one_of("model.activation", self.activation, ACTIVATIONS)
-        one_of("model.norm", self.norm, NORMS)
-        one_of("model.placement", self.placement, PLACEMENTS)
-        at_least("model", self, 1, "layers", "width", "heads", "context", most=LARGEST)
-        at_least("model", self, 0.1, "expand", most=100)
-        shares("model", self, "dropout", "attention_dropout")
-        check_heads(self.width, self.heads)
+        check_blocks(self)
+        shares("model", self, "attention_dropout")
 
 
 @dataclass(frozen=True)

@@ -42,17 +42,23 @@ class TransformerSettings:
     attention_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        one_of("model.positions", self.positions, POSITIONS)
-        one_of("model.activation", self.activation, ACTIVATIONS)
-        one_of("model.norm", self.norm, NORMS)
-        one_of("model.placement", self.placement, PLACEMENTS)
+        check_blocks(self)
         one_of("model.f", self.f, ("none", *NONLINEARITIES))
-        at_least("model", self, 1, "layers", "width", "heads", "context", most=LARGEST)
         at_least("model", self, 0, "kv_heads", "window", "softcap", "attention_softcap", most=LARGEST)
-        at_least("model", self, 0.1, "expand", most=100)
-        shares("model", self, "dropout", "attention_dropout")
-        check_heads(self.width, self.heads)
+        shares("model", self, "attention_dropout")
         check_kv_heads(self.heads, self.kv_heads or self.heads)
+
+
+def check_blocks(s: Any) -> None:
+    """What every stack of blocks has settings for, whatever stands in the blocks."""
+    one_of("model.positions", s.positions, POSITIONS)
+    one_of("model.activation", s.activation, ACTIVATIONS)
+    one_of("model.norm", s.norm, NORMS)
+    one_of("model.placement", s.placement, PLACEMENTS)
+    at_least("model", s, 1, "layers", "width", "heads", "context", most=LARGEST)
+    at_least("model", s, 0.1, "expand", most=100)
+    shares("model", s, "dropout")
+    check_heads(s.width, s.heads)
 
 
 def build_transformer(s: TransformerSettings, vocab: int) -> NeuralLM:

@@ -18,13 +18,13 @@ from regard.config import at_least, one_of, shares
 from regard.contract import SequenceLayer, Source
 from regard.families.family import LARGEST, Family, initialise, randomised
 from regard.families.hybrid import MIXERS, BlockSettings
-from regard.families.transformer import POSITIONS, final_norm, position_layers, resize_transformer
+from regard.families.transformer import check_blocks, final_norm, position_layers, resize_transformer
 from regard.layers.attentive import CELLS, READERS, WHEN, AttentiveRecurrence, make_cell
 from regard.layers.cross_attention import CrossAttention
-from regard.layers.feedforward import ACTIVATIONS, FeedForward
+from regard.layers.feedforward import FeedForward
 from regard.layers.scores import SCORES
 from regard.layers.self_attention import RELATIVE, SelfAttention, check_heads
-from regard.layers.stack import NORMS, PLACEMENTS, Block, Stack
+from regard.layers.stack import Block, Stack
 from regard.models.encoders import RecurrentEncoder, TransformerEncoder
 from regard.models.seq2seq import Prefix, Seq2Seq
 
@@ -105,16 +105,10 @@ class PairTransformerSettings:
     attention_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        one_of("model.positions", self.positions, POSITIONS)
+        check_blocks(self)
         one_of("model.score", self.score, SCORES)
         one_of("model.mixer", self.mixer, MIXERS)
-        one_of("model.activation", self.activation, ACTIVATIONS)
-        one_of("model.norm", self.norm, NORMS)
-        one_of("model.placement", self.placement, PLACEMENTS)
-        at_least("model", self, 1, "layers", "width", "heads", "context", most=LARGEST)
-        at_least("model", self, 0.1, "expand", most=100)
-        shares("model", self, "dropout", "attention_dropout")
-        check_heads(self.width, self.heads)
+        shares("model", self, "attention_dropout")
 
 
 def build_transformer(s: PairTransformerSettings, vocab: Vocabularies) -> Seq2Seq:

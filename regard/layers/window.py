@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.contract import Memory, SequenceLayer, State
+from regard.layers.convolution import tail_after
 from regard.layers.perceptron import NONLINEARITIES, nonlinearity
 
 
@@ -20,19 +21,6 @@ class LastInputs(State):
     """The last inputs of each row, the newest last; zeros stand where nothing was read yet."""
 
     last: Tensor             # (B, k, D)
-
-
-def last_inputs(before: Tensor, x: Tensor, lengths: Tensor | None) -> Tensor:
-    """The last k real inputs of each row, from the k before (B, k, D) and those read now (B, T, D).
-
-    A row that read nothing keeps what it had, and one that read fewer than k keeps some of it.
-    """
-    kept = before.shape[1]
-    both = torch.cat((before, x.to(before.dtype)), 1)                                 # (B, k + T, D)
-    if lengths is None:
-        return both[:, x.shape[1]:].contiguous()                # the same strides at every step, for the compiler
-    at = lengths[:, None] + torch.arange(kept, device=x.device)                       # (B, k)
-    return both.gather(1, at[..., None].expand(-1, -1, x.shape[2]))
 
 
 class Window(SequenceLayer):
@@ -56,10 +44,11 @@ class Window(SequenceLayer):
         self, x: Tensor, state: LastInputs | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, LastInputs | None]:
         before = self.nothing(x.shape[0]) if state is None else state.last
-        y = self.dropout(NONLINEARITIES[self.activation](self.mix(self.windows(before, x))))
-        return y, None if state is None else LastInputs(last_inputs(before, x, lengths))
+        seen = torch.cat((before.to(x.dtype), x), 1)                                  # (B, k + T, D)
+        y = self.dropout(NONLINEARITIES[self.activation](self.mix(self.windows(seen))))
+        return y, None if state is None else LastInputs(tail_after(seen, lengths, self.words).to(state.last.dtype))
 
-    def windows(self, before: Tensor, x: Tensor) -> Tensor:
-        """(B, T, k D): each position with the k - 1 before it, the oldest first."""
-        seen = torch.cat((before[:, 1:].to(x.dtype), x), 1)                           # (B, k - 1 + T, D)
-        return torch.cat([seen[:, first : first + x.shape[1]] for first in range(self.words)], -1)
+    def windows(self, seen: Tensor) -> Tensor:
+        """(B, T, k D): each position with the k - 1 before it, the oldest first; `seen` has k from before."""
+        time = seen.shape[1] - self.words
+        return torch.cat([seen[:, first : first + time] for first in range(1, self.words + 1)], -1)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.contract import Source, State
+from regard.contract import Source, State, module_tensors
 from regard.errors import RunError
 from regard.models.head import Head
 
@@ -39,10 +39,7 @@ class Learner(nn.Module, ABC):
 
     def saved_tensors(self) -> dict[str, Tensor]:
         """Everything that was learned, under names; a tied tensor stands under the first of its names."""
-        tensors: dict[int, tuple[str, Tensor]] = {}
-        for name, tensor in self.state_dict(keep_vars=True).items():
-            tensors.setdefault(id(tensor), (name, tensor.detach()))
-        return dict(tensors.values())
+        return module_tensors(self)
 
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Take up what `saved_tensors` gave. Every tensor must be there, and fit."""

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from regard.errors import SettingError
+from regard.layers.convolution import tail_after
 from regard.layers.perceptron import NONLINEARITIES, Perceptron
-from regard.layers.window import Window, last_inputs
+from regard.layers.window import Window
 
 B, T, D, N = 3, 8, 4, 6
 
@@ -43,11 +44,12 @@ def test_what_left_the_window_does_not_matter_and_what_is_in_it_does(words):
 def test_the_last_real_inputs_of_rows_of_any_length():
     before = torch.arange(6.0).view(1, 3, 2).repeat(4, 1, 1)
     x = 10 + torch.arange(10.0).view(1, 5, 2).repeat(4, 1, 1)
-    after = last_inputs(before, x, torch.tensor([5, 2, 0, 3]))
+    seen = torch.cat((before, x), 1)
+    after = tail_after(seen, torch.tensor([5, 2, 0, 3]), 3)
     both = torch.cat((before[0], x[0]))
     for row, n in enumerate((5, 2, 0, 3)):
         assert torch.equal(after[row], both[: 3 + n][-3:])
-    assert torch.equal(last_inputs(before, x, None), after[:1].expand(4, -1, -1))
+    assert torch.equal(tail_after(seen, None, 3), after[:1].expand(4, -1, -1))
 
 
 def test_a_perceptron_is_its_layers_one_after_another():
