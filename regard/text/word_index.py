@@ -1,9 +1,8 @@
 """From words to ids for a whole text at once, without a Python object for each word.
 
-Every word is hashed in one pass over the bytes: with powers p^i of an odd number, the sum of byte * p^i over a word,
-divided by p to the power of its start, does not depend on where the word stands. Differences of one running sum give
-the sums of all words. Arithmetic is modulo 2^64, where odd numbers can be divided by. Two words share a hash, which
-holds their lengths too, with a chance of about 2^-64.   N words
+A word's first eight bytes are read as one number, with zeros behind the word where it is shorter, and multiplied by an
+odd number: a hash that no two such words share. To a longer word each eight bytes more are added, and it is multiplied
+again: it shares its hash with another word with a chance of about 2^-64.   N words
 """
 
 from __future__ import annotations
@@ -21,15 +20,18 @@ from regard.text.vocabulary import EOS, FIRST, UNK
 Bytes = NDArray[np.uint8]
 Hashes = NDArray[np.uint64]
 Ids = NDArray[np.int32]
+Places = NDArray[np.int64]
 
 T = TypeVar("T")
 MANY = 4                                           # blocks that are worth more than one thread
-BLOCK = 1 << 16                                    # bytes at a time: what they need stays in the processor's cache
+BLOCK = 1 << 17                                    # bytes at a time: what they need stays in the processor's cache
 BASE = np.uint64(0x9E3779B97F4A7C15)
-INVERSE = np.uint64(pow(int(BASE), -1, 2**64))
+HALF = np.uint64(32)
 SPACE = np.zeros(256, bool)
 SPACE[list(b" \t\n")] = True
-INSIDE = ~SPACE
+EIGHT = 8                                          # bytes read as one number
+SPACES = np.frombuffer(b" " * EIGHT, np.uint64)[0]
+KEPT = np.array([b"\xff" * size for size in range(EIGHT + 1)], f"S{EIGHT}").view(np.uint64)   # the bytes of short words
 AHEAD = 256                                        # bytes in which a word is expected to end
 
 
@@ -38,16 +40,15 @@ class WordIndex:
 
     def __init__(self, words: Sequence[str]):
         spelled = [word.encode() for word in words]
-        text = np.frombuffer(b" ".join(spelled) + b" ", np.uint8)
         lengths = np.array([len(word) for word in spelled], np.int64)
-        starts = np.cumsum(lengths + 1) - lengths - 1
-        hashes = _hashes(text, starts, starts + lengths)
-        order = np.argsort(hashes)
-        self.hashes, self.ids = hashes[order], (FIRST + order).astype(np.int32)
+        self.longest = int(lengths.max(initial=0))
+        hashes = _hashes(_padded(b" ".join(spelled)), np.cumsum(lengths + 1) - lengths - 1, lengths)
         # Two known words of one hash could not be told apart; nobody has seen such words.
-        self.distinct = bool((self.hashes[1:] != self.hashes[:-1]).all())
+        self.distinct = len(np.unique(hashes)) == len(spelled)
         bits = len(spelled).bit_length() + 2
         self.shift = np.uint64(64 - bits)          # the first bits of a hash say in which bucket its word stands
+        order = np.argsort(hashes >> self.shift, kind="stable")        # in a bucket the first word is the most frequent
+        self.hashes, self.ids = hashes[order], (FIRST + order).astype(np.int32)
         buckets = np.arange(2**bits + 1, dtype=np.uint64)
         self.begin = np.searchsorted(self.hashes >> self.shift, buckets).astype(np.int32)
         first = np.minimum(self.begin[:-1], max(0, len(spelled) - 1))
@@ -71,86 +72,90 @@ class WordIndex:
 
     def encode(self, text: bytes) -> Ids:
         """(N,) the ids of the words of a text."""
-        parts = in_order(lambda part: self.find(_hashes(part, *_words(part))), _blocks(np.frombuffer(text, np.uint8)))
+        data = _padded(text)
+        parts = in_order(lambda block: self._ids(data, *_words(data, block)[:2]), _blocks(data))
         return np.concatenate([np.zeros(0, np.int32), *parts])
 
-    def encode_lines(self, text: bytes) -> tuple[Ids, NDArray[np.int64]]:
+    def encode_lines(self, text: bytes) -> tuple[Ids, Places]:
         """The ids of the words of each line, with <eos> behind each line, and where each line ends.
 
         Every line ends with a newline, the last one too.
         """
-        parts, ends, before = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)], 0
-        for tokens, here in in_order(self._lines_of, _blocks(np.frombuffer(text, np.uint8))):
+        data = _padded(text)
+        parts, ends, total = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)], 0
+
+        def lines_of(block: slice) -> tuple[Ids, Places]:
+            starts, lengths, before = _words(data, block)
+            return np.insert(self._ids(data, starts, lengths), before, EOS), before + np.arange(1, len(before) + 1)
+
+        for tokens, here in in_order(lines_of, _blocks(data)):
             parts.append(tokens)
-            ends.append(here + before)
-            before += len(tokens)
+            ends.append(here + total)
+            total += len(tokens)
         return np.concatenate(parts), np.concatenate(ends)
 
-    def _lines_of(self, part: Bytes) -> tuple[Ids, NDArray[np.int64]]:
-        starts, stops = _words(part)
-        newlines = np.flatnonzero(part == ord("\n"))
-        words = np.searchsorted(starts, newlines)                      # words before each newline
-        ends = words + np.arange(1, len(newlines) + 1)                 # tokens up to and with its <eos>
-        tokens = np.full(len(starts) + len(newlines), EOS, np.int32)
-        is_word = np.ones(len(tokens), bool)
-        is_word[ends - 1] = False
-        tokens[is_word] = self.find(_hashes(part, starts, stops))
-        return tokens, ends
+    def _ids(self, data: Bytes, starts: Places, lengths: Places) -> Ids:
+        lengths = np.minimum(lengths, self.longest + 1)                # enough to see that it is no known word
+        return self.find(_hashes(data, starts, lengths))
 
 
-def in_order(work: Callable[[Bytes], T], parts: list[Bytes]) -> Iterator[T]:
-    """What the work makes of each part, on all cores where there are many: numpy lets go of the interpreter."""
+def in_order(work: Callable[[slice], T], blocks: list[slice]) -> Iterator[T]:
+    """What the work makes of each block, on all cores where there are many: numpy lets go of the interpreter."""
     said = os.environ.get("OMP_NUM_THREADS", "")
     threads = int(said) if said.isdigit() else os.cpu_count() or 1
-    if threads <= 1 or len(parts) < MANY:
-        yield from map(work, parts)
+    if threads <= 1 or len(blocks) < MANY:
+        yield from map(work, blocks)
         return
-    _powers(max(map(len, parts)))                                      # once, before anybody needs them
     with ThreadPoolExecutor(threads) as pool:
-        yield from pool.map(work, parts)
+        yield from pool.map(work, blocks)
 
 
-def _blocks(data: Bytes) -> list[Bytes]:
+def _padded(text: bytes) -> Bytes:
+    """The text with a space behind its last word, and so many that eight bytes can be read from every place of it."""
+    return np.frombuffer(text + b" " * EIGHT, np.uint8)
+
+
+def _blocks(data: Bytes) -> list[slice]:
     """The text in pieces that end with a space, so that no word is cut; a giant word makes a giant piece."""
-    parts, first = [], 0
-    while first < len(data):
-        stop = min(first + BLOCK, len(data))
-        while stop < len(data) and not SPACE[data[stop - 1]]:
+    blocks, first, total = [], 0, len(data) - EIGHT + 1
+    while first < total:
+        stop = min(first + BLOCK, total)
+        while not SPACE[data[stop - 1]]:                               # the last byte is a space
             following = np.flatnonzero(SPACE[data[stop:stop + AHEAD]])
-            stop = stop + int(following[0]) + 1 if len(following) else min(stop + AHEAD, len(data))
-        parts.append(data[first:stop])
+            stop = stop + int(following[0]) + 1 if len(following) else stop + AHEAD
+        blocks.append(slice(first, stop))
         first = stop
-    return parts
+    return blocks
 
 
-def _words(data: Bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where words start and stop."""
-    inside = np.zeros(len(data) + 2, bool)
-    inside[1:-1] = INSIDE.take(data)
-    edges = np.flatnonzero(inside[1:] != inside[:-1])
-    return edges[::2], edges[1::2]
+def _words(data: Bytes, block: slice) -> tuple[Places, Places, Places]:
+    """Where the words of a block start, how long they are, and how many stand before each newline."""
+    part = data[block]
+    gaps = np.flatnonzero((part == ord(" ")) | (part == ord("\n")) | (part == ord("\t")))
+    starts = np.append(0, gaps[:-1] + 1)
+    lengths = gaps - starts
+    newlines = np.flatnonzero(part.take(gaps) == ord("\n"))
+    if lengths.all():                                                  # a word before every gap
+        return starts + block.start, lengths, newlines + 1
+    real = np.flatnonzero(lengths)
+    return starts.take(real) + block.start, lengths.take(real), np.searchsorted(real, newlines, side="right")
 
 
-def _hashes(data: Bytes, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Hashes:
-    """(N,) a hash of each word, and of its length."""
-    powers, inverses = _powers(len(data))
-    sums = np.zeros(len(data) + 1, np.uint64)
-    np.cumsum((data.astype(np.uint64) + np.uint64(1)) * powers[:len(data)], out=sums[1:])
-    mixed = (sums.take(stops) - sums.take(starts)) * inverses.take(starts)
-    mixed ^= (stops - starts).view(np.uint64) << np.uint64(32)
-    return (mixed ^ (mixed >> np.uint64(29))) * BASE
+def _hashes(data: Bytes, starts: Places, lengths: Places) -> Hashes:
+    """(N,) a hash of each word."""
+    hashes = _eight(data, starts, lengths) * BASE
+    long = np.flatnonzero(lengths > EIGHT)
+    starts, lengths = starts.take(long), lengths.take(long)
+    while len(long):
+        starts, lengths = starts + EIGHT, lengths - EIGHT
+        so_far = hashes.take(long)
+        hashes[long] = ((so_far ^ (so_far >> HALF)) + _eight(data, starts, lengths)) * BASE
+        more = np.flatnonzero(lengths > EIGHT)
+        long, starts, lengths = long.take(more), starts.take(more), lengths.take(more)
+    return hashes
 
 
-_known: list[tuple[Hashes, Hashes]] = []
-
-
-def _powers(size: int) -> tuple[Hashes, Hashes]:
-    """p^i and p^-i for all places of a block, worked out once; more for a giant word."""
-    if not _known or len(_known[0][0]) < size:
-        ones = np.ones(max(size, 2 * BLOCK), np.uint64)
-        tables = []
-        for base in (BASE, INVERSE):
-            ones[1:] = base
-            tables.append(np.multiply.accumulate(ones))
-        _known[:] = [(tables[0], tables[1])]
-    return _known[0]
+def _eight(data: Bytes, starts: Places, lengths: Places) -> Hashes:
+    """(N,) the first eight bytes of each word as a number, with zeros behind it: a space is made zero, and no other."""
+    anywhere = np.ndarray(len(data) - EIGHT + 1, f"V{EIGHT}", data, strides=(1,))      # the eight bytes at every place
+    return (anywhere[starts].view(np.uint64) ^ SPACES) & KEPT.take(lengths, mode="clip")

@@ -69,9 +69,11 @@ class WhitespaceTokenizer(Tokenizer):
 
     def encode_lines(self, texts: Sequence[str]) -> tuple[Ids, NDArray[np.int64]]:
         lines = check_text("\n".join([*texts, ""]))
-        if lines.count("\n") != len(texts) or len(lines) < LONG or not self.index.distinct:
-            return super().encode_lines(texts)
-        return self.index.encode_lines(lines.encode())
+        if len(lines) >= LONG and self.index.distinct:
+            tokens, ends = self.index.encode_lines(lines.encode())
+            if len(ends) == len(texts):                  # no text is more than one line
+                return tokens, ends
+        return super().encode_lines(texts)
 
     @cached_property
     def index(self) -> WordIndex:

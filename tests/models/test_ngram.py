@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from regard.contract import watch
 from regard.errors import DataError, RunError, SettingError
 from regard.models.ngram import NGram, lookup, table
-from regard.models.ngram import model as model_module
 from regard.models.ngram.counting import BOS, EOS, UNK, sort_with_places
 from regard.models.ngram.definition import Definition
 from regard.models.ngram.packed import Pointers
@@ -205,6 +204,18 @@ def test_blocks_and_how_ngrams_are_found_change_no_number(monkeypatch, repaid, f
     assert not indexed or all(order.index.direct == bool(dense) for order in again.orders[1:])
 
 
+@pytest.mark.parametrize("room", [1, 3])
+@pytest.mark.parametrize("packed", [0, 63])
+def test_an_index_has_every_key_and_no_other(monkeypatch, room, packed):
+    """Also where it is nearly full, so that many keys stand far from their slots."""
+    for name, value in (("DENSE", 0), ("PACKED", packed), ("ROOM", room)):
+        monkeypatch.setattr(table, name, value)
+    keys = np.unique(np.random.default_rng(3).integers(0, 2**40, 2000))
+    index, absent = table.Index(keys[::2], 2**40), np.setdiff1d(keys + 1, keys)
+    there, ids = index.seek(np.append(keys, absent))
+    assert there.tolist() == list(range(0, len(keys), 2)) and ids.tolist() == list(range(len(keys[::2])))
+
+
 def test_an_index_is_made_once_it_is_repaid():
     model, text = small_model(3, vocab=300), some_text(20, (1, 4))
     model.score(text[:, :-1], text[:, 1:])
@@ -220,8 +231,8 @@ def test_a_whole_text_is_scored_as_its_documents_are(monkeypatch, order, smoothi
     tokens, ends = joined([[], *documents])
     rows = [model.score(torch.tensor([[BOS, *each[:-1]]]), torch.tensor([each]))[0][0] for each in documents]
     stream = model.score(torch.tensor([[BOS, *tokens[:-1].tolist()]]), torch.from_numpy(tokens.astype(int))[None])[0][0]
-    for at_once in (model_module.AT_ONCE, 7, 3):
-        monkeypatch.setattr(model_module, "AT_ONCE", at_once)
+    for block in (lookup.BLOCK, 7, 3):
+        monkeypatch.setattr(lookup, "BLOCK", block)
         assert torch.equal(model.score_text(tokens, ends), torch.cat(rows))
         assert torch.equal(model.score_text(tokens), stream)
     assert model.score_text(tokens[:0]).shape == (0,)

@@ -53,6 +53,24 @@ def test_many_words_are_told_apart():
     assert (WordIndex(words[::2]).encode(" ".join(words[1::2]).encode()) == 3).all()
 
 
+LIKE = ["abcdefg", "abcdefgh", "abcdefghi", "abcdefghabcdefgh", "abcdefghabcdefghi", "a\0", "a\0\0", "\0", "abcdefgh\0"]
+
+
+@pytest.mark.parametrize("unknown", LIKE)
+def test_words_alike_up_to_their_end_or_to_a_multiple_of_eight_bytes_are_told_apart(unknown):
+    """Also from known words that they begin with, and the longer ones than any that is known."""
+    known = [word for word in LIKE if word != unknown]
+    expected = WhitespaceTokenizer(known).encode_by_definition(" ".join([*LIKE, "abcdefghi" * 9, "a"])).tolist()
+    assert expected.count(3) == 3
+    assert WordIndex(known).encode(" ".join([*LIKE, "abcdefghi" * 9, "a"]).encode()).tolist() == expected
+
+
+def test_a_text_of_two_lines_ends_once():
+    tokenizer, texts = WhitespaceTokenizer(["the", "cat"]), ["the cat", "the\ncat"] * 2000
+    tokens, ends = tokenizer.encode_lines(texts)
+    assert tokens.tolist() == [4, 5, EOS] * 4000 and ends.tolist() == list(range(3, 12001, 3))
+
+
 def test_no_words_are_known_at_all():
     assert WordIndex([]).encode(b"the cat").tolist() == [3, 3] and WordIndex([]).encode(b"").tolist() == []
 

@@ -22,7 +22,7 @@ from regard.models.ngram.room import Ints
 from regard.models.ngram.smoothing import Floats
 from regard.models.ngram.table import Order
 
-BLOCK = 1 << 16           # words at a time: what they need stays in the processor's cache
+BLOCK = 1 << 15           # words at a time: what they need stays in the processor's cache
 
 
 def score_words(orders: list[Order], words: Ints, additive: bool) -> tuple[Floats, Ints]:
@@ -44,6 +44,32 @@ def score_words(orders: list[Order], words: Ints, additive: bool) -> tuple[Float
     return values, lengths
 
 
+def score_documents(orders: list[Order], tokens: Ints, starts: Ints, additive: bool, values: Floats) -> None:
+    """log p of each token (N,) into `values`; a document begins at each of the starts, after a <bos> not written there.
+
+    The text may lie in a file: little of it is held at a time.
+    """
+    reach, score = len(orders) - 1, _score_block_add_k if additive else _score_block
+
+    def score_block(first: int) -> None:
+        begin = max(0, first - reach)                       # with the context of the first word
+        some = tokens[begin:first + BLOCK]
+        framed, places = _framed(some, starts[slice(*np.searchsorted(starts, (begin, begin + len(some))))] - begin)
+        values[first:first + BLOCK] = score(orders, framed)[0].take(places[first - begin:])
+
+    in_parallel(score_block, range(0, len(tokens), BLOCK))
+
+
+def _framed(tokens: Ints, starts: Ints) -> tuple[Ints, Ints]:
+    """The tokens with <bos> before those at the starts, and <pad> last; and the places they have now."""
+    is_token = np.ones(len(tokens) + len(starts) + 1, bool)
+    is_token[starts + np.arange(len(starts))] = is_token[-1] = False
+    places = np.flatnonzero(is_token)
+    framed = np.full(len(is_token), BOS)
+    framed[places], framed[-1] = tokens.astype(np.int64), PAD
+    return framed, places
+
+
 def in_parallel(work: Callable[[int], None], starts: range) -> None:
     """The first by itself, for it may make the indices; the others on as many threads as torch may use."""
     for start in starts[:1]:
@@ -58,25 +84,24 @@ def in_parallel(work: Callable[[int], None], starts: range) -> None:
 
 
 def _score_block(orders: list[Order], words: Ints) -> tuple[Floats, Ints]:
-    values = orders[0].logprobs[words].astype(np.float64)
+    values = orders[0].logprobs.take(words).astype(np.float64)
     lengths = np.ones(len(words), np.int8)
-    at = np.arange(len(words) - 1)                          # where a known context of k - 1 words ends
-    contexts = words[:-1]                                   # and which it is; nothing is known after <pad>
+    contexts = words[:-1]                                   # the known contexts of k - 1 words
     for k, (shorter, order) in enumerate(pairwise(orders), start=2):
-        after = at + 1
-        if k == 2:
+        if k == 2:                                          # every word is known; nothing is after <pad>, the last
             values[1:] += shorter.backoff(contexts)
-            found = order.find(contexts, words[1:])
+            there, contexts = order.seek(contexts, words[1:])
+            at = there + 1
         else:
+            after = at + 1
             values[after] += shorter.backoff(contexts)
-            may = np.flatnonzero(lengths.take(after) == k - 1)     # a k-gram is there only if both its parts are
+            may = np.flatnonzero(after[:-1] == at[1:])      # a k-gram is there only if both its parts are
             after = after.take(may)
-            found = order.find(contexts.take(may), words.take(after))
-        there = np.flatnonzero(found >= 0)
-        at, contexts = after.take(there), found.take(there)
-        values[at] = order.logprobs.take(contexts)
+            there, contexts = order.seek(contexts.take(may), words.take(after))
+            at = after.take(there)                          # where they end
+        values[at] = order.logprobs.take(contexts).astype(np.float64)
         lengths[at] = k
-    values[words < UNPREDICTED] = -np.inf
+    values[np.flatnonzero(words < UNPREDICTED)] = -np.inf
     return values, lengths
 
 
@@ -90,9 +115,8 @@ def _score_block_add_k(orders: list[Order], words: Ints) -> tuple[Floats, Ints]:
         values[in_text + 1] = uniform(len(orders[0]))
         in_text = in_text[words[in_text + 1] > BOS] + 1
         values[after] = shorter.backoff(contexts)
-        found = order.find(contexts, words[after])
-        there = np.flatnonzero(found >= 0)
-        at, contexts = after[there], found[there]
+        there, contexts = order.seek(contexts, words[after])
+        at = after[there]
         values[at] = order.logprobs[contexts]
         lengths[at] = k
     values[words < UNPREDICTED] = -np.inf
@@ -126,9 +150,8 @@ def find_contexts(orders: list[Order], history: Ints, rows: Ints, size: int) -> 
     known = ids != PAD
     rows, ids = rows[known], ids[known]
     for k in range(2, size + 1):
-        ids = orders[k - 1].find(ids, history[rows, k - 1 - size])
-        known = ids >= 0
-        rows, ids = rows[known], ids[known]
+        there, ids = orders[k - 1].seek(ids, history[rows, k - 1 - size])
+        rows = rows[there]
     return rows, ids
 
 

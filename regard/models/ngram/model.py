@@ -19,7 +19,6 @@ from torch import Tensor
 from regard.contract import LanguageModel, Source, State, watching
 from regard.errors import SettingError, did_you_mean
 from regard.models.ngram.counting import (
-    BOS,
     PAD,
     UNPREDICTED,
     Bools,
@@ -29,7 +28,7 @@ from regard.models.ngram.counting import (
     framed,
 )
 from regard.models.ngram.kneser_ney import KneserNey
-from regard.models.ngram.lookup import all_words, score_words
+from regard.models.ngram.lookup import all_words, score_documents, score_words
 from regard.models.ngram.path import longest_seen, path
 from regard.models.ngram.room import Ints, room_for
 from regard.models.ngram.saved import orders_from_smoothed, orders_of, tensors_of
@@ -40,7 +39,6 @@ SMOOTHINGS = ("kneser-ney", "add-k", "none")
 BACKOFF = "back-off"        # the smoothing of a model that came from elsewhere, already smoothed
 KNOWN = (*SMOOTHINGS, BACKOFF)
 HIGHEST = 7
-AT_ONCE = 1 << 20           # tokens of a text scored at a time
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -136,14 +134,9 @@ class NGram(LanguageModel):
         What `score` says of them in any batches, but quicker, unwatched, and with little of a long text held at a time.
         """
         starts = np.zeros(1, np.int64) if ends is None else document_starts(np.asarray(ends), len(tokens))
-        parts = [np.zeros(0)]
-        for first in range(0, len(tokens), AT_ONCE):
-            begin = max(0, first - self.order + 1)                 # with the context of the first word
-            some = np.asarray(tokens[begin:first + AT_ONCE], np.int64)
-            here = starts[np.searchsorted(starts, begin):np.searchsorted(starts, begin + len(some))] - begin
-            values, _ = score_words(self.orders, np.insert(some, here, BOS), self.smoothing == "add-k")
-            parts.append(np.delete(values, here + np.arange(len(here)))[first - begin:])
-        return torch.from_numpy(np.concatenate(parts)).to(self.dtype)
+        values = np.empty(len(tokens), np.float64 if self.dtype == torch.float64 else np.float32)
+        score_documents(self.orders, tokens, starts, self.smoothing == "add-k", values)
+        return torch.from_numpy(values)
 
     def step(self, tokens: Tensor, state: State, lengths: Tensor | None = None) -> tuple[Tensor, LastWords]:
         after = self._after(state, *_real(tokens, lengths))

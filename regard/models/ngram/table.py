@@ -2,8 +2,8 @@
 
 A k-gram's id is its place in that row. It is read as it lies in a mapped file, and only the pages that are asked
 for are fetched: a few k-grams are found by binary search among the words of their context. Once many have been
-asked for, a hash index is made: an array of slots, each an id or -1, at most half full, where a key that finds its slot
-taken moves on to the next one. Where keys are dense enough (characters) the key is its own slot.
+asked for, a hash index is made: an array of slots, each an id or -1, at most a third full, where a key that finds its
+slot taken moves on to the next one. Where keys are dense enough (characters) the key is its own slot.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ SPREAD = np.uint64(0x9E3779B97F4A7C15)      # 2^64 / golden ratio: multiplying b
 REPAID = 4                                  # an index is worth making after one query for so many k-grams
 PACKED = 63                                 # bits in which a slot may hold a key and an id
 FEW = 16                                    # queries that are searched one by one
+ROOM = 3                                    # slots for each key, at least: fewer meet where there are more
 
 
 @dataclass
@@ -53,17 +54,24 @@ class Order:
 
     def find(self, contexts: Ints, words: Ints) -> Ints:
         """The ids of these k-grams, -1 for one that is not there. Every context must be an id."""
+        ids = np.full(len(words), -1)
+        there, found = self.seek(contexts, words)
+        ids[there] = found
+        return ids
+
+    def seek(self, contexts: Ints, words: Ints) -> tuple[Ints, Ints]:
+        """Which of these k-grams are there, and the ids of those. Every context must be an id."""
         if len(self) == 0:
-            return np.full(len(words), -1)
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
         if self.index is None and (self.asked + len(words)) * REPAID < len(self):
             self.asked += len(words)
-            return self._search_each(contexts, words) if len(words) <= FEW else self._search(contexts, words)
+            return _present(self._search_each(contexts, words) if len(words) <= FEW else self._search(contexts, words))
         if self.index is None:
             self.index = Index(self.keys, len(self.first) * self.vocab)
             self.weights = None if self.backoffs is None else self.backoffs[:]      # from now on, speed before bytes
         wanted = np.multiply(contexts, self.vocab, dtype=np.int64)
         wanted += words
-        return self.index.find(wanted)
+        return self.index.seek(wanted)
 
     def _search_each(self, contexts: Ints, words: Ints) -> Ints:
         found = np.full(len(words), -1)
@@ -99,7 +107,7 @@ class Index:
         small = np.dtype(np.int32 if len(keys) < 2**31 else np.int64)
         ids = np.arange(len(keys), dtype=small)
         self.direct = space <= max(8 * len(keys), DENSE)
-        self.bits = np.uint64(max(2 * len(keys), 2).bit_length())
+        self.bits = np.uint64(max(ROOM * len(keys), 2).bit_length())
         self.shift = max(len(keys) - 1, 1).bit_length()
         self.keys = None if space.bit_length() + self.shift <= PACKED else keys
         if self.direct:
@@ -124,21 +132,32 @@ class Index:
     def _next(self, at: Ints) -> Ints:
         return (at + 1) & ((1 << int(self.bits)) - 1)
 
-    def find(self, wanted: Ints) -> Ints:
+    def seek(self, wanted: Ints) -> tuple[Ints, Ints]:
+        """Which of these keys are there, and the ids of those."""
         if self.direct:
-            return self.slots.take(wanted)
+            return _present(self.slots.take(wanted))
         at = self._slot(wanted)
         found = self.slots.take(at)
-        wrong = np.flatnonzero(self._of_another(found, wanted))
-        at, asked = at.take(wrong), wanted.take(wrong)
-        while len(wrong):
+        same = self._hold(found, wanted)
+        left = np.flatnonzero((found >= 0) > same)     # the slot is taken, but by another key
+        at, asked = at.take(left), wanted.take(left)
+        while len(left):
             at = self._next(at)
-            found[wrong] = other = self.slots.take(at)
-            still = np.flatnonzero(self._of_another(other, asked))
-            wrong, at, asked = wrong.take(still), at.take(still), asked.take(still)
-        return found if self.keys is not None else np.where(found < 0, found, found & ((1 << self.shift) - 1))
+            found[left] = other = self.slots.take(at)
+            same[left] = right = self._hold(other, asked)
+            still = np.flatnonzero((other >= 0) > right)
+            left, at, asked = left.take(still), at.take(still), asked.take(still)
+        there = np.flatnonzero(same)
+        ids = found.take(there)
+        return there, ids & ((1 << self.shift) - 1) if self.keys is None else ids
 
-    def _of_another(self, entries: Ints, wanted: Ints) -> NDArray[np.bool_]:
-        """Whether the slot is taken, but by another key."""
-        keys = entries >> self.shift if self.keys is None else self.keys[entries]
-        return (keys != wanted) & (entries >= 0)
+    def _hold(self, entries: Ints, wanted: Ints) -> NDArray[np.bool_]:
+        """Whether these slots hold the keys that are wanted; an empty one holds none."""
+        if self.keys is None:
+            return entries >> self.shift == wanted
+        return (self.keys[entries] == wanted) & (entries >= 0)
+
+
+def _present(ids: Ints) -> tuple[Ints, Ints]:
+    there = np.flatnonzero(ids >= 0)
+    return there, ids.take(there)
