@@ -18,6 +18,7 @@ _HOME = {
     "LanguageModel": "contract",
     "Memory": "contract",
     "Source": "contract",
+    "TrainedTranslator": "trained_translate",
     "watch": "contract",
     "influence": "probe",
     "RegardError": "errors",

@@ -81,6 +81,18 @@ class State:
         return self.map(
             lambda t: t.index_select(0, rows), None if sources is None else lambda t: t.index_select(0, sources))
 
+    def reorder(self, rows: Tensor, sources: Tensor | None = None) -> Self:
+        """What `select` gives, of a state that is spent by it: a kind of state that can may move less in place."""
+        changed = {}
+        for each in dataclasses.fields(self):
+            value = getattr(self, each.name)
+            if not each.metadata.get("source"):
+                value = _map_value(value, lambda t: t.index_select(0, rows), None, lambda s: s.reorder(rows, sources))
+            elif sources is not None:
+                value = _map_value(value, lambda t: t.index_select(0, sources), None)
+            changed[each.name] = value
+        return dataclasses.replace(self, **changed)
+
     def put(self, rows: Tensor, other: Self, sources: Tensor | None = None) -> Self:
         """This state with `rows` replaced by those of `other`, which was started with the same capacity.
 
@@ -108,16 +120,19 @@ class State:
         return sum(t.numel() * t.element_size() for t in self.tensors().values())
 
 
-def _map_value(value: Any, f: TensorMap, source: TensorMap | None) -> Any:
+def _map_value(
+    value: Any, f: TensorMap, source: TensorMap | None, inner: Callable[[State], State] | None = None
+) -> Any:
+    """`f` on every tensor in a value; `inner`, if given, on every state in it, in place of its `map`."""
     if isinstance(value, Tensor):
         return f(value)
     if isinstance(value, State):
-        return value.map(f, source)
+        return value.map(f, source) if inner is None else inner(value)
     if isinstance(value, (tuple, list)):
-        items = [_map_value(item, f, source) for item in value]
+        items = [_map_value(item, f, source, inner) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     if isinstance(value, dict):
-        return {name: _map_value(item, f, source) for name, item in value.items()}
+        return {name: _map_value(item, f, source, inner) for name, item in value.items()}
     return value
 
 

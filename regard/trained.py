@@ -30,11 +30,12 @@ from regard.run_folder import RunFolder
 from regard.tasks import Task, task_named
 from regard.tasks.lm import HeldOut, reading_for
 from regard.text.batches import Batch
-from regard.text.corpus import DataSettings, encode_files
+from regard.text.corpus import encode_files
 from regard.text.readers import ReadSettings
 from regard.text.shards import Counts, Shard
 from regard.text.tokenizers import Tokenizer
 from regard.trained_masked import TrainedMasked
+from regard.trained_translate import TrainedTranslator
 
 DEFAULT_CONTEXT = 1024          # tokens scored at once by a model that has no limit of its own
 
@@ -179,13 +180,17 @@ class Trained:
         return torch.cat(windows)[1:]
 
 
-USES: dict[str, Any] = {"lm": Trained, "masked": TrainedMasked}          # what a run of each task becomes
+# What a run of each task becomes.
+USES: dict[str, Any] = {"lm": Trained, "masked": TrainedMasked, "translate": TrainedTranslator}
 
 
 @overload
 def load(path: str | Path, device: str = ..., *, trust: bool = ..., task: Literal["lm"]) -> Trained: ...
 @overload
 def load(path: str | Path, device: str = ..., *, trust: bool = ..., task: Literal["masked"]) -> TrainedMasked: ...
+@overload
+def load(
+    path: str | Path, device: str = ..., *, trust: bool = ..., task: Literal["translate"]) -> TrainedTranslator: ...
 @overload
 def load(path: str | Path, device: str = ..., *, trust: bool = ..., task: str | None = ...) -> Any: ...
 def load(path: str | Path, device: str = "auto", *, trust: bool = False, task: str | None = None) -> Any:
@@ -199,8 +204,8 @@ def load(path: str | Path, device: str = "auto", *, trust: bool = False, task: s
     if task is not None and task != kept.name:
         raise RunError(f"{path} is a run of the task {kept.name}: use it with {kept.used_by}")
     kind = run_family(tables, folder, trust)
-    fill(DataSettings, tables.get("data", {}), "data")
-    tokenizer = Tokenizer.load(folder.tokenizer_path)
+    fill(kept.data, tables.get("data", {}), "data")
+    tokenizer = kept.load_tokenizer(folder.tokenizer_path)
     settings: Any = fill(kind.settings, tables.get("model", {}), "model")
     model = restore(kind, settings, kept.vocab(tokenizer), folder.read_weights())
     if isinstance(model, nn.Module):
@@ -220,7 +225,7 @@ def run_family(tables: dict[str, dict[str, Any]], folder: RunFolder, trust: bool
         raise RunError(f"{folder.settings_path} is incomplete: it has no {missing}") from None
 
 
-def restore(kind: Family, settings: Any, vocab: int, tensors: dict[str, Tensor]) -> Any:
+def restore(kind: Family, settings: Any, vocab: Any, tensors: dict[str, Tensor]) -> Any:
     if kind.restore is not None:
         return kind.restore(settings, vocab, tensors)
     assert kind.build is not None

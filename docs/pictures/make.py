@@ -3,7 +3,6 @@
     python docs/pictures/make.py [--runs FOLDER]
 
 About five minutes on two CPU cores. Runs that are already in FOLDER are used again, so that drawing anew is quick.
-Needs the extra `plots` (matplotlib).
 """
 
 from __future__ import annotations

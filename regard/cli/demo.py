@@ -1,56 +1,119 @@
-"""`regard demo`: the whole of it in about a minute, on embedded stories."""
+"""`regard demo`: French to English on the embedded phrasebook, in less than two minutes."""
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import Any
 
 import click
 
-PROMPTS = ("", "Mia had a red kite,", "On Sunday, Tom")
+SHOWN, MEASURED = 6, 1000          # held-out sentences shown, and measured on, of each kind
+PARTS = {"valid": "held-out sentences", "unseen": "words that never met in training"}
 
 
 @click.command("demo")
-@click.option("--family", default="transformer", show_default=True, help="Kind of model: transformer, rnn, ngram.")
-@click.option("--minutes", default=1.0, show_default=True, help="How long to train.")
-@click.option("--out", metavar="FOLDER", help="Run folder.  [default: runs/stories-FAMILY]")
+@click.option("--family", default="rnn-attention", show_default=True,
+              help="Kind of translator: rnn-attention, rnn (what the bottleneck costs), transformer, prefix.")
+@click.option("--minutes", default=1.5, show_default=True, help="How long to train, reading included.")
+@click.option("--out", metavar="FOLDER", help="Run folder.  [default: runs/phrasebook-translate-FAMILY]")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--device", default="auto", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def command(family: str, minutes: float, out: str | None, seed: int, device: str, as_json: bool) -> None:
-    """Train a small language model on embedded stories, then show what it writes and how well it predicts.
+    """Learn French to English from an embedded phrasebook, translate held-out sentences, and show what was read.
 
-    An n-gram counted on the same stories stands beside it, as the baseline to beat.
+    As in the lectures: a recurrent encoder, and a decoder that looks at every word of the source (attention).
     """
-    import tempfile
-    import time
+    from itertools import islice
 
-    from regard.cli.output import print_json
     from regard.text import embedded
     from regard.training.run import Order, carry_out
 
     def say(text: str = "") -> None:
         click.echo(text, err=as_json)
 
-    say("Three of the stories to learn from:")
-    for _, story in zip(range(3), embedded.lines("stories"), strict=False):
-        say(f"  {story}")
-    say(f"\nTraining a {family} for about {minutes * 60:.0f} seconds ...")
     began = time.monotonic()
+    say("Three of the 100,000 pairs to learn from:")
+    for pair in islice(embedded.pairs("phrasebook"), 3):
+        say(f"  {pair.source}\n    {pair.target}")
+    say(f"\nTraining a translator of the family {family} for about {minutes * 60:.0f} seconds ...")
     settings = {"training": {"minutes": minutes, "seed": seed}}
-    model = carry_out(Order(("stories",), family=family, out=out, settings=settings, device=device))
+    order = Order(("phrasebook",), task="translate", family=family, out=out, settings=settings, device=device)
+    model = carry_out(order)
+    told = {part: measured(model, part) for part in PARTS}
+    for part, (pairs, found, _) in told.items():
+        say(f"\n{PARTS[part].capitalize()}, as it translates them:")
+        for pair, line in list(zip(pairs, found, strict=True))[:SHOWN]:
+            say(f"  {pair.source}\n    {line.text}" + ("" if line.text == pair.target else f"   (not: {pair.target})"))
+    files = draw(model, told["valid"], say, as_json)
+    say()
+    for part, (_, _, figures) in told.items():
+        say(f"{PARTS[part]:<34} {spoken(figures)}")
     seconds = time.monotonic() - began
-    with tempfile.TemporaryDirectory() as folder:
-        baseline = carry_out(Order(("stories",), family="ngram", out=f"{folder}/ngram", quiet=True))
-        both = {family: model, "ngram": baseline}
-        scores = {name: each.score_files(["stories"]).as_dict() for name, each in both.items()}
-    say("\nWhat it writes now:")
-    samples = [prompt + model.generate(prompt, new_tokens=120, temperature=0.7, seed=seed) for prompt in PROMPTS]
-    for sample in samples:
-        say(f"  {sample}")
-    say("\nHow well it predicts held-out stories:")
-    for name, score in scores.items():
-        say(f"  {name:<12} perplexity {score['perplexity']:6.3f} a token · {score['bits_per_byte']:.4f} bits per byte")
-    say(f"\nGo on with it:  regard generate {model.path} --prompt 'Rosa lost'")
+    say(f"\n{seconds:.0f} seconds in all. Go on with it:\n"
+        f"  echo 'Le chat noir dort.' | regard translate {model.path}\n"
+        f"  regard score {model.path} phrasebook --by-length")
     if as_json:
-        result: dict[str, Any] = {"run": str(model.path), "seconds": seconds, "samples": samples, "scores": scores}
-        print_json(result)
+        from regard.cli.output import print_json
+
+        print_json({**told["valid"][2], "seconds": seconds, "unseen": told["unseen"][2], "run": str(model.path),
+                    "family": family, "parameters": model.parameters, "maps": files})
+
+
+def measured(model: Any, part: str) -> tuple[list[Any], list[Any], dict[str, Any]]:
+    """Pairs of a part, their translations, and the figures: BLEU, exact match, and the alignment error."""
+    from itertools import islice
+
+    from regard.metrics.alignment import Gold
+    from regard.metrics.translation import measure
+    from regard.text import embedded
+
+    pairs = list(islice(embedded.pairs("phrasebook", part), MEASURED))
+    sources, targets = ([getattr(pair, side) for pair in pairs] for side in ("source", "target"))
+    found = model.translate(sources)
+    quality = measure([line.text for line in found], targets, lang=model.languages[1], intervals=False)
+    figures: dict[str, Any] = {"bleu": quality.bleu, "exact_match": quality.exact_match, "aer": None}
+    if model.attends:
+        golds = [Gold(frozenset(pair.alignment)) for pair in pairs]
+        figures["aer"] = model.alignment_error(sources, targets, golds).mean.aer
+    return pairs, found, figures
+
+
+def spoken(figures: dict[str, Any]) -> str:
+    aer = "no attention to look at" if figures["aer"] is None else f"alignment error {figures['aer']:.3f}"
+    return f"BLEU {figures['bleu']:5.1f} · exactly right {figures['exact_match']:6.1%} · {aer}"
+
+
+def draw(model: Any, told: tuple[list[Any], list[Any], dict[str, Any]], say: Any, as_json: bool) -> list[str]:
+    """The map of one sentence in the terminal and as PNG, SVG and HTML, beside the run."""
+    from rich.console import Console
+
+    from regard.probe.maps import Map
+    from regard.probe.render import save, show
+
+    if not model.attends:
+        say(f"\nThe family {model.family} has no attention: all of the source passed through one vector.")
+        return []
+    pairs, found, _ = told
+    right = [pair for pair, line in zip(pairs, found, strict=True) if line.text == pair.target] or pairs
+    chosen = max(right, key=interesting)
+    (line,) = model.translate([chosen.source], alignments=True)
+    seen = Map(line.target_pieces, line.source_pieces, line.weights, title=chosen.source, row_title="English",
+               column_title="French")
+    if line.text == chosen.target:
+        seen = seen.aligned(chosen.alignment)
+    say("\nWhat each English word read of the French:")
+    show(seen, Console(stderr=as_json))
+    paths = [Path(model.path) / f"map.{suffix}" for suffix in ("png", "svg", "html")]
+    for path in paths:
+        save(seen, path)
+    say(f"The same as pictures: {', '.join(map(str, paths))}")
+    return [str(path) for path in paths]
+
+
+def interesting(pair: Any) -> int:
+    """How often the words of a pair cross, in a sentence of a size that is easily looked at."""
+    links = pair.alignment
+    crossings = sum((a - c) * (b - d) < 0 for a, b in links for c, d in links)
+    return crossings if 7 <= len(pair.source.split()) <= 10 else -1

@@ -10,8 +10,12 @@ import click
 
 
 def print_json(values: Any) -> None:
+    click.echo(as_json(values))
+
+
+def as_json(values: Any) -> str:
     """One JSON object. Infinity is not JSON: it is written as null."""
-    click.echo(json.dumps(_finite(values), ensure_ascii=False))
+    return json.dumps(_finite(values), ensure_ascii=False)
 
 
 def _finite(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`regard score`: how surprised a model is by text."""
+"""`regard score`: how surprised a model is by text, and how well a translator translates."""
 
 from __future__ import annotations
 
@@ -17,18 +17,43 @@ import click
 @click.option("--on-bad-text", type=click.Choice(["fail", "replace", "drop"]), default="fail")
 @click.option("--per-line", is_flag=True, help="One row a line: its loss and its text's total log-probability.")
 @click.option("--per-token", is_flag=True, help="One row a token: its log-probability.")
+@click.option("--part", type=click.Choice(["train", "valid", "unseen"]), help="Of the phrasebook.  [default: valid]")
+@click.option("--first", type=click.IntRange(min=1), help="So many pairs.  [default: all; of the phrasebook 1,000]")
+@click.option("--beam", type=int, default=5, show_default=True, help="Beams of a translator; 1 is greedy.")
+@click.option("--length-penalty", type=float, default=1.0, show_default=True, help="As for regard translate.")
+@click.option("--batch", type=int, help="Source tokens translated at once; changes no result.")
+@click.option("--gold", metavar="FILE", help="Gold alignments in Pharaoh format, a line for each pair.")
+@click.option("--words", type=click.Choice(["word", "whitespace"]), help="What a word is in the gold alignments.  "
+              "[default: whitespace; of the phrasebook word]")
+@click.option("--heads", is_flag=True, help="The alignment error of each layer and head.")
+@click.option("--by-length", is_flag=True, help="BLEU and exact match by the length of the source.")
+@click.option("--against", metavar="OTHER", help="Is it better than this run, or this file of translations?")
 @click.option("--device", default="auto", show_default=True)
 @click.option("--trust", is_flag=True, help="Import the user's own layer that the run names.")
 @click.option("--json", "as_json", is_flag=True)
+@click.pass_context
 def command(
-    run: str, files: tuple[str, ...], documents: str | None, on_bad_text: str, per_line: bool, per_token: bool,
-    device: str, trust: bool, as_json: bool,
+    context: click.Context, run: str, files: tuple[str, ...], documents: str | None, on_bad_text: str, per_line: bool,
+    per_token: bool, device: str, trust: bool, as_json: bool, **of_pairs: Any,
 ) -> None:
-    """Perplexity a token and a word, and bits per byte, of FILES (- is stdin) under the model in RUN."""
+    """Perplexity a token and a word, and bits per byte, of FILES (- is stdin) under the model in RUN.
+
+    Of a translator FILES are SOURCE TARGET, or a file of pairs, or phrasebook: loss, BLEU and chrF with intervals,
+    exact match, and the alignment error of its attention where gold alignments are known.
+    """
     from regard.cli.output import print_json
     from regard.metrics.perplexity import impossible
-    from regard.trained import load
+    from regard.run_folder import RunFolder
+    from regard.trained import load, run_task
 
+    task = run_task(RunFolder.open(run).read_settings()).name
+    refuse_options(context, ("documents", "per_line", "per_token") if task == "translate" else tuple(of_pairs), task)
+    if task == "translate":
+        from regard.cli.score_pairs import score_pairs
+
+        wanted = {**of_pairs, "on_bad_text": on_bad_text, "device": device, "trust": trust}
+        score_pairs(load(run, device, trust=trust, task=task), files, as_json, wanted)
+        return
     model = load(run, device, trust=trust, task="lm")
     if per_line:
         documents = "line"
@@ -50,6 +75,15 @@ def command(
                + (f", {surprise.unknown:,} of the tokens unknown" if surprise.unknown else ""))
     if never:
         click.echo(f"infinite         {never}")
+
+
+def refuse_options(context: click.Context, names: tuple[str, ...], task: str) -> None:
+    """What was said that means nothing for a run of this task is a mistake."""
+    from regard.errors import SettingError
+
+    for name in names:
+        if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
+            raise SettingError(f"--{name.replace('_', '-')} means nothing for a run of the task {task}: leave it out")
 
 
 def print_rows(rows: Iterator[dict[str, Any]], as_json: bool) -> None:

@@ -3,7 +3,10 @@
 At every step each of the k beams of a source is continued by every token, and of all these the k best that do not end
 go on; those among the k best that end are finished. A source is done when k have finished, or at its limit.
 What one source gives does not depend on what else is in the batch: sources share the arithmetic and nothing else.
-S sources · k beams · T time so far · V vocabulary
+
+The device gives the best 2 k continuations of each source, and is asked for them once a step; everything about them
+is decided on the host, and goes back in one piece.
+S sources · k beams · T time so far · L source length · V vocabulary
 """
 
 from __future__ import annotations
@@ -12,34 +15,46 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.contract import LanguageModel, Source, State
+from regard.contract import LanguageModel, Source, State, watch
+from regard.decoding.reading import of_source
 from regard.errors import SettingError
+
+BLOCK = 64                 # tokens of which only the best is looked at first
+LEAST = 1e-10              # of what was read of a source token: less counts as this much
 
 
 @dataclass(frozen=True)
 class Beam:
-    """How to search. `length` is the penalty: scores are log p / tokens^length, so that 0 prefers short ones."""
+    """How to search. `length` is the penalty: scores are log p / tokens^length, so that 0 prefers short ones.
+
+    `coverage` adds coverage * sum_l log min(1, what was read of source token l), after Wu et al. 2016: targets that
+    leave a part of the source unread fall behind. It ranks what has finished; the search itself goes by log p.
+    """
 
     width: int = 5
     length: float = 1.0
     n_best: int = 1
     no_repeat: int = 0                         # no n-gram of this many tokens twice in one target; 0: as it comes
+    coverage: float = 0.0
 
     def __post_init__(self) -> None:
         if self.width < 1:
             raise SettingError(f"--beam {self.width}: must be at least 1")
         if not 1 <= self.n_best <= self.width:
             raise SettingError(f"--n-best {self.n_best}: must be from 1 to the {self.width} beams")
-        if not (math.isfinite(self.length) and self.length >= 0):
-            raise SettingError(f"--length-penalty {self.length}: must be 0 or more")
+        for flag, value in (("--length-penalty", self.length), ("--coverage", self.coverage)):
+            if not (math.isfinite(value) and value >= 0):
+                raise SettingError(f"{flag} {value}: must be 0 or more")
         if self.no_repeat < 0:
             raise SettingError(f"--no-repeat {self.no_repeat}: must be 0 or more")
 
-    def score(self, log_prob: float, tokens: int) -> float:
-        return log_prob / max(1, tokens) ** self.length
+    def score(self, log_prob: float, tokens: int, covered: float = 0.0) -> float:
+        return log_prob / max(1, tokens) ** self.length + self.coverage * covered
 
 
 @dataclass(frozen=True)
@@ -76,7 +91,6 @@ def beam_search(
     live = Live(model, source, searches, how, begin, end, tuple(banned))
     while live.searches:
         live.step()
-        live.leave()
     return [search.best(how.n_best) for search in searches]
 
 
@@ -87,78 +101,164 @@ class Live:
         self, model: LanguageModel, source: Source | None, searches: list[Search], how: Beam, begin: int, end: int,
         banned: tuple[int, ...],
     ):
-        self.model, self.how, self.begin, self.end, self.banned = model, how, begin, end, banned
+        self.model, self.source, self.how, self.end = model, source, how, end
         self.searches = list(searches)
         sources, k, device = len(searches), how.width, model.device
-        self.tokens = torch.full((sources * k, 1), begin, device=device)
+        self.banned = torch.tensor(banned, dtype=torch.long, device=device)
+        self.said = np.zeros((sources, k, 0), dtype=np.int64)                          # tokens of every beam
+        self.tokens = torch.full((sources * k, 1), begin, device=device)               # read next
         self.totals = torch.full((sources, k), -torch.inf, dtype=torch.float64, device=device)
         self.totals[:, 0] = 0.0                                # all beams are the same at first: one is enough
-        state = model.start(sources * k, 1 + max((search.limit for search in searches), default=0), source)
+        state = model.start(sources * k, max((search.limit for search in searches), default=1), source)
         assert state is not None
         self.state: State = state
-        self.has_source = source is not None
+        self.covered = Covered(model, source, sources * k) if how.coverage else None
 
     def step(self) -> None:
         """One more token for every beam."""
-        k, time = self.how.width, self.tokens.shape[1]
-        log_probs, self.state = self.model.step(self.tokens[:, -1:], self.state)
-        log_probs = self.allowed(log_probs.double())
-        totals = self.totals[..., None] + log_probs.unflatten(0, (-1, k))              # (S, k, V)
-        vocab = totals.shape[-1]
-        best, at = totals.flatten(1).topk(min(2 * k, k * vocab), dim=1)                # ends take k of them at most
-        beams, tokens = at // vocab, at % vocab
-        ends = tokens == self.end
-        self.finish(best[:, :k], beams[:, :k], ends[:, :k] & best[:, :k].isfinite(), time)
-        # The k best that go on: a stable sort puts those that do not end first, in the order of their scores.
-        order = ends.int().sort(dim=1, stable=True).indices[:, :k]
-        self.totals = torch.where(ends, -torch.inf, best).gather(1, order)
-        rows = (torch.arange(len(at), device=at.device)[:, None] * k + beams.gather(1, order)).flatten()
-        self.tokens = torch.cat((self.tokens[rows], tokens.gather(1, order).flatten()[:, None]), 1)
-        self.state = self.state.select(rows)
+        if self.covered is None:
+            log_probs, self.state = self.model.step(self.tokens, self.state)
+        else:
+            log_probs, self.state = self.covered.step(self.tokens, self.state)
+        best, at = best_of(self.totals, self.allowed(log_probs), 2 * self.how.width)   # k of them at most are ends
+        told = torch.stack((best, at.double())).cpu().numpy()                          # the one wait of a step
+        beams, tokens = np.divmod(told[1].astype(np.int64), log_probs.shape[-1])
+        self.go_on(told[0], beams, tokens)
 
     def allowed(self, log_probs: Tensor) -> Tensor:
         """Without what may not be said: banned tokens, and n-grams that were said before."""
-        log_probs[:, list(self.banned)] = -torch.inf
-        n, time = self.how.no_repeat, self.tokens.shape[1]
-        if n and time > n:                                                            # the first token is <bos>
-            said = self.tokens[:, 1:].unfold(1, n, 1)                                  # (S k, places, n)
-            last = self.tokens[:, time - n + 1:]
-            again = (said[:, :, :-1] == last[:, None]).all(-1)                        # where these words stood before
-            rows, places = again.nonzero(as_tuple=True)
-            log_probs[rows, said[rows, places, -1]] = -torch.inf
+        log_probs = log_probs.index_fill_(1, self.banned, -torch.inf)
+        n = self.how.no_repeat
+        if n and self.said.shape[-1] >= n:
+            said = self.said.reshape(len(log_probs), -1)
+            grams = np.lib.stride_tricks.sliding_window_view(said, n, axis=1)          # (S k, places, n)
+            last = said[:, said.shape[1] - n + 1:]
+            rows, places = (grams[:, :, :-1] == last[:, None]).all(-1).nonzero()       # where these words stood before
+            again = torch.from_numpy(np.stack((rows, grams[rows, places, -1]))).to(log_probs.device)
+            log_probs[again[0], again[1]] = -torch.inf
         return log_probs
 
-    def finish(self, totals: Tensor, beams: Tensor, ends: Tensor, time: int) -> None:
-        """Keep what has ended; `time` tokens were read, so that with its end a target has as many."""
-        for s, place in ends.nonzero().tolist():
-            search, k = self.searches[s], self.how.width
-            if len(search.finished) < k:
-                total = float(totals[s, place])
-                said = self.tokens[s * k + int(beams[s, place]), 1:].tolist()
-                search.finished.append(Hypothesis(tuple(said), total, self.how.score(total, time)))
+    def go_on(self, best: NDArray[np.float64], beams: NDArray[np.int64], tokens: NDArray[np.int64]) -> None:
+        """Of the best continuations (S, 2 k), keep what has ended, and go on with the k best that have not."""
+        k = self.how.width
+        ends = tokens == self.end
+        self.finish(best[:, :k], beams[:, :k], ends[:, :k] & np.isfinite(best[:, :k]))
+        # A stable sort puts those that do not end first, in the order of their scores.
+        order = np.argsort(ends, axis=1, kind="stable")[:, :k]
+        totals, parents, tokens = (np.take_along_axis(each, order, 1)
+                                   for each in (np.where(ends, -np.inf, best), beams, tokens))
+        said = np.take_along_axis(self.said, parents[..., None], 1)
+        self.said = np.concatenate((said, tokens[..., None]), 2)
+        stay = self.who_stays(totals, parents)
+        self.searches = [self.searches[s] for s in stay]
+        if not self.searches:
+            return
+        rows = (stay[:, None] * k + parents[stay]).ravel()
+        self.said = self.said[stay]
+        # Whole numbers far below 2^53 are exact as doubles: so everything goes to the device in one piece.
+        sent = torch.from_numpy(np.stack((rows, tokens[stay].ravel(), totals[stay].ravel()))).to(self.tokens.device)
+        self.tokens, self.totals = sent[1].long()[:, None], sent[2].view(-1, k)
+        if len(stay) < len(parents) or (rows != np.arange(len(rows))).any():
+            self.reorder(sent[0].long(), None if len(stay) == len(parents) else stay)
 
-    def leave(self) -> None:
-        """Sources that are done leave the batch; what a limit cut short counts as it is."""
-        k, time = self.how.width, self.tokens.shape[1] - 1
+    def reorder(self, rows: Tensor, stay: NDArray[np.int64] | None) -> None:
+        kept = None if stay is None or self.source is None else torch.from_numpy(stay).to(rows.device)
+        self.state = self.state.reorder(rows, kept)
+        if self.covered is not None:
+            self.covered.reorder(rows, kept)
+
+    def finish(self, totals: NDArray[np.float64], beams: NDArray[np.int64], ends: NDArray[np.bool_]) -> None:
+        """Keep what has ended, with its end one token longer than what was said before it."""
+        covered = self.covered.penalties() if self.covered is not None and ends.any() else None
+        for s, place in np.argwhere(ends):
+            if len(self.searches[s].finished) < self.how.width:
+                beam = beams[s, place]
+                self.keep(s, self.said[s, beam], float(totals[s, place]),
+                          0.0 if covered is None else covered[s * self.how.width + beam])
+
+    def keep(self, s: int, said: NDArray[np.int64], total: float, covered: float, finished: bool = True) -> None:
+        score = self.how.score(total, len(said) + finished, covered)
+        self.searches[s].finished.append(Hypothesis(tuple(said.tolist()), total, score, finished))
+
+    def who_stays(self, totals: NDArray[np.float64], parents: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The sources that are not done; of the others, what a limit cut short counts as it is."""
+        k, time = self.how.width, self.said.shape[-1]
+        running = np.isfinite(totals)
         stay = []
         for s, search in enumerate(self.searches):
-            running = bool(self.totals[s].isfinite().any())
-            if len(search.finished) < k and time < search.limit and running:
+            if len(search.finished) < k and time < search.limit and running[s].any():
                 stay.append(s)
             elif time >= search.limit and not search.finished:
-                self.cut_short(s, search, time)
-        if len(stay) == len(self.searches):
-            return
-        self.searches = [self.searches[s] for s in stay]
-        if not stay:
-            return
-        kept = torch.tensor(stay, device=self.tokens.device)
-        rows = (kept[:, None] * k + torch.arange(k, device=kept.device)).flatten()
-        self.tokens, self.totals = self.tokens[rows], self.totals[kept]
-        self.state = self.state.select(rows, kept if self.has_source else None)
+                covered = None if self.covered is None else self.covered.penalties()
+                for beam in np.flatnonzero(running[s]):
+                    self.keep(s, self.said[s, beam], float(totals[s, beam]),
+                              0.0 if covered is None else covered[s * k + parents[s, beam]], finished=False)
+        return np.array(stay, dtype=np.int64)
 
-    def cut_short(self, s: int, search: Search, time: int) -> None:
-        for beam, total in enumerate(self.totals[s].tolist()):
-            if math.isfinite(total):
-                said = tuple(self.tokens[s * self.how.width + beam, 1:].tolist())
-                search.finished.append(Hypothesis(said, total, self.how.score(total, time), finished=False))
+
+# ------------------------------------------------------------------------------------------ the k best
+
+
+def best_of(totals: Tensor, log_probs: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    """The best sums totals[s, i] + log_probs[s k + i, v] of each source, best first, and where: i * V + v, (S, number).
+
+    In two steps, exactly: a sum among the best n stands in one of the n blocks of tokens with the best maxima. So the
+    sums, in double precision, are worked out for few tokens only.
+    """
+    (sources, k), vocab = totals.shape, log_probs.shape[-1]
+    blocks, device = -(-vocab // BLOCK), log_probs.device
+    full = vocab // BLOCK * BLOCK
+    maxima = log_probs[:, :full].unflatten(1, (-1, BLOCK)).amax(-1) if full else log_probs[:, :0]
+    if full < vocab:
+        maxima = torch.cat((maxima, log_probs[:, full:].amax(-1, keepdim=True)), 1)
+    sums = totals[..., None] + maxima.view(sources, k, blocks).double()
+    block = sums.flatten(1).topk(min(number, k * blocks), dim=1).indices               # (S, n) of k * blocks
+    beam, first = block // blocks, block % blocks * BLOCK
+    token = first[..., None] + torch.arange(BLOCK, device=device)                     # (S, n, BLOCK)
+    at = (beam[..., None] * vocab + token.clamp(max=vocab - 1)).flatten(1)
+    found = log_probs.view(sources, -1).gather(1, at).double().view(token.shape) + totals.gather(1, beam)[..., None]
+    found = torch.where(token < vocab, found, -torch.inf).flatten(1)
+    best, place = found.topk(min(number, k * vocab), dim=1)
+    return best, at.gather(1, place)
+
+
+def best_by_definition(totals: Tensor, log_probs: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    """What `best_of` must equal."""
+    sums = totals[..., None] + log_probs.double().view(*totals.shape, -1)              # (S, k, V)
+    best, at = sums.flatten(1).topk(min(number, sums[0].numel()), dim=1)
+    return best, at
+
+
+# -------------------------------------------------------------------------------------------- coverage
+
+
+class Covered:
+    """How much of each source token every beam has read so far: the mean over layers and heads, added up over time."""
+
+    def __init__(self, model: LanguageModel, source: Source | None, rows: int):
+        if source is None:
+            raise SettingError("--coverage is about what is read of a source, and this model reads none: leave it out")
+        self.model, self.source = model, source
+        self.amounts = torch.zeros(rows, source.items.shape[1], dtype=torch.float64, device=model.device)
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        with watch() as seen:
+            log_probs, state = self.model.step(tokens, state)
+        layers = of_source(self.model, self.source, seen.readings, rows=len(tokens), whole=False,
+                           cure="leave --coverage out")
+        self.amounts += sum(weights.double().mean(1)[:, -1] for weights in layers) / len(layers)
+        return log_probs, state
+
+    def reorder(self, rows: Tensor, sources: Tensor | None) -> None:
+        self.amounts = self.amounts[rows]
+        if sources is not None:
+            self.source = self.source.select(sources)
+
+    def penalties(self) -> list[float]:
+        """sum_l log min(1, amount of source token l), for each beam."""
+        logs = self.amounts.clamp(LEAST, 1.0).log()
+        lengths = self.source.lengths
+        if lengths is not None:
+            real = torch.arange(logs.shape[1], device=logs.device) < lengths[:, None]
+            logs = torch.where(real.repeat_interleave(len(logs) // len(real), 0), logs, 0.0)
+        return logs.sum(1).tolist()

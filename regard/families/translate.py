@@ -18,6 +18,7 @@ from regard.config import at_least, one_of, shares
 from regard.contract import SequenceLayer, Source
 from regard.families.family import LARGEST, Family, initialise, randomised
 from regard.families.hybrid import MIXERS, BlockSettings
+from regard.families.pair_sizes import prefix_sizes, recurrent_sizes, transformer_sizes
 from regard.families.transformer import check_blocks, final_norm, position_layers, resize_transformer
 from regard.layers.attentive import CELLS, READERS, WHEN, AttentiveRecurrence, make_cell
 from regard.layers.cross_attention import CrossAttention
@@ -82,6 +83,10 @@ def build_recurrent(s: AttentionSettings, vocab: Vocabularies) -> Seq2Seq:
         reader=s.reader, when=s.when, feeding=s.feeding, score=s.score, heads=s.heads, places=s.context,
         dropout=s.dropout)
     return Seq2Seq(encoder, decoder, vocab=vocab.target, shared=vocab.shared, tied=s.tied, dropout=s.dropout)
+
+
+def resize_recurrent(s: AttentionSettings, size: int) -> AttentionSettings:
+    return replace(s, hidden=2 * size)                     # even: the encoder has half of it in each direction
 
 
 # ------------------------------------------------------------------------------------------- transformer
@@ -182,20 +187,22 @@ SMALL = dict(layers=1, width=8, heads=2, context=32, dropout=0.0)
 TRANSLATE: dict[str, Family] = {family.name: family for family in (
     Family(
         "transformer", "Transformer: an encoder, and a decoder that reads it by cross-attention",
-        PairTransformerSettings, build=build_transformer, resize=resize_transformer, example_source=example_source,
+        PairTransformerSettings, sizes=transformer_sizes, build=build_transformer, resize=resize_transformer,
+        example_source=example_source,
         example=small(build_transformer, PairTransformerSettings(**SMALL))),          # type: ignore[arg-type]
     Family(
         "rnn-attention", "recurrent encoder and decoder; every step of the decoder reads the whole source",
-        AttentionSettings, build=build_recurrent, resize=lambda s, size: replace(s, hidden=2 * size),
+        AttentionSettings, sizes=recurrent_sizes, build=build_recurrent, resize=resize_recurrent,
         example_source=example_source,
         example=small(build_recurrent, AttentionSettings(width=6, hidden=8, dropout=0.0))),
     Family(
         "rnn", "recurrent encoder and decoder; the source passes through one vector alone",
-        BottleneckSettings, build=build_recurrent, resize=lambda s, size: replace(s, hidden=2 * size),
+        BottleneckSettings, sizes=recurrent_sizes, build=build_recurrent, resize=resize_recurrent,
         example_source=example_source,
         example=small(build_recurrent, BottleneckSettings(width=6, hidden=8, dropout=0.0))),
     Family(
         "prefix", "decoder-only: source and target are one text",
-        PrefixSettings, build=build_prefix, resize=resize_transformer, example_source=example_source,
+        PrefixSettings, sizes=prefix_sizes, build=build_prefix, resize=resize_transformer,
+        example_source=example_source,
         example=small(build_prefix, PrefixSettings(**SMALL))),                        # type: ignore[arg-type]
 )}

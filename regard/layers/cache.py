@@ -54,8 +54,31 @@ class KeyValueCache(State):
             values=put(self.values, where, values.to(self.values.dtype)),
             count=advance(self.count, length, lengths),
         )
-        # What was not written yet, the bin included, stands later than any query.
-        return cache, Readable(cache.keys, cache.values, torch.arange(self.capacity + 1, device=at.device))
+        # What was not written yet, the bin included, stands later than any query: it may be read, to no avail.
+        most = cache.written()
+        return cache, Readable(cache.keys[:, :most], cache.values[:, :most], torch.arange(most, device=at.device))
+
+    def written(self) -> int:
+        """The first so many slots hold all that was read. Where it would take waiting for a device to know: all slots.
+
+        A compiled step keeps its shapes, too, so that there it is all slots."""
+        if self.count.device.type != "cpu" or torch.compiler.is_compiling() or not len(self.count):
+            return self.keys.shape[1]
+        return max(1, int(self.count.max()))
+
+    def reorder(self, rows: Tensor, sources: Tensor | None = None) -> KeyValueCache:
+        """Only what was written moves, and in place: room that is not used yet costs nothing."""
+        slots = self.written()
+        whole = slots == self.keys.shape[1] or len(rows) > len(self.count) or torch.is_grad_enabled()
+        if whole or not (self.keys.is_contiguous() and self.values.is_contiguous()):
+            return self.select(rows, sources)
+
+        def moved(cache: Tensor) -> Tensor:
+            entries = cache.view(len(cache), -1)[:, :slots * cache[0, 0].numel()]
+            entries[:len(rows)] = entries.index_select(0, rows)                       # first read, then written
+            return cache[:len(rows)]
+
+        return KeyValueCache(moved(self.keys), moved(self.values), self.count.index_select(0, rows))
 
 
 @dataclass

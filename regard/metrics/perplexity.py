@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.contract import LanguageModel
+from regard.contract import LanguageModel, Source
 from regard.models.learner import Learner
 from regard.text.batches import Batch
 
@@ -65,7 +65,9 @@ def score_batches(
     for batch in batches:
         here = batch.to(model.device)
         with torch.autocast(model.device.type, torch.bfloat16, enabled=bfloat16):
-            scores, _ = model.score(here.tokens, here.targets, None, here.lengths)
+            source, lengths = here.source_items()
+            state = None if source is None else model.start(len(source), None, Source(source, lengths))
+            scores, _ = model.score(here.tokens, here.targets, state, here.lengths)
         yield batch, here.mask(scores)
 
 

@@ -33,6 +33,15 @@ class Learner(nn.Module, ABC):
     ) -> tuple[Tensor, Any]:
         """(B, T) log-probabilities of the targets, and the state after the tokens, for those that carry one."""
 
+    def learn(
+        self, tokens: Tensor, targets: Tensor, state: Any = None, lengths: Tensor | None = None,
+        source: Tensor | None = None, source_lengths: Tensor | None = None,
+    ) -> tuple[Tensor, Any]:
+        """The training path: the same scores, of a target that may have a source, one a row."""
+        if source is not None:
+            state = self.start(len(tokens), None, Source(source, source_lengths))
+        return self.score(tokens, targets, state, lengths)
+
     def start(self, batch: int, capacity: int | None = None, source: Source | None = None) -> State | None:
         """The state before the first token; None for what is always read whole."""
         return None

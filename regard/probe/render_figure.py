@@ -47,7 +47,7 @@ def picture(maps: Sequence[Map], form: str) -> bytes:
         import matplotlib
         import matplotlib.style
     except ImportError as error:
-        raise SettingError("a picture needs matplotlib: pip install 'regard[plots]', or write .html or .txt") from error
+        raise SettingError("a picture needs matplotlib: pip install matplotlib, or write .html or .txt") from error
     if len(maps) > MOST_MAPS:
         raise SettingError(f"{len(maps)} maps do not fit in one picture, which holds {MOST_MAPS}: write them to .html")
     settings: Any = {**SETTINGS, "font.family": _families()}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from regard.config import one_of
 from regard.families import family
 from regard.tasks.task import Task
 from regard.text.batches import Batch, Documents, Streams, Windows, evaluation_batches
@@ -16,12 +17,13 @@ READINGS = {"windows": Windows, "documents": Documents, "streams": Streams}
 
 
 def reading_for(documents: str) -> str:
-    """How training reads a text, unless told: a long text in windows, lines and paragraphs one by one."""
-    return "windows" if documents == "file" else "documents"
+    """How training reads, unless told: a long text in windows, lines and paragraphs one by one, pairs as such."""
+    return {"file": "windows", "pair": "pairs"}.get(documents, "documents")
 
 
-def training_batches(corpus: Corpus, *, reading: str, context: int, batch: int, seed: int) -> Any:
-    return READINGS[reading](corpus.train, context=context, batch=batch, seed=seed, bos=corpus.tokenizer.bos)
+def training_batches(corpus: Corpus, s: Any, context: int) -> Any:
+    one_of("training.reading", s.reading, READINGS)
+    return READINGS[s.reading](corpus.train, context=context, batch=s.batch, seed=s.seed, bos=corpus.tokenizer.bos)
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,9 @@ class HeldOut:
                 yield batch
 
 
-def held_out(corpus: Corpus, *, reading: str, context: int, batch: int) -> HeldOut:
+def held_out(corpus: Corpus, s: Any, context: int) -> HeldOut:
     """Every held-out token once, in windows of the training context or as documents."""
-    return HeldOut(corpus.valid, context, batch, corpus.tokenizer.bos, reading == "documents")
+    return HeldOut(corpus.valid, context, s.batch, corpus.tokenizer.bos, s.reading == "documents")
 
 
 TASK = Task(

@@ -118,18 +118,17 @@ class MaskedHeldOut(HeldOut):
             yield hiding.hide(batch, HELD_OUT, first + np.arange(len(batch.targets)))
 
 
-def batches(corpus: Corpus, *, reading: str, context: int, batch: int, seed: int) -> MaskedBatches:
-    if reading == "streams":
+def batches(corpus: Corpus, s: Any, context: int) -> MaskedBatches:
+    if s.reading == "streams":
         raise SettingError("training.reading = 'streams' carries a state on, but a masked model reads in both "
                            "directions: use training.reading = 'windows' or 'documents'")
-    text = training_batches(corpus, reading=reading, context=context, batch=batch, seed=seed)
-    return MaskedBatches(text, Hiding(mask_id(corpus.tokenizer)), seed)
+    return MaskedBatches(training_batches(corpus, s, context), Hiding(mask_id(corpus.tokenizer)), s.seed)
 
 
-def held_out(corpus: Corpus, *, reading: str, context: int, batch: int) -> MaskedHeldOut:
+def held_out(corpus: Corpus, s: Any, context: int) -> MaskedHeldOut:
     tokenizer = corpus.tokenizer
     return MaskedHeldOut(
-        corpus.valid, context, batch, tokenizer.bos, reading == "documents", mask=mask_id(tokenizer))
+        corpus.valid, context, s.batch, tokenizer.bos, s.reading == "documents", mask=mask_id(tokenizer))
 
 
 def mask_id(tokenizer: Tokenizer) -> int:

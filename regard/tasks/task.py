@@ -1,6 +1,6 @@
 """A task: what is learned from a text, as one small value. The loop, budgets, checkpoints and resuming know only this.
 
-A task says which families there are, how the training part becomes batches, what is measured on the held-out part,
+A task says which families there are, how its data is read and becomes batches, what is measured on the held-out part,
 and by which command a trained run is used.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from regard.errors import SettingError, did_you_mean
 from regard.families import Family
+from regard.text.corpus import DataSettings, TokenizerSettings, prepare
 from regard.text.vocabulary import Tokenizer
 
 
@@ -19,10 +20,15 @@ from regard.text.vocabulary import Tokenizer
 class Task:
     name: str                                              # as in `regard train NAME`, and [run] task
     family: Callable[[str], Family]                        # by name; an unknown one is a SettingError
-    batches: Callable[..., Any]                            # (corpus, *, reading, context, batch, seed) -> batch(step)
-    held_out: Callable[..., Any]                           # (corpus, *, reading, context, batch) -> the same batches
+    batches: Callable[..., Any]                            # (corpus, training settings, context) -> batch(step)
+    held_out: Callable[..., Any]                           # (corpus, training settings, context) -> the same batches
     used_by: str                                           # what to do with a trained run
-    vocab: Callable[[Tokenizer], int] = lambda tokenizer: tokenizer.vocab_size        # of the model
+    data: Any = DataSettings                               # the [data] table
+    tokenizer: Any = TokenizerSettings                     # the [tokenizer] table
+    prepare: Callable[..., Any] = prepare                  # ([data], [tokenizer] or a tokenizer, say) -> a corpus
+    load_tokenizer: Callable[[Any], Any] = Tokenizer.load  # from a run's tokenizer.json
+    vocab: Callable[[Any], Any] = lambda tokenizer: tokenizer.vocab_size              # of the model
+    judge: Callable[..., dict[str, float]] | None = None   # (model, corpus) -> what else validation measures
 
 
 def from_table(families: Mapping[str, Family]) -> Callable[[str], Family]:

@@ -58,6 +58,10 @@ class Batch:
         """The scores (B, T) with zeros at pads."""
         return scores if self.lengths is None else torch.where(self.is_real(), scores, 0.0)
 
+    def source_items(self) -> tuple[Tensor | None, Tensor | None]:
+        """What the rows are targets of, and the lengths of that; nothing, in a text by itself."""
+        return None, None
+
     def rows(self, first: int, stop: int) -> Batch:
         lengths = None if self.lengths is None else self.lengths[first:stop]
         return replace(self, tokens=self.tokens[first:stop], targets=self.targets[first:stop], lengths=lengths)

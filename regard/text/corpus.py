@@ -7,7 +7,7 @@ learns from the training part alone, so that nothing leaks from what is held out
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,14 @@ class Corpus:
     def vocab(self) -> int:
         return self.tokenizer.vocab_size
 
+    def resolved(self, data: DataSettings) -> DataSettings:
+        """The [data] table with what was chosen and found."""
+        return replace(data, documents=self.documents, content=self.content)
+
+    @property
+    def tokenizer_settings(self) -> TokenizerSettings:
+        return TokenizerSettings(self.tokenizer.kind, self.tokenizer.vocab_size)
+
 
 @dataclass(frozen=True)
 class Survey:
@@ -93,11 +101,11 @@ def prepare(
     settings.check()
     sources = _sources(data.files, "train", store)
     held_out = data.files if built_in and not data.valid else data.valid
-    survey = _survey(sources, settings, store, say)
+    survey = survey_of(sources, settings, store, say)
     tally = survey.tally
     if held_out:
         valid_sources = _sources(held_out, "valid", store)
-        valid_survey = _survey(valid_sources, settings, store, say)
+        valid_survey = survey_of(valid_sources, settings, store, say)
         train_part = valid_part = WHOLE
         tally.add(valid_survey.tally)
         valid_content = valid_survey.content
@@ -105,9 +113,12 @@ def prepare(
         valid_sources, valid_content = sources, survey.content
         train_part, valid_part = split(survey.characters, survey.documents, settings.documents, data.valid_share)
     if not isinstance(tokenizer, Tokenizer):
-        tokenizer = _learn(sources, settings, train_part, survey, kind, tokenizer.vocab, store, say)
-    train = _encode(sources, survey.content, settings, train_part, tokenizer, store, say, "train")
-    valid = _encode(valid_sources, valid_content, settings, valid_part, tokenizer, store, say, "valid")
+        learned = Learned(lambda: (piece.text for piece in take(read(sources, settings), train_part)),
+                          int(survey.characters * _share(train_part, survey)), survey.distinct,
+                          key_of(VERSION, survey.content, asdict(settings), asdict(train_part)))
+        tokenizer = learn_tokenizer(learned, kind, tokenizer.vocab, store, say)
+    train = encode_part(sources, survey.content, settings, train_part, tokenizer, store, say, "train")
+    valid = encode_part(valid_sources, valid_content, settings, valid_part, tokenizer, store, say, "valid")
     return Corpus(train, valid, tokenizer, settings.documents, tally, key_of(survey.content, valid_content))
 
 
@@ -121,8 +132,8 @@ def encode_files(
     given = settings or ReadSettings()
     resolved = ReadSettings(_documents(given.documents, tokenizer.kind, built_in), given.on_bad_text, given.field)
     sources = _sources(files, "valid", store)
-    survey = _survey(sources, resolved, store, say)
-    return _encode(sources, survey.content, resolved, WHOLE, tokenizer, store, say, "text")
+    survey = survey_of(sources, resolved, store, say)
+    return encode_part(sources, survey.content, resolved, WHOLE, tokenizer, store, say, "text")
 
 
 def read_documents(files: Sequence[str], settings: ReadSettings, cache: Path | None = None) -> Iterator[str]:
@@ -156,7 +167,7 @@ def _sources(files: Sequence[str], part: str, store: Cache) -> list[Source]:
                          for name in files])
 
 
-def _survey(sources: list[Source], settings: ReadSettings, store: Cache, say: Say) -> Survey:
+def survey_of(sources: list[Source], settings: ReadSettings, store: Cache, say: Say) -> Survey:
     content = content_hash(sources)
 
     def make() -> dict[str, Any]:
@@ -173,29 +184,33 @@ def _survey(sources: list[Source], settings: ReadSettings, store: Cache, say: Sa
     return Survey(content, found["characters"], tally.documents, found["distinct"], tally)
 
 
-def _learn(
-    sources: list[Source], settings: ReadSettings, part: Part, survey: Survey, kind: str, vocab: int,
-    store: Cache, say: Say,
-) -> Tokenizer:
+@dataclass(frozen=True)
+class Learned:
+    """The text that a tokenizer learns from, as often as it is asked for; how much it is, and a key of it."""
+
+    texts: Callable[[], Iterator[str]]
+    characters: int
+    distinct: int
+    key: str
+
+
+def learn_tokenizer(text: Learned, kind: str, vocab: int, store: Cache, say: Say) -> Tokenizer:
     """A tokenizer from the training part."""
-    characters = int(survey.characters * _share(part, survey))
     size: int | None = vocab or None
     if kind == "auto":
-        kind, chosen = choose_tokenizer(characters, survey.distinct)
+        kind, chosen = choose_tokenizer(text.characters, text.distinct)
         size = size or chosen
     if kind in SAMPLE:
-        size = size or default_vocab(characters)
+        size = size or default_vocab(text.characters)
     check_kind(kind, size)
 
     def make() -> Tokenizer:
-        texts = (piece.text for piece in take(read(sources, settings), part))
         if kind in SAMPLE:
-            return train_tokenizer(kind, sample(texts, characters, SAMPLE[kind]), size)
+            return train_tokenizer(kind, sample(text.texts(), text.characters, SAMPLE[kind]), size)
         # Words must not grow together where documents meet; characters are counted as they come.
-        return train_tokenizer(kind, _joined(texts, "\n" if kind in ("whitespace", "word") else ""), size)
+        return train_tokenizer(kind, _joined(text.texts(), "\n" if kind in ("whitespace", "word") else ""), size)
 
-    key = key_of(VERSION, survey.content, asdict(settings), asdict(part), kind, size)
-    tokenizer, reused = store.tokenizer(key, make)
+    tokenizer, reused = store.tokenizer(key_of(text.key, kind, size), make)
     say(f"tokenizer {tokenizer.kind}: {tokenizer.vocab_size:,} tokens, "
         + ("reused from the cache" if reused else "learned from the training part"))
     return tokenizer
@@ -231,7 +246,7 @@ def _joined(texts: Iterator[str], between: str = "") -> Iterator[str]:
         yield between.join(held)
 
 
-def _encode(
+def encode_part(
     sources: list[Source], content: str, settings: ReadSettings, part: Part, tokenizer: Tokenizer,
     store: Cache, say: Say, name: str,
 ) -> Shard:

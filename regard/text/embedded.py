@@ -45,11 +45,14 @@ class EmbeddedPairs:
     count: int
     languages: tuple[str, str]
     pairs: Callable[[int, int, str], Iterator[phrasebook.Pair]]      # how many, seed, part
+    tokenizer: str
+    modules: tuple[str, ...]                                         # the files that decide the lines
 
 
 PAIRED = {
     "phrasebook": EmbeddedPairs("French and English sentences, with which word says which",
-                                100_000, ("fr", "en"), phrasebook.pairs),
+                                100_000, ("fr", "en"), phrasebook.pairs, "word",
+                                tuple(str(path) for path in sorted(Path(__file__).parent.glob("phrasebook*.py")))),
 }
 
 
@@ -87,10 +90,32 @@ def pairs(name: str, part: str = "train") -> Iterator[phrasebook.Pair]:
 
 def write(name: str, part: str, folder: Path) -> Path:
     """The lines as a file in this folder, written once for each version of the generator."""
-    code = b"".join(Path(module).read_bytes() for module in (__file__, *CORPORA[name].modules))
-    version = hashlib.sha256(code).hexdigest()[:12]
-    path = folder / f"{name}-{part}-{version}.txt"
+    path = folder / f"{name}-{part}-{_version(CORPORA[name].modules)}.txt"
     if not path.exists():
         storage.make_folder(folder)
         storage.write_file(path, "".join(f"{line}\n" for line in lines(name, part)))
     return path
+
+
+def known_pairs(files: Sequence[str]) -> EmbeddedPairs | None:
+    """The embedded corpus of pairs meant by this name, unless there is a file called so."""
+    if len(files) != 1 or str(files[0]) not in PAIRED or Path(files[0]).exists():
+        return None
+    return PAIRED[str(files[0])]
+
+
+def write_pairs(name: str, part: str, folder: Path) -> tuple[Path, Path]:
+    """The pairs of a part as two aligned files in this folder, written once for each version of the generator."""
+    stem = f"{name}-{part}-{_version(PAIRED[name].modules)}"
+    paths = tuple(folder / f"{stem}.{language}" for language in PAIRED[name].languages)
+    if not all(path.exists() for path in paths):
+        storage.make_folder(folder)
+        found = list(pairs(name, part))
+        for path, side in zip(paths, ("source", "target"), strict=True):
+            storage.write_file(path, "".join(f"{getattr(pair, side)}\n" for pair in found))
+    return paths[0], paths[1]
+
+
+def _version(modules: Sequence[str]) -> str:
+    code = b"".join(Path(module).read_bytes() for module in (__file__, *modules))
+    return hashlib.sha256(code).hexdigest()[:12]

@@ -8,8 +8,9 @@ B batch · T time · L source length
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,6 +42,9 @@ class PairBatch(Batch):
         """Target tokens: what budgets and speeds of translators count."""
         return self.real
 
+    def source_items(self) -> tuple[Tensor | None, Tensor | None]:
+        return self.source, self.source_lengths
+
     def rows(self, first: int, stop: int) -> PairBatch:
         assert self.source is not None and self.source_lengths is not None
         part = super().rows(first, stop)
@@ -64,28 +68,39 @@ class Side:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def padded(self, chosen: Positions) -> tuple[NDArray[np.int64], Positions]:
-        """(B, longest) ids with pads at the right, and the lengths."""
+    def padded(self, chosen: Positions, widths: int = 0) -> tuple[NDArray[np.int64], Positions]:
+        """(B, longest) ids with pads at the right, and the lengths; as long as a multiple of `widths`."""
         starts, lengths = self.starts[chosen], self.lengths[chosen]
-        at = np.arange(int(lengths.max()))
+        at = np.arange(int(rounded(lengths.max(), widths or 1)))
         ids = self.data[np.minimum(starts[:, None] + at, len(self.data) - 1)].astype(np.int64)
         ids[at >= lengths[:, None]] = PAD
         return ids, lengths
 
 
 class Pairs:
-    """Sentence pairs for training, in batches of at most `budget` target tokens, pads included."""
+    """Sentence pairs for training, in batches of at most `budget` target tokens, pads included.
+
+    Pairs of which a side is longer than `longest` are left out, and counted. With `widths` both sides are padded to
+    multiples of that, so that batches have few shapes.
+    """
 
     carries = False
 
-    def __init__(self, source: Shard, target: Shard, *, budget: int, seed: int = 0, bos: int = BOS):
-        self.source, self.target, self.seed, self.bos = Side(source), Side(target), seed, bos
+    def __init__(self, source: Shard, target: Shard, *, budget: int, seed: int = 0, bos: int = BOS,
+                 longest: int | None = None, widths: int = 0):
+        self.source, self.target, self.seed, self.bos, self.widths = Side(source), Side(target), seed, bos, widths
         if len(self.source) != len(self.target) or not len(self.source):
             raise DataError(f"{len(self.source):,} sources and {len(self.target):,} targets are no pairs")
-        widths = -(-self.target.lengths // STEP) * STEP
-        self.buckets = [Bucket(np.flatnonzero(widths == width), max(1, budget // int(width)))
-                        for width in np.unique(widths)]
+        fits = within(self.source, self.target, longest)
+        self.too_long = int((~fits).sum())
+        if not fits.any():
+            raise DataError(f"every pair is longer than {longest} tokens: raise --context")
+        wide = rounded(self.target.lengths, widths or STEP)
+        self.buckets = [Bucket(np.flatnonzero((wide == width) & fits), max(1, budget // int(width)))
+                        for width in np.unique(wide[fits])]
         self.first = np.cumsum([0, *(len(bucket) for bucket in self.buckets)])        # batch of each bucket
+        self._kept: tuple[int, dict[int, list[Positions]]] = (-1, {})
+        self.tokens_a_step = float(self.target.lengths[fits].sum() / self.first[-1])
 
     def __len__(self) -> int:
         return int(self.first[-1])
@@ -94,11 +109,44 @@ class Pairs:
         epoch, index = divmod(step, len(self))
         place = int(permute(np.array([index]), len(self), key_of(self.seed, epoch, _BATCHES))[0])
         which = int(np.searchsorted(self.first, place, side="right")) - 1
-        key = key_of(self.seed, epoch, which, _PAIRS)
-        return self.of(self.buckets[which].pairs(place - int(self.first[which]), key, self.source.lengths))
+        return self.of(self._order(epoch, which)[place - int(self.first[which])])
+
+    def _order(self, epoch: int, which: int) -> list[Positions]:
+        """The batches of a bucket in an epoch; those of the last epoch asked for are kept at hand."""
+        if self._kept[0] != epoch:
+            self._kept = epoch, {}
+        if which not in self._kept[1]:
+            key = key_of(self.seed, epoch, which, _PAIRS)
+            self._kept[1][which] = self.buckets[which].batches(key, self.source.lengths)
+        return self._kept[1][which]
 
     def of(self, chosen: Positions) -> PairBatch:
-        return pair_batch(self.source, self.target, chosen, self.bos)
+        return pair_batch(self.source, self.target, chosen, self.bos, self.widths)
+
+
+class Recuts:
+    """Pairs whose words are cut anew in each epoch, in one of a few ways; each epoch has every pair once.
+
+    Cut otherwise, sentences have other lengths, and an epoch another number of batches: so the ways are made first.
+    """
+
+    carries = False
+
+    def __init__(self, ways: Sequence[Pairs]):
+        self.ways = ways
+        self.first = np.cumsum([0, *map(len, ways)])
+        self.too_long = max(each.too_long for each in ways)
+        self.tokens_a_step = float(np.mean([each.tokens_a_step for each in ways]))
+
+    def __len__(self) -> int:
+        """Batches in a round through all the ways."""
+        return int(self.first[-1])
+
+    def batch(self, step: int) -> PairBatch:
+        turn, index = divmod(step, len(self))
+        which = int(np.searchsorted(self.first, index, side="right")) - 1
+        way = self.ways[which]
+        return way.batch(turn * len(way) + index - int(self.first[which]))
 
 
 @dataclass(frozen=True)
@@ -111,37 +159,55 @@ class Bucket:
     def __len__(self) -> int:
         return -(-len(self.members) // self.rows)
 
-    def pairs(self, batch: int, key: int, source_lengths: Positions) -> Positions:
-        """The pairs of one batch of an epoch: of its pool, those that stand at its place when sorted by length."""
-        pool, place = divmod(batch, POOL)
-        first, stop = pool * POOL * self.rows, min((pool + 1) * POOL * self.rows, len(self.members))
-        drawn = self.members[permute(np.arange(first, stop), len(self.members), key)]
-        by_length = drawn[np.argsort(source_lengths[drawn], kind="stable")]
-        return by_length[place * self.rows:(place + 1) * self.rows]
+    def batches(self, key: int, source_lengths: Positions) -> list[Positions]:
+        """The pairs of each batch of an epoch: drawn, and those of a pool sorted by the length of their sources."""
+        drawn = self.members[permute(np.arange(len(self.members)), len(self.members), key)]
+        pool = np.arange(len(drawn)) // (POOL * self.rows)
+        drawn = drawn[np.lexsort((source_lengths[drawn], pool))]
+        return [drawn[first:first + self.rows] for first in range(0, len(drawn), self.rows)]
 
 
-def pair_batch(source: Side, target: Side, chosen: Positions, bos: int = BOS) -> PairBatch:
-    targets, lengths = target.padded(chosen)
+def rounded(lengths: Any, multiple: int) -> Any:
+    """Up to the next multiple."""
+    return -(-lengths // multiple) * multiple
+
+
+def within(source: Side, target: Side, longest: int | None) -> NDArray[np.bool_]:
+    """Which pairs have both sides within so many tokens."""
+    return np.maximum(source.lengths, target.lengths) <= (np.inf if longest is None else longest)
+
+
+def pair_batch(source: Side, target: Side, chosen: Positions, bos: int = BOS, widths: int = 0) -> PairBatch:
+    targets, lengths = target.padded(chosen, widths)
     tokens = np.concatenate((np.full((len(chosen), 1), bos), targets[:, :-1]), 1)
     tokens[np.arange(targets.shape[1]) >= lengths[:, None]] = PAD
-    items, source_lengths = source.padded(chosen)
+    items, source_lengths = source.padded(chosen, widths)
     return PairBatch(*map(torch.from_numpy, (tokens, targets, lengths, items, source_lengths)))
 
 
 @dataclass(frozen=True)
 class HeldOutPairs:
-    """Every held-out pair once, in batches of similar length; with `every` > 1 only each such batch."""
+    """Every held-out pair once, in batches of similar length; with `every` > 1 only each such batch.
+
+    What is longer than the model's context on a side cannot be read at once, and is left out: `too_long` counts it.
+    """
 
     source: Shard
     target: Shard
     budget: int
     bos: int = BOS
+    context: int | None = None
     every: int = 1
+
+    @property
+    def too_long(self) -> int:
+        return int((~within(Side(self.source), Side(self.target), self.context)).sum())
 
     def __iter__(self) -> Iterator[PairBatch]:
         source, target = Side(self.source), Side(self.target)
         widest = np.maximum(source.lengths, target.lengths)
         order, first, index = np.argsort(widest, kind="stable"), 0, 0
+        order = order[within(source, target, self.context)[order]]
         while first < len(order):
             # Sorted, so the last of a batch is its widest: as many rows as fit at that width.
             costs = widest[order[first:first + self.budget]] * np.arange(1, len(order[first:first + self.budget]) + 1)

@@ -55,7 +55,8 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class PairSettings:
-    """Which pairs: the files, the languages, and what makes a pair unfit to learn from; a limit of 0 is none."""
+    """The [data] table of pairs: the files, the languages, and what makes a pair unfit to learn from; a limit of 0 is
+    none."""
 
     files: tuple[str, ...]
     langs: str = ""                    # fr-en: from French to English; a region after an underscore, pt_BR-en
@@ -66,6 +67,9 @@ class PairSettings:
     drop_identical: bool = False       # a source that is its own translation
     fuzzy: bool = False                # keep what a .po file marks as to be checked
     on_bad_text: str = "fail"          # fail · replace · drop
+    valid: tuple[str, ...] = ()        # held-out pairs of their own; none: the last `valid_share` of them
+    valid_share: float = 0.1
+    content: str = ""                  # a hash of the pairs, filled in by training
 
     def __post_init__(self) -> None:
         if self.langs:
@@ -93,13 +97,16 @@ class PairSettings:
         return (source, target) if target else None
 
 
-def read_pairs(settings: PairSettings, tally: Tally | None = None) -> Iterator[Pair]:
+def read_pairs(
+    settings: PairSettings, tally: Tally | None = None, sources: list[Source] | None = None
+) -> Iterator[Pair]:
     """Every pair that is fit, in order; what is kept and dropped goes into the tally.
 
-    Two aligned files are counted first: if they have not the same number of lines, no pair comes at all."""
+    Two aligned files are counted first: if they have not the same number of lines, no pair comes at all. `sources` are
+    the files where they were found already."""
     tally = Tally() if tally is None else tally
     tally.noun = "pair"
-    sources = find_pair_sources(settings.files)
+    sources = find_pair_sources(settings.files) if sources is None else sources
     seen: set[bytes] = set()
     for found in _read(sources, settings, tally):
         pair, lost = _mended(found, settings, tally)

@@ -71,6 +71,11 @@ def default_vocab(characters: int) -> int:
     return next((vocab for limit, vocab in steps if characters < limit), 32768)
 
 
+def pair_vocab(characters: int) -> int:
+    """The same for sentence pairs, which are read whole and written again: fewer, longer pieces serve them better."""
+    return 2 * default_vocab(2 * characters)
+
+
 def tokenizer_from_json(text: str, name: str = "tokenizer.json") -> Tokenizer:
     """The tokenizer in this JSON; anything malformed is one clear line."""
     try:

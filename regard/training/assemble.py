@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,7 +17,6 @@ from regard.models.learner import Learner
 from regard.run_folder import RunFolder
 from regard.sizes import Tables
 from regard.tasks import task_named
-from regard.text.corpus import Corpus, DataSettings, TokenizerSettings
 from regard.trained import load
 from regard.training import budget
 from regard.training.choose import Chosen
@@ -27,7 +27,7 @@ from regard.training.order import Order
 from regard.training.settings import TrainingSettings
 
 
-def new_model(kind: Family, chosen: Chosen, vocab: int, device: torch.device, base: Any = None) -> Learner:
+def new_model(kind: Family, chosen: Chosen, vocab: Any, device: torch.device, base: Any = None) -> Learner:
     assert kind.build is not None
     try:
         model = kind.build(chosen.model, vocab)
@@ -42,17 +42,17 @@ def new_model(kind: Family, chosen: Chosen, vocab: int, device: torch.device, ba
     return model.to(device)
 
 
-def make_job(model: Learner, corpus: Corpus, chosen: Chosen, folder: RunFolder, order: Order) -> Job:
+def make_job(model: Learner, corpus: Any, chosen: Chosen, folder: RunFolder, order: Order) -> Job:
     torch.set_flush_denormal(True)                  # denormal numbers cost a CPU many times over
     s, task = chosen.training, task_named(order.task)
-    how: dict[str, Any] = dict(reading=s.reading, context=chosen.model.context, batch=s.batch)
-    batches = task.batches(corpus, **how, seed=s.seed)
-    held_out = replace(task.held_out(corpus, **how), every=max(1, s.valid_one_in))
+    batches = task.batches(corpus, s, chosen.model.context)
+    held_out = replace(task.held_out(corpus, s, chosen.model.context), every=max(1, s.valid_one_in))
+    judge = None if task.judge is None else partial(task.judge, model, corpus)
     extra = (TensorBoard(folder.path / "tensorboard"),) if order.tensorboard else ()
-    return Job(model, batches, held_out, s, folder, Progress(s.steps, order.quiet), extra)
+    return Job(model, batches, held_out, s, folder, Progress(s.steps, order.quiet), extra, judge)
 
 
-def with_steps(job: Job, corpus: Corpus, began: float) -> TrainingSettings:
+def with_steps(job: Job, corpus: Any, began: float) -> TrainingSettings:
     """The number of steps, from whichever budget was given, and all that follows from it."""
     s, tokens = job.settings, budget.step_tokens(job)
     steps = s.steps
@@ -75,16 +75,14 @@ def finish(job: Job, at: At, tables: Tables, folder: RunFolder, say: Callable[[s
         for log in job.logs[1:]:
             log.close()
     say(f"done: {at.tokens:,} tokens in {at.seconds:.0f} s ({at.tokens / max(at.seconds, 1e-9):,.0f} tokens/s) · "
-        f"best validation loss {at.best:.4f} · {folder.path}")
+        f"best validation {f'loss {at.best:.4f}' if at.best > 0 else f'BLEU {-at.best:.2f}'} · {folder.path}")
     return load(folder.path, device=str(job.model.device), trust=True)          # its code runs already
 
 
 def all_tables(
-    order: Order, kind: Family, corpus: Corpus, data: DataSettings, chosen: Chosen
+    order: Order, kind: Family, corpus: Any, data: Any, chosen: Chosen
 ) -> dict[str, dict[str, Any]]:
     """Every setting of the run, resolved: what run.toml holds."""
-    data = replace(data, documents=corpus.documents, content=corpus.content)
-    tokenizer = TokenizerSettings(corpus.tokenizer.kind, corpus.tokenizer.vocab_size)
     run = {"task": order.task, "family": kind.name, "from": order.base}
-    return {"run": run, "data": as_values(data), "tokenizer": as_values(tokenizer), "model": as_values(chosen.model),
-            "training": as_values(chosen.training)}
+    return {"run": run, "data": as_values(corpus.resolved(data)), "tokenizer": as_values(corpus.tokenizer_settings),
+            "model": as_values(chosen.model), "training": as_values(chosen.training)}

@@ -23,8 +23,8 @@ class Average:
         self.updates += 1
         count = int(self.updates)
         decay = min(self.decay, (1 + count) / (10 + count))        # an early average forgets the first weights sooner
-        for name, weight in self.model.named_parameters():
-            self.weights[name].lerp_(weight, 1 - decay)
+        trained = dict(self.model.named_parameters())
+        torch._foreach_lerp_([self.weights[name] for name in trained], list(trained.values()), 1 - decay)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:

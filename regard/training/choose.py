@@ -17,7 +17,6 @@ from regard.families import Family
 from regard.families.fit import TOLERANCE, fit_parameters, parameters
 from regard.sizes import MOST_EPOCHS, Scale, Sizes, Tables
 from regard.tasks.lm import reading_for
-from regard.text.corpus import Corpus
 from regard.training.settings import TrainingSettings
 
 DEFAULT_MINUTES = 5.0
@@ -39,14 +38,17 @@ def check_tables(wanted: Tables) -> None:
 
 
 def choose(
-    family: Family, corpus: Corpus, wanted: Tables, device: torch.device, params: int | None = None
+    family: Family, corpus: Any, wanted: Tables, device: torch.device, params: int | None = None, vocab: Any = None
 ) -> Chosen:
-    """Sizes and rates for this text on this machine; `wanted` and `params` hold what the user said."""
+    """Sizes and rates for this text on this machine; `wanted` and `params` hold what the user said.
+
+    `vocab` is what the family is built with, where that is not the tokenizer's number of tokens.
+    """
     asked = fill(TrainingSettings, dict(wanted.get("training", {})), "training")
     minutes = asked.minutes or (DEFAULT_MINUTES if not (asked.steps or asked.tokens) else 0.0)
     scale = Scale(tokens=len(corpus.train.tokens), vocab=corpus.tokenizer.vocab_size, gpu=device.type == "cuda",
                   minutes=minutes or DEFAULT_MINUTES, steps=asked.steps, budget=asked.tokens)
-    model, sizes = sized(family, scale, wanted, params)
+    model, sizes = sized(family, scale, wanted, params, scale.vocab if vocab is None else vocab)
     training = fill(TrainingSettings, {**sizes.training, **wanted.get("training", {})}, "training")
     if training.reading == "auto":
         training = replace(training, reading=reading_for(corpus.documents))
@@ -55,7 +57,9 @@ def choose(
     return Chosen(model, replace(training, minutes=minutes))
 
 
-def sized(family: Family, scale: Scale, wanted: Tables, params: int | None) -> tuple[Any, Sizes]:
+def sized(
+    family: Family, scale: Scale, wanted: Tables, params: int | None, vocab: Any
+) -> tuple[Any, Sizes]:
     """The model's settings, with as many parameters as asked for, if that was said; and the sizes suggested."""
     sizes = family.sizes(scale, wanted)
     said = dict(wanted.get("model", {}))
@@ -64,7 +68,7 @@ def sized(family: Family, scale: Scale, wanted: Tables, params: int | None) -> t
         return model, sizes
     if family.build is None:
         raise SettingError(f"--params {params:,}: the {family.name} is counted and has no size to choose; leave it out")
-    before, after = as_values(model), as_values(fit_parameters(family, model, scale.vocab, params))
+    before, after = as_values(model), as_values(fit_parameters(family, model, vocab, params))
     for name in said:
         if before[name] != after[name]:
             raise SettingError(f"--params {params:,} chooses model.{name} = {after[name]}, not {before[name]}: "
@@ -73,7 +77,7 @@ def sized(family: Family, scale: Scale, wanted: Tables, params: int | None) -> t
     fixed = {name: value for name, value in after.items() if "dropout" not in name or name in said}
     sizes = family.sizes(scale, {**wanted, "model": fixed})
     model = fill(family.settings, {**after, **sizes.model, **fixed}, "model")
-    found = parameters(family, model, scale.vocab)
+    found = parameters(family, model, vocab)
     if abs(found - params) > TOLERANCE * params:
         raise SettingError(f"--params {params:,}: the {family.name} has {found:,} and cannot be resized")
     return model, sizes

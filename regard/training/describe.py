@@ -14,14 +14,13 @@ from regard.contract import LanguageModel
 from regard.kernels import Path
 from regard.models.learner import Learner
 from regard.run_folder import RunFolder
-from regard.text.corpus import Corpus
 from regard.trained import count_parameters
 from regard.training.settings import TrainingSettings
 
 Say = Callable[[str], None]
 
 
-def describe_text(corpus: Corpus, say: Say) -> None:
+def describe_text(corpus: Any, say: Say) -> None:
     train, valid = corpus.train.counts, corpus.valid.counts
     say(f"text       {train.characters:,} characters to learn from, {valid.characters:,} held out")
     say(f"tokenizer  {corpus.tokenizer.kind} · {corpus.tokenizer.vocab_size:,} tokens known · "
@@ -40,7 +39,8 @@ def describe_model(family: str, settings: Any, model: LanguageModel | Learner, s
 def describe_training(s: TrainingSettings, tokens_a_step: int, tokens: int, say: Say) -> None:
     total = s.steps * tokens_a_step
     rates = f"AdamW {s.learning_rate:g}" + (f" and Muon {s.muon_rate:g}" if s.optimizer == "muon" else "")
-    say(f"training   {s.steps:,} steps × {s.batch} {s.reading} = {total:,} tokens, "
+    batch = f"{s.batch:,} tokens of" if s.reading == "pairs" else f"{s.batch}"
+    say(f"training   {s.steps:,} steps × {batch} {s.reading} = {total:,} tokens, "
         f"{total / max(1, tokens):.1f} times the text")
     part = "" if s.valid_one_in == 1 else f" on 1 in {s.valid_one_in:,} of the held-out batches"
     say(f"           {rates}, {s.schedule} schedule; validation every {s.valid_every:,} steps{part}")

@@ -16,11 +16,11 @@ from regard.errors import SettingError, TrainingStopped
 from regard.metrics.perplexity import held_out_loss
 from regard.models.learner import Learner
 from regard.run_folder import RunFolder, pack, unpack
-from regard.tasks.lm import HeldOut
 from regard.text.batches import Batch
 from regard.training.averaging import Average
 from regard.training.log import Metrics, Progress
 from regard.training.optim import Optimizers
+from regard.training.passes import CapturedPass, make_pass
 from regard.training.settings import TrainingSettings
 
 
@@ -30,14 +30,15 @@ class Job:
     def __init__(
         self,
         model: Learner,
-        batches: Any,                          # Windows, Documents or Streams: batch(step) -> Batch
-        validation: HeldOut,
+        batches: Any,                          # Windows, Documents, Streams or Pairs: batch(step) -> Batch
+        validation: Any,                       # the held-out batches
         settings: TrainingSettings,
         folder: RunFolder,
         progress: Progress,
         extra_logs: tuple[Any, ...] = (),
+        judge: Callable[[], dict[str, float]] | None = None,       # what validation measures beside the loss
     ):
-        self.model, self.batches, self.validation = model, batches, validation
+        self.model, self.batches, self.validation, self.judge = model, batches, validation, judge
         self.settings, self.folder, self.progress = settings, folder, progress
         self.carried: State | None = None      # the state at the end of the last batch, when reading streams
         self.forget()
@@ -49,8 +50,8 @@ class Job:
                                f"at most {model.context} tokens: use training.reading = 'windows'")
         gpu = model.device.type == "cuda"
         self.bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and gpu)
-        self.score = compiled(model, settings.compile, gpu)
-        self.few_widths = settings.reading == "documents" and self.score != model.score
+        self.run = make_pass(model, settings.compile, self.bfloat16, self.say)
+        self.static = self.run.learn != model.learn or isinstance(self.run, CapturedPass)
 
     # ------------------------------------------------------------------------------------- one step
 
@@ -86,19 +87,19 @@ class Job:
         for first in range(0, len(batch.tokens), rows):
             piece = self._static(batch.rows(first, first + rows)).to(self.model.device)
             own = None if state is None else state.map(lambda t: t[first : first + rows])   # noqa: B023
-            with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bfloat16):
-                scores, own = self.score(piece.tokens, piece.targets, own, piece.lengths)
-            loss = -piece.mask(scores).sum() / max(1, batch.real)
-            loss.backward()
-            total += loss.detach()
-            if own is not None:
+            loss, own = self.run(piece, own, 1 / max(1, batch.real))
+            total += loss
+            if own is not None and state is not None:
                 states.append(own)
         return total.item(), None if state is None else join(states).detach()
 
     def _static(self, piece: Batch) -> Batch:
-        """Documents of all lengths would each be compiled anew: for a compiled model they come in four widths."""
+        """Documents of all lengths would each be compiled or recorded anew: where that is done they come in few widths.
+
+        Pairs have few already; documents get four."""
         context = self.validation.context
-        return piece.widened(-(-context // 4), context) if self.few_widths and context else piece
+        few = self.static and self.settings.reading == "documents"
+        return piece.widened(-(-context // 4), context) if few and context else piece
 
     def state_before(self, step: int, batch: Batch) -> State | None:
         if self.settings.reading != "streams":
@@ -124,9 +125,11 @@ class Job:
 
     # ----------------------------------------------------------------------------------- validation
 
-    def validation_loss(self) -> float:
+    def validate(self) -> dict[str, float]:
+        """What the held-out part says of the model: its loss, and what else the task measures."""
         with self._averaged():
-            return held_out_loss(self.model, self.validation, bfloat16=self.bfloat16)
+            loss = held_out_loss(self.model, self.validation, bfloat16=self.bfloat16)
+            return {"valid_loss": loss, **(self.judge() if self.judge is not None else {})}
 
     def keep_weights(self) -> None:
         with self._averaged():
@@ -192,13 +195,6 @@ class Job:
 
     def say(self, text: str) -> None:
         self.progress.say(text)
-
-
-def compiled(model: Learner, wish: str, gpu: bool) -> Callable[..., Any]:
-    """The model's training path, compiled where asked for; `graphs` also records its kernels as CUDA graphs."""
-    if wish == "no" or (wish == "auto" and not gpu):
-        return model.score
-    return torch.compile(model.score, mode="reduce-overhead" if wish == "graphs" else None, dynamic=False)
 
 
 def join(states: list[State]) -> State:

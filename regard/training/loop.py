@@ -27,7 +27,7 @@ class At:
     step: int = 0                    # updates made
     tokens: int = 0                  # real tokens read
     seconds: float = 0.0             # spent training, over all sessions
-    best: float = math.inf           # lowest validation loss so far
+    best: float = math.inf           # lowest `cost` of a validation so far
     waited: int = 0                  # validations since then
     micro_batch: int = 0             # rows at once; halved when memory runs out
 
@@ -64,15 +64,27 @@ def due(step: int, every: int, last: int) -> bool:
 
 
 def validate(job: Job, at: At, clock: Clock) -> At:
-    """Measure the held-out loss; keep the weights if they are the best so far."""
-    loss = job.validation_loss()
-    better = loss < at.best
-    at = replace(at, best=min(loss, at.best), waited=0 if better else at.waited + 1, seconds=clock.seconds())
-    job.log(at, valid_loss=loss)
-    job.say(f"step {at.step:,} · {spoken(at.seconds)} · validation loss {loss:.4f}" + (" (best)" if better else ""))
+    """Measure on the held-out part; keep the weights if they are the best so far."""
+    found = job.validate()
+    now = cost(found)
+    better = now < at.best
+    at = replace(at, best=min(now, at.best), waited=0 if better else at.waited + 1, seconds=clock.seconds())
+    job.log(at, **found)
+    job.say(f"step {at.step:,} · {spoken(at.seconds)} · validation {told(found)}" + (" (best)" if better else ""))
     if better:
         job.keep_weights()
     return at
+
+
+def cost(found: dict[str, float]) -> float:
+    """What is to be low: the loss; but where translations are measured, their BLEU is to be high, and of equals the
+    loss low."""
+    return found["valid_loss"] if "valid_bleu" not in found else 1e-4 * found["valid_loss"] - found["valid_bleu"]
+
+
+def told(found: dict[str, float]) -> str:
+    bleu = f" · BLEU {found['valid_bleu']:.2f}" if "valid_bleu" in found else ""
+    return f"loss {found['valid_loss']:.4f}{bleu}"
 
 
 def require_finite(step: int, **values: float) -> None:

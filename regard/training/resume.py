@@ -11,8 +11,7 @@ from regard.config import as_values, fill
 from regard.errors import RunError, SettingError
 from regard.run_folder import RunFolder
 from regard.sizes import Tables
-from regard.text.corpus import DataSettings, prepare
-from regard.text.tokenizers import Tokenizer
+from regard.tasks import Task
 from regard.trained import pick_device, run_family, run_task
 from regard.training.assemble import finish, make_job, new_model
 from regard.training.choose import Chosen, changed_settings
@@ -38,14 +37,14 @@ def resume(order: Order, folder: RunFolder, say: Callable[[str], None]) -> Any:
     if kind.count is not None:
         raise RunError(f"{folder.path} was counted in one go: there is nothing to resume")
     wanted = order.settings or {}
-    data = resumed_data(order, tables)
+    data = resumed_data(order, tables, task)
     model_settings, _ = changed_settings(
         fill(kind.settings, tables["model"], "model"), wanted.get("model", {}), "model", ())
     training, changes = changed_settings(
         fill(TrainingSettings, tables["training"], "training"), wanted.get("training", {}), "training", CHANGEABLE)
     device = pick_device(order.device)
-    tokenizer = Tokenizer.load(folder.tokenizer_path)
-    corpus = prepare(data, tokenizer, say=say)
+    tokenizer = task.load_tokenizer(folder.tokenizer_path)
+    corpus = task.prepare(data, tokenizer, say=say)
     if data.content and corpus.content != data.content:
         raise RunError(f"the text has changed since {folder.path} began: resume with the same text, "
                        "or start a new run with --from")
@@ -66,10 +65,10 @@ def resume(order: Order, folder: RunFolder, say: Callable[[str], None]) -> Any:
     return finish(job, at, tables, folder, say)
 
 
-def resumed_data(order: Order, tables: Tables) -> DataSettings:
+def resumed_data(order: Order, tables: Tables, task: Task) -> Any:
     """How the text was read, from wherever it is now; its content is compared later."""
     wanted = order.settings or {}
-    before = fill(DataSettings, {**tables["data"], "files": order.files}, "data")
+    before = fill(task.data, {**tables["data"], "files": order.files}, "data")
     after, _ = changed_settings(before, wanted.get("data", {}), "data", ("files", "valid"))
     kind = wanted.get("tokenizer", {}).get("kind", "auto")
     if kind not in ("auto", tables["tokenizer"]["kind"]):

@@ -22,8 +22,7 @@ from regard.metrics.perplexity import impossible
 from regard.run_folder import RunFolder
 from regard.sizes import Scale, Tables
 from regard.tasks import task_named
-from regard.text.corpus import Corpus, DataSettings, TokenizerSettings, prepare
-from regard.text.tokenizers import Tokenizer
+from regard.text.corpus import Corpus, DataSettings
 from regard.trained import Trained, load, pick_device
 from regard.training import budget
 from regard.training.assemble import all_tables, finish, make_job, new_model, with_steps
@@ -69,8 +68,8 @@ def start(order: Order, folder: RunFolder, say: Callable[[str], None], began: fl
     wanted = order.settings or {}
     task = task_named(order.task)
     kind, base = task.family(order.family or DEFAULT_FAMILY), None
-    data = fill(DataSettings, {"files": order.files, **wanted.get("data", {})}, "data")
-    tokens: TokenizerSettings | Tokenizer = fill(TokenizerSettings, wanted.get("tokenizer", {}), "tokenizer")
+    data = fill(task.data, {"files": order.files, **wanted.get("data", {})}, "data")
+    tokens: Any = fill(task.tokenizer, wanted.get("tokenizer", {}), "tokenizer")
     if order.base is not None:
         base = load(order.base, device="cpu", trust=order.trust, task=order.task)
         require_family(order, base.family, f"--from {order.base}")
@@ -79,12 +78,13 @@ def start(order: Order, folder: RunFolder, say: Callable[[str], None], began: fl
         wanted = from_base(base, kind, wanted)
     check_early(kind, wanted)
     device = pick_device(order.device) if kind.build is not None else torch.device("cpu")
-    corpus = prepare(data, tokens, say=say)
-    chosen = choose(kind, corpus, wanted, device, order.params)
+    corpus = task.prepare(data, tokens, say=say)
+    vocab = task.vocab(corpus.tokenizer)
+    chosen = choose(kind, corpus, wanted, device, order.params, vocab)
     if kind.count is not None:
         return count(order, kind, corpus, chosen, data, folder, say, began)
     torch.manual_seed(chosen.training.seed)
-    model = new_model(kind, chosen, task.vocab(corpus.tokenizer), device, base)
+    model = new_model(kind, chosen, vocab, device, base)
     folder.create()
     corpus.tokenizer.save(folder.tokenizer_path)
     job = make_job(model, corpus, chosen, folder, order)

@@ -13,9 +13,9 @@ class TrainingSettings:
     tokens: int = 0                    # budget in tokens, if given
     minutes: float = 0.0               # budget in minutes, if given; the steps it buys are estimated once
     epochs: float = 0.0                # with minutes: read the text at most this often, if given
-    batch: int = 32                    # rows in a step
+    batch: int = 32                    # rows in a step; of pairs, target tokens with their pads
     micro_batch: int = 0               # rows at once, the rest accumulated; 0: all of them
-    reading: str = "auto"              # auto · windows · documents · streams (state carried from batch to batch)
+    reading: str = "auto"              # auto · windows · documents · streams (the state is carried on) · pairs
     optimizer: str = "adamw"           # adamw · muon (matrices of the stack by Muon, the rest by AdamW)
     learning_rate: float = 3e-3
     muon_rate: float = 0.02
@@ -28,6 +28,7 @@ class TrainingSettings:
     weight_decay: float = 0.0
     clip: float = 1.0                  # largest gradient norm; 0: no clipping
     label_smoothing: float = 0.0
+    subword_dropout: float = 0.0       # pairs: share of the merges of byte pairs left out, others in each epoch
     ema: float = 0.0                   # decay of the averaged weights, e.g. 0.999; 0: none
     valid_every: int = 0               # steps between validations; 0: chosen
     valid_one_in: int = 0              # measure one held-out batch in so many; 0: chosen, 1 (all) unless it is large
@@ -36,19 +37,20 @@ class TrainingSettings:
     patience: int = 0                  # validations without gain before stopping; 0: never
     log_every: int = 0                 # steps between rows of metrics.jsonl; 0: chosen
     precision: str = "auto"            # float32 · bfloat16 · auto (bfloat16 on a GPU)
-    compile: str = "auto"              # yes · no · graphs · auto (yes on a GPU)
+    widths: int = 0                    # pairs: lengths are padded to multiples of this; 0: chosen
+    compile: str = "auto"              # yes · no · graphs · capture (graphs, uncompiled) · auto (yes on a GPU)
     seed: int = 0
 
     def __post_init__(self) -> None:
-        one_of("training.reading", self.reading, ("auto", "windows", "documents", "streams"))
+        one_of("training.reading", self.reading, ("auto", "windows", "documents", "streams", "pairs"))
         one_of("training.optimizer", self.optimizer, ("adamw", "muon"))
         one_of("training.schedule", self.schedule, ("cosine", "wsd", "constant"))
         one_of("training.precision", self.precision, ("auto", "float32", "bfloat16"))
-        one_of("training.compile", self.compile, ("auto", "yes", "no", "graphs"))
+        one_of("training.compile", self.compile, ("auto", "yes", "no", "graphs", "capture"))
         at_least("training", self, 0, "steps", "tokens", "minutes", "epochs", "micro_batch", "learning_rate",
                  "muon_rate", "weight_decay", "clip", "final", "valid_every", "valid_one_in", "checkpoint_every",
-                 "patience", "log_every")
+                 "patience", "log_every", "widths")
         at_least("training", self, 1, "batch", "keep")
         at_least("training", self, -(2**63), "seed")
         at_least("training", self, 0, "learning_rate", "muon_rate", most=1000)
-        shares("training", self, "warmup", "decay", "label_smoothing", "ema", "beta1", "beta2")
+        shares("training", self, "warmup", "decay", "label_smoothing", "subword_dropout", "ema", "beta1", "beta2")

@@ -5,13 +5,15 @@ import itertools
 import pytest
 import torch
 
-from regard.contract import Source
-from regard.decoding.beam import Beam, beam_search
+from regard.contract import Source, watch
+from regard.decoding import beam as searching
+from regard.decoding.beam import Beam, beam_search, best_by_definition, best_of
 from regard.decoding.sampling import Sampling
 from regard.decoding.stream import generate_tokens
-from regard.errors import SettingError
+from regard.errors import RunError, SettingError
 from regard.families import FAMILIES
 from regard.families.family import randomised
+from regard.families.translate import TRANSLATE
 from regard.layers.attentive import AttentiveRecurrence
 from regard.layers.cross_attention import CrossAttention
 from regard.layers.gated import GRU
@@ -140,7 +142,124 @@ def test_a_language_model_without_a_source_is_searched_too():
 
 @pytest.mark.parametrize("wrong, message", [
     (dict(width=0), "--beam 0"), (dict(n_best=6), "--n-best 6"), (dict(length=-1), "--length-penalty -1"),
-    (dict(length=float("nan")), "--length-penalty nan"), (dict(no_repeat=-1), "--no-repeat -1")])
+    (dict(length=float("nan")), "--length-penalty nan"), (dict(no_repeat=-1), "--no-repeat -1"),
+    (dict(coverage=-0.1), "--coverage -0.1")])
 def test_what_cannot_be_searched_is_refused(wrong, message):
     with pytest.raises(SettingError, match=message):
         Beam(**wrong)
+
+
+# ------------------------------------------------------------------------------------------ the fast parts
+
+
+@pytest.mark.parametrize("vocab", [1, 7, 63, 64, 65, 128, 300])
+@pytest.mark.parametrize(("k", "number"), [(1, 2), (3, 6), (5, 10), (4, 1)])
+def test_the_best_in_two_steps_are_the_best_by_definition(vocab, k, number):
+    torch.manual_seed(vocab)
+    log_probs = torch.randn(4 * k, vocab).log_softmax(-1)
+    log_probs[:, ::5] = -torch.inf
+    totals = -torch.rand(4, k, dtype=torch.float64)
+    totals[0, 1:], totals[1] = -torch.inf, -torch.inf
+    best, at = best_of(totals, log_probs, number)
+    expected, places = best_by_definition(totals, log_probs, number)
+    assert torch.equal(best, expected)
+    finite = expected.isfinite()
+    assert torch.equal(at[finite], places[finite]) and (at < k * vocab).all()
+
+
+def test_the_best_may_each_stand_in_a_block_of_their_own():
+    log_probs, totals = torch.zeros(2, 256), torch.zeros(1, 2, dtype=torch.float64)
+    log_probs[0, [0, 70, 140, 210]] = torch.tensor([4.0, 3.0, 2.0, 1.0])
+    assert torch.equal(best_of(totals, log_probs, 4)[1], torch.tensor([[0, 70, 140, 210]]))
+    log_probs[1, 255] = 5.0                                            # behind the last whole block there is none
+    assert torch.equal(best_of(totals, log_probs, 4)[1], torch.tensor([[256 + 255, 0, 70, 140]]))
+
+
+@pytest.mark.parametrize("name", TRANSLATE)
+@torch.no_grad()
+def test_reordering_a_spent_state_is_selecting(name):
+    family = TRANSLATE[name]
+    model, source = family.example(torch.float64), family.example_source()
+    tokens = torch.tensor([[1, 4], [1, 5], [1, 6], [1, 7]])
+    for rows, sources in (([1, 0, 3, 3], None), ([0, 0, 2, 3], None), ([3, 2], [1]), ([0, 1], [0])):
+        state = model.start(4, 6, source)
+        _, state = model.step(tokens, state, torch.tensor([2, 2, 1, 2]))
+        rows, sources = torch.tensor(rows), None if sources is None else torch.tensor(sources)
+        expected, got = state.clone().select(rows, sources), state.clone().reorder(rows, sources)
+        for _ in range(2):
+            wanted, expected = model.step(tokens[:len(rows), 1:], expected)
+            seen, got = model.step(tokens[:len(rows), 1:], got)
+            torch.testing.assert_close(seen, wanted, rtol=0, atol=1e-12)
+
+
+@torch.no_grad()
+def test_under_a_gradient_nothing_is_changed_in_place():
+    model = TRANSLATE["transformer"].example(torch.float64)
+    state = model.start(4, 6, TRANSLATE["transformer"].example_source())
+    _, state = model.step(torch.tensor([[1], [4], [5], [6]]), state)
+    before = state.clone()
+    with torch.enable_grad():
+        state.reorder(torch.tensor([1, 0, 2, 3]))
+    for name, tensor in before.tensors().items():
+        assert torch.equal(state.tensors()[name], tensor), name
+
+
+def test_the_device_is_asked_once_a_step(model, monkeypatch):
+    asked, steps = [], []
+    real, step = torch.Tensor.cpu, searching.Live.step
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda x: asked.append(1) or real(x))
+    monkeypatch.setattr(searching.Live, "step", lambda live: steps.append(1) or step(live))
+    for name in ("item", "tolist", "__bool__"):
+        monkeypatch.setattr(torch.Tensor, name, lambda *_: pytest.fail("the device was asked"))
+    monkeypatch.setattr("regard.layers.cache.KeyValueCache.written", lambda cache: cache.keys.shape[1])
+    found(model, ITEMS, width=3, limit=6)
+    assert len(asked) == len(steps) > 1
+
+
+# -------------------------------------------------------------------------------------------- coverage
+
+
+def covered(model, items, tokens):
+    """The penalty by its definition: the mean weights of every step that wrote a token or the end, added up."""
+    state, amount = model.start(1, 12, batch([items])), torch.zeros(len(items), dtype=torch.float64)
+    for token in (BOS, *tokens):
+        with watch() as seen:
+            _, state = model.step(torch.tensor([[token]]), state)
+        layers = searching.of_source(model, batch([items]), seen.readings, rows=1, whole=False)
+        amount += torch.stack([weights[0, :, -1].mean(0) for weights in layers]).mean(0)
+    return float(amount.clamp(1e-10, 1).log().sum())
+
+
+@torch.no_grad()
+def test_coverage_counts_what_was_left_unread(model):
+    for items, own in zip(ITEMS, found(model, ITEMS, width=3, n_best=3, coverage=0.7), strict=True):
+        for each in own:
+            if each.finished:
+                plain = each.log_prob / (len(each.tokens) + 1)
+                assert each.score == pytest.approx(plain + 0.7 * covered(model, items, each.tokens), abs=1e-9)
+
+
+def test_coverage_does_not_depend_on_the_batch(model):
+    together = found(model, ITEMS, width=3, n_best=3, coverage=0.7)
+    for items, own in zip(ITEMS, together, strict=True):
+        alone = found(model, [items], width=3, n_best=3, coverage=0.7)[0]
+        assert [each.tokens for each in alone] == [each.tokens for each in own]
+        assert [each.score for each in alone] == pytest.approx([each.score for each in own], abs=1e-10)
+
+
+def test_coverage_needs_attention_to_a_source():
+    family = TRANSLATE["rnn"]
+    with pytest.raises(RunError, match=r"no attention to its source.*leave --coverage out"):
+        beam_search(family.example(torch.float64), family.example_source(), limits=[3, 3], how=Beam(coverage=0.2),
+                    begin=BOS, end=EOS)
+    with pytest.raises(SettingError, match="--coverage is about what is read of a source"):
+        beam_search(FAMILIES["rnn"].example(torch.float64), None, limits=[3], how=Beam(coverage=0.2), begin=1, end=2)
+
+
+def test_as_many_tokens_are_read_as_the_limit_says_and_no_more():
+    model = TRANSLATE["transformer"].example(torch.float64)
+    asked = []
+    start = model.start
+    model.start = lambda batch, capacity, source: asked.append(capacity) or start(batch, capacity, source)
+    beam_search(model, TRANSLATE["transformer"].example_source(), limits=[5, 7], begin=BOS, end=EOS, banned=(0, 1, 2))
+    assert asked == [7]

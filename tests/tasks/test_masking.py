@@ -8,6 +8,7 @@ from regard.tasks.masked import Hiding, MaskedHeldOut, batches, mask_id
 from regard.text.batches import Batch
 from regard.text.corpus import DataSettings, TokenizerSettings, prepare
 from regard.text.vocabulary import EOS, FIRST, PAD, UNK
+from regard.training.settings import TrainingSettings
 
 MASK = 300
 TEXT = "".join(f"the cat number {i * 7 % 13} sat on mat {i * 5 % 11}\n" for i in range(80))
@@ -81,7 +82,7 @@ def test_pieces_and_wider_rows_of_a_masked_batch_stay_masked_batches():
 
 
 def test_a_step_can_be_taken_again_and_the_same_line_is_hidden_differently_each_epoch(corpus):
-    made = [batches(corpus, reading="documents", context=16, batch=8, seed=3) for _ in range(2)]
+    made = [batches(corpus, how("documents", 8, 3), 16) for _ in range(2)]
     for step in (0, 5, 12):
         first, second = (each.batch(step) for each in made)
         assert torch.equal(first.tokens, second.tokens) and torch.equal(first.targets, second.targets)
@@ -92,17 +93,21 @@ def test_a_step_can_be_taken_again_and_the_same_line_is_hidden_differently_each_
         for row, asked in zip(whole.tolist(), hidden.is_real().tolist(), strict=True):
             seen.setdefault(tuple(row), set()).add(tuple(asked))
     assert sum(len(ways) > 1 for ways in seen.values()) > 0.9 * len(seen)
-    other = batches(corpus, reading="documents", context=16, batch=8, seed=4)
+    other = batches(corpus, how("documents", 8, 4), 16)
     assert not torch.equal(other.batch(0).tokens, made[0].batch(0).tokens)
 
 
 def test_rows_are_lines_with_their_end_or_windows(corpus):
-    line = batches(corpus, reading="documents", context=16, batch=4, seed=0).batch(0)
+    line = batches(corpus, how("documents", 4, 0), 16).batch(0)
     ends = line.tokens[torch.arange(4), (line.lengths if line.lengths is not None else torch.full((4,), 9)) - 1]
     assert (ends == EOS).all()
-    assert batches(corpus, reading="windows", context=16, batch=4, seed=0).batch(0).tokens.shape == (4, 16)
+    assert batches(corpus, how("windows", 4, 0), 16).batch(0).tokens.shape == (4, 16)
     with pytest.raises(SettingError, match=r"training.reading = 'streams' carries a state on"):
-        batches(corpus, reading="streams", context=16, batch=4, seed=0)
+        batches(corpus, how("streams", 4, 0), 16)
+
+
+def how(reading, batch, seed=0):
+    return TrainingSettings(reading=reading, batch=batch, seed=seed)
 
 
 def held_out(corpus, batch, every=1):

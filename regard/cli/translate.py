@@ -1,0 +1,101 @@
+"""`regard translate`: one line in, one line out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+BAR = " ||| "                  # between the columns, as in Moses' n-best lists
+
+
+@click.command("translate")
+@click.argument("run")
+@click.argument("file", default="-", metavar="[FILE]")
+@click.option("--beam", type=int, default=5, show_default=True, help="Beams; 1 is greedy.")
+@click.option("--length-penalty", type=float, default=1.0, show_default=True,
+              help="Scores are log p / tokens^penalty: 0 prefers short translations.")
+@click.option("--coverage", type=float, default=0.0, help="How much leaving parts of the source unread costs.")
+@click.option("--no-repeat", type=int, default=0, help="No n-gram of so many tokens twice.")
+@click.option("--n-best", type=int, default=1, show_default=True, help="Several a line: index ||| text ||| score.")
+@click.option("--sample", is_flag=True, help="Draw translations instead of searching for the best.")
+@click.option("--temperature", type=float, default=1.0, show_default=True, help="With --sample: below 1 is bolder.")
+@click.option("--seed", default=0, show_default=True, help="With --sample.")
+@click.option("--scores", is_flag=True, help="text ||| score")
+@click.option("--alignments", is_flag=True, help="text ||| which source word each word read most, as 0-0 1-2.")
+@click.option("--words", type=click.Choice(["word", "whitespace"]), default="word", show_default=True,
+              help="What a word is in alignments: marks apart, or whatever stands between spaces.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("-o", "--out", metavar="FILE", help="Write there, when all is done.")
+@click.option("--batch", type=int, help="Source tokens at once, beams counted; changes no result.")
+@click.option("--on-bad-text", type=click.Choice(["fail", "replace"]), default="fail")
+@click.option("--device", default="auto", show_default=True)
+@click.option("--trust", is_flag=True, help="Import the user's own layer that the run names.")
+def command(
+    run: str, file: str, sample: bool, temperature: float, seed: int, scores: bool, as_json: bool, out: str | None,
+    on_bad_text: str, device: str, trust: bool, **how: Any,
+) -> None:
+    """Translate each line of FILE (or of stdin) with the model in the folder RUN. Empty lines stay empty."""
+    from regard import storage
+    from regard.decoding.sampling import Sampling
+    from regard.decoding.translations import Way
+    from regard.errors import SettingError
+    from regard.text.every_line import every_line
+    from regard.trained import load
+
+    how["sampling"] = Sampling(temperature, seed=seed) if sample else None
+    Way(**how).search()                                  # what cannot be is refused before anything is read
+    if how["alignments"] and how["n_best"] > 1 and not as_json:
+        raise SettingError("--alignments tells what the best translation read: leave --n-best out, or use --json")
+    model = load(run, device, trust=trust, task="translate")
+    at_once = {"at_a_time": 1} if file == "-" and sys.stdin.isatty() else {}
+    notices: list[str] = []
+    results = model.stream(every_line(file, on_bad_text), notice=notices.append, **at_once, **how)
+    lines = (line for at, each in enumerate(results) for line in shown(at, each, scores, as_json, **how))
+    if out is None:
+        for line in lines:
+            click.echo(line)
+            sys.stdout.flush()
+    else:
+        storage.write_file(Path(out), "".join(f"{line}\n" for line in lines))
+    for notice in notices:
+        click.echo(f"({notice})", err=True)
+
+
+def shown(at: int, each: Any, scores: bool, as_json: bool, **how: Any) -> Iterator[str]:
+    """The lines of one translation: one, or one for each of the n best."""
+    from regard.metrics.alignment import write_pharaoh
+
+    if as_json:
+        from regard.cli.output import as_json as written
+
+        yield written(as_row(each, how["n_best"], how["alignments"]))
+    elif how["n_best"] > 1:
+        for candidate in each.n_best:
+            yield BAR.join((str(at), candidate.text, f"{candidate.score:.4f}"))
+    else:
+        columns = [each.text]
+        if scores:
+            columns.append(f"{each.score:.4f}")
+        if how["alignments"]:
+            columns.append(write_pharaoh(each.links))
+        yield BAR.join(columns)
+
+
+def as_row(each: Any, n_best: int, alignments: bool) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from regard.metrics.alignment import write_pharaoh
+
+    row = {"source": each.source, "text": each.text, "score": each.score, "log_prob": each.log_prob,
+           "sentences": each.sentences}
+    if n_best > 1:
+        row["n_best"] = [asdict(candidate) for candidate in each.n_best]
+    if alignments:
+        weights = [] if each.weights is None else each.weights.mean((0, 1)).astype(float).round(4).tolist()
+        row |= {"alignment": write_pharaoh(each.links), "source_pieces": list(each.source_pieces),
+                "target_pieces": list(each.target_pieces), "weights": weights}
+    return row

@@ -1,0 +1,37 @@
+"""Default sizes of translators: how large, and how trained, for the pairs, the machine and the time at hand."""
+
+from __future__ import annotations
+
+from regard.sizes import Scale, Sizes, Tables, given
+
+# Target tokens at most -> layers, width, heads, dropout: few pairs are soon known by heart.
+ON_GPU = ((3e6, (4, 256, 4, 0.3)), (3e7, (6, 512, 8, 0.2)), (float("inf"), (6, 512, 8, 0.1)))
+# Minutes at most -> the same, on a CPU.
+ON_CPU = ((3.0, (2, 128, 4, 0.1)), (20.0, (3, 192, 6, 0.1)), (float("inf"), (3, 256, 8, 0.2)))
+RECORDED = dict(compile="capture", widths=8)        # on a GPU: few shapes, each recorded once
+SMOOTH = dict(label_smoothing=0.1, ema=0.999)
+
+
+def transformer_sizes(scale: Scale, wanted: Tables, deeper: int = 1) -> Sizes:
+    table, size = (ON_GPU, scale.tokens) if scale.gpu else (ON_CPU, scale.minutes)
+    layers, width, heads, dropout = next(sizes for limit, sizes in table if size <= limit)
+    if "width" in wanted.get("model", {}):
+        width = given(wanted, "model", "width", width)
+        heads = next(n for n in range(max(1, width // 64), 0, -1) if width % n == 0)
+    model = dict(layers=deeper * layers, width=width, heads=heads, dropout=dropout)
+    training = dict(batch=4096 if scale.gpu else 2048, optimizer="muon", learning_rate=3e-3, muon_rate=0.02,
+                    weight_decay=0.1, **SMOOTH, **(RECORDED if scale.gpu else {}))
+    return Sizes(model, training)
+
+
+def prefix_sizes(scale: Scale, wanted: Tables) -> Sizes:
+    """One stack does the work of two."""
+    return transformer_sizes(scale, wanted, deeper=2)
+
+
+def recurrent_sizes(scale: Scale, wanted: Tables) -> Sizes:
+    large = scale.gpu or scale.minutes > 20
+    model = dict(width=256 if large else 128, hidden=512 if large else 256, dropout=0.3 if scale.gpu else 0.1)
+    training = dict(batch=4096 if scale.gpu else 1024, optimizer="muon", learning_rate=3e-3, muon_rate=0.02, **SMOOTH,
+                    **(RECORDED if scale.gpu else dict(compile="no")))
+    return Sizes(model, training)

@@ -1,0 +1,192 @@
+"""A corpus of pairs: from the names of some files to two shards a part, a tokenizer or two, and a split.
+
+The pairs are cleaned first, and written side by side into two plain files of the cache, line k of one for line k of the
+other. From there on each language is a text of lines like any other, read, learned from and encoded as a corpus is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from regard import storage
+from regard.errors import DataError
+from regard.text import embedded
+from regard.text.cache import Cache, content_hash, key_of
+from regard.text.corpus import SAMPLE as SUBWORDS
+from regard.text.corpus import Learned, Say, Survey, encode_part, learn_tokenizer, survey_of
+from regard.text.pairs import Pair, PairSettings, find_pair_sources, guess_langs, read_pairs
+from regard.text.readers import ReadSettings, Source
+from regard.text.shards import Shard
+from regard.text.split import WHOLE, Part, split
+from regard.text.tally import Tally
+from regard.text.tokenizer_pair import TokenizerPair
+from regard.text.tokenizers import pair_vocab
+from regard.text.vocabulary import Tokenizer
+
+VERSION = 1                                       # of what is cached: raise it when cleaning changes
+LINES = ReadSettings("line")
+SIDES = ("source.txt", "target.txt")
+
+
+@dataclass(frozen=True)
+class PairTokenizerSettings:
+    """The [tokenizer] table of pairs: kind and size of each, and whether one serves both languages."""
+
+    kind: str = "auto"
+    vocab: int = 0
+    shared: bool = True
+
+
+@dataclass
+class PairCorpus:
+    """What training needs of sentence pairs; where one text is asked for, it is the target's."""
+
+    train: Shard
+    valid: Shard
+    source_train: Shard
+    source_valid: Shard
+    tokenizer: TokenizerPair
+    tally: Tally
+    lines: Callable[[], Iterator[Pair]]           # the held-out pairs as they were written
+    langs: str = ""
+    content: str = ""
+    documents: str = "pair"
+
+    def resolved(self, data: PairSettings) -> PairSettings:
+        """The [data] table with what was chosen and found."""
+        return replace(data, langs=self.langs, content=self.content)
+
+    @property
+    def tokenizer_settings(self) -> PairTokenizerSettings:
+        return PairTokenizerSettings(self.tokenizer.kind, self.tokenizer.vocab_size, self.tokenizer.shared)
+
+    def held_out(self, most: int) -> list[Pair]:
+        """The first held-out pairs, as they were written."""
+        return list(islice(self.lines(), most))
+
+
+@dataclass(frozen=True)
+class Clean:
+    """Pairs on disk, side by side: a file a language."""
+
+    source: Source
+    target: Source
+    tally: Tally
+    content: str
+
+    def pairs(self) -> Iterator[Pair]:
+        with open(self.source.path, encoding="utf-8", newline="\n") as one, \
+                open(self.target.path, encoding="utf-8", newline="\n") as other:
+            for source, target in zip(one, other, strict=True):
+                yield Pair(source.removesuffix("\n"), target.removesuffix("\n"))
+
+
+def prepare_pairs(
+    data: PairSettings, tokenizer: PairTokenizerSettings | TokenizerPair, cache: Path | None = None, say: Say = print
+) -> PairCorpus:
+    """Clean, split, learn tokenizers where none are given, and encode; what was done before is reused."""
+    store = Cache(cache)
+    built_in = embedded.known_pairs(data.files)
+    train = clean(embedded_files(data, "train", store), store, say)
+    train_part, valid_part, valid, tally = WHOLE, WHOLE, train, train.tally
+    if data.valid or built_in:
+        # What is measured on is measured whole: nothing is too long, too unlike or too often there.
+        measured = replace(embedded_files(data, "valid", store), max_words=0, max_characters=0, max_ratio=0.0,
+                           drop_duplicates=False, drop_identical=False)
+        valid = clean(measured, store, say)
+        tally = Tally.from_dict(train.tally.to_dict())
+        tally.add(valid.tally)
+    else:
+        train_part, valid_part = split(0, train.tally.kept, "line", data.valid_share)
+    surveys = [survey_of([side], LINES, store, lambda text: None) for side in (train.source, train.target)]
+    if not isinstance(tokenizer, TokenizerPair):
+        wanted = tokenizer if not built_in else replace(
+            tokenizer, kind=built_in.tokenizer if tokenizer.kind == "auto" else tokenizer.kind,
+            shared=tokenizer.shared and tokenizer.kind not in ("auto", "word"))
+        tokenizer = learn_pair(train, surveys, train_part, wanted, store, say)
+    shards = [encode_part([getattr(clean, side)], key_of(clean.content, side), LINES, part, getattr(tokenizer, side),
+                          store, say, f"{name} {side}")
+              for name, clean, part in (("train", train, train_part), ("valid", valid, valid_part))
+              for side in ("source", "target")]
+    for source, target in (shards[:2], shards[2:]):
+        if len(source.ends) != len(target.ends):
+            raise DataError(f"{len(source.ends):,} sources and {len(target.ends):,} targets came out of the cache: "
+                            "remove it, and it is made again")
+    first = valid_part.start
+    return PairCorpus(
+        shards[1], shards[3], shards[0], shards[2], tokenizer, tally, lambda: islice(valid.pairs(), first, None),
+        languages(data), key_of(train.content, valid.content))
+
+
+def languages(data: PairSettings) -> str:
+    """The names of the languages, as given or as the files tell them."""
+    built_in = embedded.known_pairs(data.files)
+    return data.langs or ("-".join(built_in.languages) if built_in else guess_langs(data.files))
+
+
+def embedded_files(data: PairSettings, part: str, store: Cache) -> PairSettings:
+    """The settings with the files of one part, which for an embedded corpus are written first."""
+    files = data.files if part == "train" or not data.valid else data.valid
+    if embedded.known_pairs(files):
+        files = tuple(map(str, embedded.write_pairs(str(files[0]), part, store.folder / "embedded")))
+    return replace(data, files=files)
+
+
+def clean(data: PairSettings, store: Cache, say: Say) -> Clean:
+    """The pairs that are fit, on disk; read once for each content and each way of reading."""
+    sources = find_pair_sources(data.files)
+    settings = {name: value for name, value in asdict(data).items()
+                if name not in ("files", "valid", "valid_share", "content")}
+    content = key_of(VERSION, content_hash(sources), settings)
+    folder = store.folder / "pairs" / content
+    if not (folder / "tally.json").exists():
+        write_clean(folder, data, sources)
+    tally = Tally.from_dict(json.loads((folder / "tally.json").read_text("utf-8")))
+    say(tally.line())
+    source, target = (Source(name, folder / name) for name in SIDES)
+    return Clean(source, target, tally, content)
+
+
+def write_clean(folder: Path, data: PairSettings, sources: list[Source]) -> None:
+    """Both files and the tally, which appear together or not at all."""
+    part = folder.with_name(f"{storage.TEMPORARY}{os.getpid()}-{folder.name}")
+    tally = Tally()
+    try:
+        storage.make_folder(part)
+        with open(part / SIDES[0], "w", encoding="utf-8", newline="\n") as one, \
+                open(part / SIDES[1], "w", encoding="utf-8", newline="\n") as other:
+            for pair in read_pairs(data, tally, sources):
+                one.write(pair.source + "\n")
+                other.write(pair.target + "\n")
+        storage.write_part(part / "tally.json", json.dumps(tally.to_dict()))
+        if folder.exists():
+            storage.remove(folder)
+        storage.move_folder(part, folder)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+
+
+def learn_pair(
+    train: Clean, surveys: list[Survey], part: Part, wanted: PairTokenizerSettings, store: Cache, say: Say
+) -> TokenizerPair:
+    """One tokenizer from both sides, or one from each."""
+    kind = "bpe" if wanted.kind == "auto" else wanted.kind
+
+    def learn(texts: Callable[[Pair], Iterable[str]], characters: int, name: str) -> Tokenizer:
+        text = Learned(lambda: (text for pair in islice(train.pairs(), part.stop) for text in texts(pair)), characters,
+                       0, key_of(VERSION, train.content, part.stop, name))
+        vocab = wanted.vocab or (pair_vocab(characters) if kind in SUBWORDS else 0)
+        return learn_tokenizer(text, kind, vocab, store, say)
+
+    if wanted.shared:
+        both = learn(lambda pair: pair, sum(survey.characters for survey in surveys), "both")
+        return TokenizerPair(both, both)
+    return TokenizerPair(learn(lambda pair: pair[:1], surveys[0].characters, "source"),
+                         learn(lambda pair: pair[1:], surveys[1].characters, "target"))

@@ -1,0 +1,138 @@
+"""Passes: one piece of a batch forward and backward. As it is, compiled, or captured.
+
+A small model leaves a GPU idle while Python launches its kernels one by one. A captured pass has them recorded once for
+each shape, as a CUDA graph, and launched together from then on: the same kernels on the same numbers, with nothing in
+between. Shapes must be few for that, so pieces are padded to a few widths.   B batch · T time · L source length
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.contract import State
+from regard.models.learner import Learner
+from regard.text.batches import Batch
+
+CAPTURED_AFTER = 2             # passes over a shape before it is captured: rare ones are not worth it
+MOST_GRAPHS = 96               # each holds its gradients, and some memory of its own
+
+Inputs = tuple[Tensor | None, ...]
+
+
+def inputs_of(piece: Batch) -> Inputs:
+    """Tokens, targets, lengths, and the source with its own, where there is one."""
+    return piece.tokens, piece.targets, piece.lengths, *piece.source_items()
+
+
+class Pass:
+    """Adds the gradients of a piece's loss, which is a share of its batch's."""
+
+    def __init__(self, model: Learner, *, bfloat16: bool, compiled: str | None = None):
+        self.model, self.bfloat16 = model, bfloat16
+        self.recording = False
+        self.learn: Callable[..., Any] = model.learn
+        if compiled is not None:
+            self.learn = torch.compile(model.learn, mode=compiled or None, dynamic=False)
+
+    def __call__(self, piece: Batch, state: State | None, share: float) -> tuple[Tensor, State | None]:
+        return self.run(inputs_of(piece), state, share, piece.mask)
+
+    def run(
+        self, inputs: Inputs, state: State | None, share: Tensor | float, mask: Callable[[Tensor], Tensor]
+    ) -> tuple[Tensor, State | None]:
+        tokens, targets, lengths, source, source_lengths = inputs
+        # Weights cast once would be cast once for all replays of a graph: nothing is cached while one is recorded.
+        with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bfloat16,
+                            cache_enabled=not self.recording):
+            scores, after = self.learn(tokens, targets, state, lengths, source, source_lengths)
+        loss = -mask(scores).sum() * share
+        loss.backward()
+        return loss.detach(), after
+
+
+class CapturedPass(Pass):
+    """The same, recorded for each shape that comes often; a piece with a carried state goes as it is.
+
+    All of it happens on one stream of its own: what autograd remembers of an earlier pass must not tie a recording to
+    another stream. A pass that cannot be recorded (it waits for the GPU somewhere) is never recorded, and that is said.
+    """
+
+    def __init__(self, model: Learner, *, bfloat16: bool, say: Callable[[str], None]):
+        super().__init__(model, bfloat16=bfloat16)
+        self.say = say
+        self.seen: Counter[Hashable] = Counter()
+        self.graphs: dict[Hashable, Graph] = {}
+        self.refused = False
+        self.pool: Any = None
+        self.stream = torch.cuda.Stream()
+
+    def __call__(self, piece: Batch, state: State | None, share: float) -> tuple[Tensor, State | None]:
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            found = self._captured(piece, state, share)
+        torch.cuda.current_stream().wait_stream(self.stream)
+        return found
+
+    def _captured(self, piece: Batch, state: State | None, share: float) -> tuple[Tensor, State | None]:
+        inputs = inputs_of(piece)
+        shape = tuple(None if each is None else each.shape for each in inputs)
+        self.seen[shape] += 1
+        fresh = all(weight.grad is None for weight in self.model.parameters())
+        often = self.seen[shape] > CAPTURED_AFTER and len(self.graphs) < MOST_GRAPHS and not self.refused
+        if state is None and fresh and often and shape not in self.graphs:            # a graph writes its own gradients
+            self._record(shape, piece, inputs)
+        if state is not None or not fresh or shape not in self.graphs:
+            return super().__call__(piece, state, share)
+        return self.graphs[shape](inputs, share), None
+
+    def _record(self, shape: Hashable, piece: Batch, inputs: Inputs) -> None:
+        try:
+            self.graphs[shape] = Graph(self, piece, inputs)
+        except RuntimeError as error:                         # of CUDA; a real mistake comes back in the pass as it is
+            self.refused = True
+            why = str(error).splitlines()[0]
+            self.say(f"the model goes on as it is: it cannot be recorded as a CUDA graph ({why})")
+        finally:
+            self.recording = False
+            for weight in self.model.parameters():
+                weight.grad = None
+
+
+class Graph:
+    """A pass over one shape, recorded: new inputs are copied into its own, and its gradients become the model's."""
+
+    def __init__(self, owner: CapturedPass, piece: Batch, inputs: Inputs):
+        self.weights = list(owner.model.parameters())
+        self.inputs = tuple(None if each is None else each.clone() for each in inputs)
+        self.share = torch.zeros((), device=owner.model.device)
+        still = type(piece)(*self.inputs)                     # type: ignore[arg-type]  # masks by its own lengths
+        self.graph = torch.cuda.CUDAGraph()
+        owner.recording = True
+        with torch.cuda.graph(self.graph, pool=owner.pool, stream=owner.stream):
+            self.loss, _ = owner.run(self.inputs, None, self.share, still.mask)
+        owner.pool = self.graph.pool()
+        self.gradients = [weight.grad for weight in self.weights]
+
+    def __call__(self, inputs: Inputs, share: float) -> Tensor:
+        for own, new in zip(self.inputs, inputs, strict=True):
+            if own is not None and new is not None:
+                own.copy_(new, non_blocking=True)
+        self.share.fill_(share)
+        self.graph.replay()
+        for weight, gradient in zip(self.weights, self.gradients, strict=True):
+            weight.grad = gradient
+        return self.loss.clone()
+
+
+def make_pass(model: Learner, wish: str, bfloat16: bool, say: Callable[[str], None]) -> Pass:
+    """What training.compile asks for; `graphs` compiles and records, `capture` only records."""
+    gpu = model.device.type == "cuda"
+    if wish == "capture" and gpu:
+        return CapturedPass(model, bfloat16=bfloat16, say=say)
+    compiled = {"yes": "", "graphs": "reduce-overhead", "auto": "" if gpu else None}.get(wish)
+    return Pass(model, bfloat16=bfloat16, compiled=compiled)
