@@ -37,10 +37,11 @@ class Learner(nn.Module, ABC):
         self, tokens: Tensor, targets: Tensor, state: Any = None, lengths: Tensor | None = None,
         source: Tensor | None = None, source_lengths: Tensor | None = None,
     ) -> tuple[Tensor, Any]:
-        """The training path: the same scores, of a target that may have a source, one a row."""
-        if source is not None:
-            state = self.start(len(tokens), None, Source(source, source_lengths))
-        return self.score(tokens, targets, state, lengths)
+        """The training path: the same scores, of a target that may have a source, one a row; then nothing goes on."""
+        if source is None:
+            return self.score(tokens, targets, state, lengths)
+        start = self.start(len(tokens), None, Source(source, source_lengths))
+        return self.score(tokens, targets, start, lengths)[0], None
 
     def start(self, batch: int, capacity: int | None = None, source: Source | None = None) -> State | None:
         """The state before the first token; None for what is always read whole."""

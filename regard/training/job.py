@@ -89,7 +89,7 @@ class Job:
             own = None if state is None else state.map(lambda t: t[first : first + rows])   # noqa: B023
             loss, own = self.run(piece, own, 1 / max(1, batch.real))
             total += loss
-            if own is not None and state is not None:
+            if own is not None:
                 states.append(own)
         return total.item(), None if state is None else join(states).detach()
 

@@ -1,0 +1,124 @@
+"""Passes: what a step adds to the gradients, as it is and recorded. Recording itself needs a GPU; its rules do not."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from regard.training import passes
+from regard.training.passes import CapturedPass, Pass, make_pass
+from tests.toy_pairs import pairs, tokenizers, translator
+
+CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+def batch(number=6, seed=0):
+    from regard.text.pair_batches import Pairs
+    from regard.trained_translate import shard_of
+
+    t = tokenizers()
+    source, target = zip(*pairs(number, seed), strict=True)
+    return Pairs(shard_of(t.source, source), shard_of(t.target, target), budget=200, widths=8).batch(0)
+
+
+def gradients(model):
+    return {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None}
+
+
+def test_pieces_add_up_to_the_whole():
+    model, whole = translator("transformer").model, batch()
+    run = Pass(model, bfloat16=False)
+    loss, state = run(whole, None, 1 / whole.real)
+    expected, both = gradients(model), 0.0
+    model.zero_grad()
+    for first in (0, 3):
+        part, _ = run(whole.rows(first, first + 3), None, 1 / whole.real)
+        both += part
+    assert state is None and torch.allclose(both, loss, atol=1e-12)
+    for name, found in gradients(model).items():
+        assert torch.allclose(found, expected[name], atol=1e-12), name
+
+
+def test_the_wish_decides_and_capture_needs_a_gpu():
+    model = translator("transformer").model
+    assert type(make_pass(model, "capture", False, print)) is Pass
+    assert all(make_pass(model, wish, False, print).learn == model.learn for wish in ("capture", "no", "auto"))
+    assert make_pass(model, "yes", False, print).learn != model.learn
+
+
+class Stream:
+    def wait_stream(self, other):
+        pass
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """A captured pass whose graphs are only noted down."""
+    from contextlib import nullcontext
+
+    made, said = [], []
+
+    class Graph:
+        def __init__(self, owner, piece, inputs):
+            made.append(inputs[0].shape)
+            self.owner, self.piece = owner, piece
+
+        def __call__(self, inputs, share):
+            return Pass.__call__(self.owner, self.piece, None, share)[0]
+
+    monkeypatch.setattr(passes, "Graph", Graph)
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", Stream)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
+    model = translator("transformer").model
+    return SimpleNamespace(run=CapturedPass(model, bfloat16=False, say=said.append), model=model, made=made, said=said)
+
+
+def test_a_shape_is_recorded_when_it_has_come_often_enough(recorded):
+    piece = batch()
+    for time in range(4):
+        recorded.model.zero_grad(set_to_none=True)
+        recorded.run(piece, None, 1.0)
+        assert len(recorded.made) == (time >= passes.CAPTURED_AFTER)
+
+
+def test_gradients_that_are_there_already_are_added_to_and_not_overwritten(recorded):
+    piece = batch()
+    for _ in range(3):
+        recorded.model.zero_grad(set_to_none=True)
+        recorded.run(piece, None, 1.0)
+    once = gradients(recorded.model)
+    recorded.run(piece, None, 1.0)                                 # as in the second piece of a batch
+    for name, found in gradients(recorded.model).items():
+        assert torch.allclose(found, 2 * once[name]), name
+
+
+def test_what_cannot_be_recorded_goes_on_as_it_is_and_is_said_once(recorded, monkeypatch):
+    def refuses(*_):
+        raise RuntimeError("operation not permitted when stream is capturing\nmore")
+
+    monkeypatch.setattr(passes, "Graph", refuses)
+    piece, losses = batch(), set()
+    for _ in range(5):
+        recorded.model.zero_grad(set_to_none=True)
+        losses.add(recorded.run(piece, None, 1.0)[0].item())
+    assert len(losses) == 1 and len(recorded.said) == 1
+    assert "not permitted when stream is capturing)" in recorded.said[0]
+
+
+@CUDA
+@pytest.mark.parametrize("name", ["transformer", "rnn-attention", "prefix"])
+def test_a_recorded_pass_equals_the_pass_as_it_is(name):
+    model = translator(name, dtype=torch.float32).model.cuda()
+    plain, run = Pass(model, bfloat16=False), CapturedPass(model, bfloat16=False, say=print)
+    for seed in (0, 1, 2, 0, 1, 2, 3, 4):
+        piece = batch(12, seed).to(torch.device("cuda"))
+        model.zero_grad(set_to_none=True)
+        expected, _ = plain(piece, None, 1 / piece.real)
+        wanted = gradients(model)
+        model.zero_grad(set_to_none=True)
+        found, _ = run(piece, None, 1 / piece.real)
+        assert torch.allclose(found, expected, atol=1e-5)
+        for weight, own in gradients(model).items():
+            assert torch.allclose(own, wanted[weight], atol=1e-4), weight
+    assert run.graphs and not run.refused
