@@ -17,8 +17,8 @@ from regard.errors import RegardError, did_you_mean
 
 # name -> module, and the line that --help shows: known without importing any of them
 COMMANDS = {
-    "demo": ("demo", "Train a small model on embedded stories; show what it writes and how well it predicts."),
-    "train": ("train", "Train a model from text files."),
+    "demo": ("demo", "Learn French to English from an embedded phrasebook; translate, and show what was read."),
+    "train": ("train", "Train a language model, a masked model or a translator."),
     "generate": ("generate", "Continue a prompt with a trained model."),
     "translate": ("translate", "Translate lines with a trained translator."),
     "fill": ("fill", "Fill the blanks of a text with a trained masked model."),

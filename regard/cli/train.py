@@ -46,7 +46,7 @@ COUNT = Count()
 
 @click.group("train")
 def command() -> None:
-    """Train a model from text files."""
+    """Train a model: from text files, or from sentence pairs."""
 
 
 @command.command("lm")

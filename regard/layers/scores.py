@@ -111,7 +111,7 @@ class Location(Score):
         places, length = self.weight.shape[-1], k.shape[2]
         if length > places:
             raise SettingError(f"a source of {length} tokens is longer than the {places} places that a location score "
-                               f"knows: train with --set model.places={length}, or choose another model.score")
+                               f"knows: train with --context {length}, or choose another model.score")
         return (per_head(q, self.weight) + self.bias)[..., :length]
 
 

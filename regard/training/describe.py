@@ -46,10 +46,19 @@ def describe_training(s: TrainingSettings, tokens_a_step: int, tokens: int, say:
     say(f"           {rates}, {s.schedule} schedule; validation every {s.valid_every:,} steps{part}")
 
 
+def describe_pairs(batches: Any, held_out: Any, context: int, say: Say) -> None:
+    """What is too long to be read: of pairs, which are not cut."""
+    for name, count in (("to learn from", getattr(batches, "too_long", 0)),
+                        ("held out", getattr(held_out, "too_long", 0))):
+        if count:
+            say(f"too long   {count:,} pairs {name} have a side of more than {context} tokens and are left out: "
+                "raise --context to keep them")
+
+
 def describe_place(device: torch.device, s: TrainingSettings, folder: RunFolder, say: Say) -> None:
     if device.type == "cuda":
         precision = "float32" if s.precision == "float32" else "bfloat16"
-        compiled = "" if s.compile == "no" else ", compiled"
+        compiled = {"no": "", "capture": ", steps recorded"}.get(s.compile, ", compiled")
         say(f"machine    {torch.cuda.get_device_name(device)}, {precision}{compiled}")
     else:
         say(f"machine    {device.type}, {torch.get_num_threads()} threads on {os.cpu_count()} cores")

@@ -27,7 +27,13 @@ from regard.trained import Trained, load, pick_device
 from regard.training import budget
 from regard.training.assemble import all_tables, finish, make_job, new_model, with_steps
 from regard.training.choose import DEFAULT_MINUTES, Chosen, changed_settings, check_tables, choose
-from regard.training.describe import describe_model, describe_place, describe_text, describe_training
+from regard.training.describe import (
+    describe_model,
+    describe_pairs,
+    describe_place,
+    describe_text,
+    describe_training,
+)
 from regard.training.log import Metrics
 from regard.training.loop import At
 from regard.training.order import DEFAULT_FAMILY, Order, free_name, refuse_params, require_family
@@ -89,6 +95,7 @@ def start(order: Order, folder: RunFolder, say: Callable[[str], None], began: fl
     corpus.tokenizer.save(folder.tokenizer_path)
     job = make_job(model, corpus, chosen, folder, order)
     describe_text(corpus, say)
+    describe_pairs(job.batches, job.validation, chosen.model.context, say)
     describe_model(kind.name, chosen.model, model, say)
     job.settings = with_steps(job, corpus, began)
     job.validation = replace(job.validation, every=job.settings.valid_one_in)

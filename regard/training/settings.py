@@ -37,7 +37,7 @@ class TrainingSettings:
     patience: int = 0                  # validations without gain before stopping; 0: never
     log_every: int = 0                 # steps between rows of metrics.jsonl; 0: chosen
     precision: str = "auto"            # float32 · bfloat16 · auto (bfloat16 on a GPU)
-    widths: int = 0                    # pairs: lengths are padded to multiples of this; 0: chosen
+    widths: int = 0                    # pairs: lengths are padded to multiples of this; 0: as they come
     compile: str = "auto"              # yes · no · graphs · capture (graphs, uncompiled) · auto (yes on a GPU)
     seed: int = 0
 

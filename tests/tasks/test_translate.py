@@ -191,3 +191,11 @@ def test_training_really_learns_to_translate(files, tmp_path):
     model = trained(write(tmp_path, 800), tmp_path / "run", settings=settings)
     sources, references = zip(*toy_pairs(40, seed=1), strict=True)
     assert model.quality(sources, references, beam=2).exact_match > 0.35      # untrained: 0
+
+
+def test_what_is_too_long_is_counted_and_said(files, tmp_path, capsys):
+    settings = {**SMALL, "model": {**SMALL["model"], "context": 4}, "training": dict(steps=2, batch=64, valid_every=2)}
+    carry_out(Order(files, task="translate", family="rnn-attention", out=str(tmp_path / "run"), settings=settings,
+                    device="cpu"))
+    told = capsys.readouterr().err
+    assert "pairs to learn from have a side of more than 4 tokens and are left out: raise --context" in told
