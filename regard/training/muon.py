@@ -49,13 +49,13 @@ def by_squares(x: Tensor) -> Tensor:
     product of the p's is kept, and meets x once, at the end.
     """
     a, b, c = COEFFICIENTS
-    g = x @ x.mT
-    product = torch.eye(g.shape[-1], dtype=g.dtype).expand_as(g)
-    for _ in range(ROUNDS):
+    g, product = x @ x.mT, None
+    for last in (False,) * (ROUNDS - 1) + (True,):
         p = torch.baddbmm(g, g, g, beta=b, alpha=c)
         p.diagonal(dim1=-2, dim2=-1).add_(a)
-        g = p @ g @ p
-        product = p @ product
+        product = p if product is None else p @ product
+        if not last:
+            g = p @ g @ p
     return product @ x
 
 
