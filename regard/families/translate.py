@@ -78,11 +78,15 @@ def build_recurrent(s: AttentionSettings, vocab: Vocabularies) -> Seq2Seq:
     encoder = RecurrentEncoder(
         partial(make_cell, s.cell, dropout=s.dropout), vocab=vocab.source, width=s.width, hidden=half, layers=s.layers,
         both=s.both, dropout=s.dropout)
-    decoder = AttentiveRecurrence(
-        s.width, s.hidden, d_memory=encoder.d_out, d_summary=encoder.d_out, cell=s.cell, layers=s.layers,
-        reader=s.reader, when=s.when, feeding=s.feeding, score=s.score, heads=s.heads, places=s.context,
-        dropout=s.dropout)
+    decoder = recurrent_decoder(s, encoder.d_out, places=s.context)
     return Seq2Seq(encoder, decoder, vocab=vocab.target, shared=vocab.shared, tied=s.tied, dropout=s.dropout)
+
+
+def recurrent_decoder(s: Any, d_memory: int, *, places: int) -> AttentiveRecurrence:
+    """As the settings say, over a memory of at most `places` vectors."""
+    return AttentiveRecurrence(
+        s.width, s.hidden, d_memory=d_memory, d_summary=d_memory, cell=s.cell, layers=s.layers, reader=s.reader,
+        when=s.when, feeding=s.feeding, score=s.score, heads=s.heads, places=places, dropout=s.dropout)
 
 
 def resize_recurrent(s: AttentionSettings, size: int) -> AttentionSettings:
@@ -121,22 +125,27 @@ def build_transformer(s: PairTransformerSettings, vocab: Vocabularies) -> Seq2Se
         vocab=vocab.source, width=s.width, heads=s.heads, layers=s.layers, context=s.context, positions=s.positions,
         activation=s.activation, expand=s.expand, norm=s.norm, placement=s.placement, score=s.score, dropout=s.dropout,
         attention_dropout=s.attention_dropout)
-    how: dict[str, Any] = dict(norm=s.norm, placement=s.placement, dropout=s.dropout)
-    layers = position_layers(s.positions, s.width, s.context)
-    for _ in range(s.layers):
-        cross = CrossAttention(s.width, s.width, heads=s.heads, score=s.score, places=s.context,
-                               dropout=s.attention_dropout)
-        feed = FeedForward(s.width, expand=s.expand, activation=s.activation)
-        layers += [Block(decoder_mixer(s), None, **how), Block(cross, feed, **how)]
     model = Seq2Seq(
-        encoder, Stack(layers), vocab=vocab.target, shared=vocab.shared, tied=s.tied, dropout=s.dropout,
-        norm=final_norm(s.norm, s.placement, s.width), context=s.context)
+        encoder, transformer_decoder(s, s.width, places=s.context), vocab=vocab.target, shared=vocab.shared,
+        tied=s.tied, dropout=s.dropout, norm=final_norm(s.norm, s.placement, s.width), context=s.context)
     for side in (encoder, model):
         initialise(side)
     return model
 
 
-def decoder_mixer(s: PairTransformerSettings) -> SequenceLayer:
+def transformer_decoder(s: Any, d_memory: int, *, places: int) -> Stack:
+    """As the settings say, over a memory of at most `places` vectors."""
+    how: dict[str, Any] = dict(norm=s.norm, placement=s.placement, dropout=s.dropout)
+    layers = position_layers(s.positions, s.width, s.context)
+    for _ in range(s.layers):
+        cross = CrossAttention(s.width, d_memory, heads=s.heads, score=s.score, places=places,
+                               dropout=s.attention_dropout)
+        feed = FeedForward(s.width, expand=s.expand, activation=s.activation)
+        layers += [Block(decoder_mixer(s), None, **how), Block(cross, feed, **how)]
+    return Stack(layers)
+
+
+def decoder_mixer(s: Any) -> SequenceLayer:
     if s.mixer == "attention":
         return SelfAttention(
             s.width, heads=s.heads, positions=s.positions if s.positions in RELATIVE else "none", score=s.score,

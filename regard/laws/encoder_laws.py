@@ -30,6 +30,18 @@ class EncoderReader:
     def draw(self, sources: int, length: int) -> Tensor:
         return torch.randint(0, self.vocab, (sources, length), generator=self.random).to(self.device)
 
+    def in_float64(self) -> EncoderReader:
+        """A prepared copy, with a few short sources: gradients are asked of every one of their outputs."""
+        return EncoderReader(prepared(self.encoder, torch.float64), vocab=self.vocab, sources=3, length=3)
+
+    def sizes(self) -> Sequence[tuple[int, int]]:
+        """How many sources, and of how many positions, are to be tried."""
+        return (self.sources, self.length), (1, 1), (2, 3)
+
+    def ragged(self, counts: Sequence[int]) -> Tensor | None:
+        """Lengths for a batch of sources; none, where a source always fills its row."""
+        return self.lengths(counts)
+
     def lengths(self, counts: Sequence[int]) -> Tensor:
         return torch.tensor(list(counts), device=self.device)
 
@@ -50,6 +62,29 @@ class EncoderReader:
             self.encoder.train(before)
 
 
+class PictureReader(EncoderReader):
+    """An encoder of pictures (S, C, height, width), in bytes: each fills its row, so that only neighbours could leak."""
+
+    def __init__(self, encoder: Encoder, *, picture: tuple[int, int, int], length: int, sources: int = 3, seed: int = 0):
+        super().__init__(encoder, vocab=256, sources=sources, length=length, seed=seed)
+        self.picture = picture
+
+    def draw(self, sources: int, length: int) -> Tensor:
+        return torch.randint(0, 256, (sources, *self.picture), generator=self.random, dtype=torch.uint8).to(self.device)
+
+    def in_float64(self) -> PictureReader:
+        return PictureReader(prepared(self.encoder, torch.float64), picture=self.picture, length=self.length, sources=2)
+
+    def sizes(self) -> Sequence[tuple[int, int]]:
+        return (self.sources, self.length), (1, self.length)
+
+    def ragged(self, counts: Sequence[int]) -> None:
+        return None
+
+    def draws_of_lengths(self) -> Iterator[list[int]]:
+        yield from ()
+
+
 def compared(memory: Memory) -> dict[str, Tensor]:
     """What is held equal of two memories, under names for messages."""
     found = {"the vectors": memory.vectors, "the lengths": memory.lengths}
@@ -57,12 +92,12 @@ def compared(memory: Memory) -> dict[str, Tensor]:
 
 
 def shapes(reader: EncoderReader) -> None:
-    """Token ids (S, L) become vectors (S, L, d_out); lengths are told whether they were given or not."""
+    """Sources of L positions become vectors (S, L, d_out); lengths are told whether they were given or not."""
     if not isinstance(getattr(reader.encoder, "d_out", None), int):
         raise LawBroken("shapes", "d_out is not set: give it in __init__, as self.d_out = ...")
-    for sources, length in ((reader.sources, reader.length), (1, 1), (2, 3)):
+    for sources, length in reader.sizes():
         items = reader.draw(sources, length)
-        for lengths in (None, reader.lengths([max(1, length - 1)] * sources)):
+        for lengths in (None, reader.ragged([max(1, length - 1)] * sources)):
             with reader.mode(training=False):
                 original = items.clone()
                 memory = reader.encoder(Source(items, lengths))
@@ -79,6 +114,7 @@ def shapes(reader: EncoderReader) -> None:
 def padding(reader: EncoderReader) -> None:
     """A source gives the same alone and in any batch: its pads and neighbours, whatever they hold, change nothing."""
     with reader.mode(training=False):
+        _neighbours_are_silent(reader)
         for counts in reader.draws_of_lengths():
             real, noise = (reader.draw(reader.sources, reader.length + 2) for _ in range(2))
             inside = torch.arange(reader.length + 2, device=reader.device) < reader.lengths(counts)[:, None]
@@ -95,6 +131,15 @@ def padding(reader: EncoderReader) -> None:
                     _stands_alone(reader, reader.encoder(Source(real[row:row + 1, :n])), memory, row, n, where)
 
 
+def _neighbours_are_silent(reader: EncoderReader) -> None:
+    items = reader.draw(reader.sources, reader.length)
+    for row in range(reader.sources):
+        beside = reader.draw(reader.sources, reader.length)
+        beside[row] = items[row]
+        lone, memory = reader.encoder(Source(items[row:row + 1])), reader.encoder(Source(beside))
+        _stands_alone(reader, lone, memory, row, reader.length, f"source {row} beside others")
+
+
 def _stands_alone(reader: EncoderReader, lone: Memory, memory: Memory, row: int, n: int, where: str) -> None:
     same("padding", memory.vectors[row:row + 1, :n], lone.vectors, f"the vectors of {where}", dtype=reader.dtype)
     if lone.summary is not None and memory.summary is not None:
@@ -104,11 +149,11 @@ def _stands_alone(reader: EncoderReader, lone: Memory, memory: Memory, row: int,
 def order(reader: EncoderReader) -> None:
     """Sources in another order, or several times over, give the same memories in that order."""
     items = reader.draw(reader.sources, reader.length)
-    lengths = reader.lengths([1 + row % reader.length for row in range(reader.sources)])
+    lengths = reader.ragged([1 + row % reader.length for row in range(reader.sources)])
     rows = reader.lengths([*reversed(range(reader.sources)), 0, 0])
     with reader.mode(training=False):
         expected = compared(reader.encoder(Source(items, lengths)))
-        found = compared(reader.encoder(Source(items[rows], lengths[rows])))
+        found = compared(reader.encoder(Source(items, lengths).map(lambda t: t[rows])))
     for name, values in expected.items():
         same("order", found[name], values[rows], f"{name} of sources in another order", dtype=reader.dtype)
 
@@ -116,7 +161,7 @@ def order(reader: EncoderReader) -> None:
 def watching(reader: EncoderReader) -> None:
     """Watching changes no number."""
     items = reader.draw(reader.sources, reader.length)
-    lengths = reader.lengths([1 + row % reader.length for row in range(reader.sources)])
+    lengths = reader.ragged([1 + row % reader.length for row in range(reader.sources)])
     for training in (False, True):
         with reader.mode(training=training):
             unseen = compared(reader.encoder(Source(items, lengths)))
@@ -141,14 +186,17 @@ def train_is_eval(reader: EncoderReader) -> None:
 
 def gradients(reader: EncoderReader) -> None:
     """The gradients of the parameters are those of the outputs, and no pad has a part in them; in float64."""
-    reader = EncoderReader(prepared(reader.encoder, torch.float64), vocab=reader.vocab, sources=3, length=3)
-    items, lengths = reader.draw(3, 3), reader.lengths([0, 3, 2])
-    noise = torch.where(torch.arange(3, device=reader.device) < lengths[:, None], items, reader.draw(3, 3))
+    reader = reader.in_float64()
+    items, lengths = reader.draw(reader.sources, reader.length), reader.ragged([0, 3, 2])
+    real = torch.ones(reader.sources, reader.length, dtype=torch.bool, device=reader.device)
+    noise = items
+    if lengths is not None:
+        real = torch.arange(reader.length, device=reader.device) < lengths[:, None]
+        noise = torch.where(real, items, reader.draw(reader.sources, reader.length))
     named = {name: weight for name, weight in reader.encoder.named_parameters() if weight.requires_grad}
 
     def outputs(tokens: Tensor) -> Tensor:
         memory = reader.encoder(Source(tokens, lengths))
-        real = torch.arange(3, device=reader.device) < lengths[:, None]
         parts = [memory.vectors[real].flatten()]
         return torch.cat([*parts, memory.summary.flatten()] if memory.summary is not None else parts)
 
@@ -176,7 +224,7 @@ def _gradients_of(outputs: Tensor, weights: list[Tensor]) -> tuple[Tensor, ...]:
 
 
 ENCODER_LAWS: dict[str, Law] = {law.name: law for law in (
-    Law("shapes", "token ids (S, L) become vectors (S, L, d_out), with lengths",
+    Law("shapes", "sources of L positions become vectors (S, L, d_out), with lengths",
         "d_out is not what comes out, or lengths are forgotten when none are given", shapes),
     Law("padding", "pads and neighbours change nothing of a source",
         "attention reads the pads (mask the keys), a reverse reader starts at them, or a mean counts them", padding),

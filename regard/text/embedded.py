@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any, Protocol
 
 from regard import storage
-from regard.text import ab, phrasebook, stories, story_world
+from regard.text import ab, gists, phrasebook, stories, story_world
 
 HELD_OUT = 10                    # one line in so many belongs to the held-out part
 
@@ -37,27 +38,49 @@ CORPORA = {
 }
 
 
+class AlignedPair(Protocol):
+    """Two texts, and which word of the one says which of the other."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def alignment(self) -> tuple[tuple[int, int], ...]: ...
+    @property
+    def pharaoh(self) -> str: ...
+
+
 @dataclass(frozen=True)
 class EmbeddedPairs:
-    """A corpus of sentences in two languages: what it is, how many there are to learn from, and who writes them."""
+    """A corpus of pairs, in two languages or long and short: what it is, how many there are to learn from, and who
+    writes them."""
 
     description: str
     count: int
     languages: tuple[str, str]
-    pairs: Callable[[int, int, str], Iterator[phrasebook.Pair]]      # how many, seed, part
+    pairs: Callable[[int, int, str], Iterator[AlignedPair]]           # how many, seed, part
     tokenizer: str
     modules: tuple[str, ...]                                         # the files that decide the lines
+    show: Callable[[Any], str] = phrasebook.show                     # a pair, for people to read
+
+
+def _files(*patterns: str) -> tuple[str, ...]:
+    return tuple(str(path) for pattern in patterns for path in sorted(Path(__file__).parent.glob(pattern)))
 
 
 PAIRED = {
     "phrasebook": EmbeddedPairs("French and English sentences, with which word says which",
                                 100_000, ("fr", "en"), phrasebook.pairs, "word",
-                                tuple(str(path) for path in sorted(Path(__file__).parent.glob("phrasebook*.py")))),
+                                _files("phrasebook*.py")),
+    "gists": EmbeddedPairs("small-world stories, and in one line what each comes down to",
+                           30_000, ("document", "gist"), gists.pairs, "word",
+                           _files("gist*.py", "stories.py", "story_world.py"), gists.show),
 }
 
 
 def every() -> dict[str, Embedded | EmbeddedPairs]:
-    """All that comes with Regard, in one language or two."""
+    """All that comes with Regard, lines and pairs."""
     return {**CORPORA, **PAIRED}
 
 
@@ -82,8 +105,8 @@ def _held_out(line: str) -> bool:
     return zlib.crc32(line.encode()) % HELD_OUT == 0
 
 
-def pairs(name: str, part: str = "train") -> Iterator[phrasebook.Pair]:
-    """The pairs of a corpus in two languages: those to learn from, or a tenth as many of another part."""
+def pairs(name: str, part: str = "train") -> Iterator[AlignedPair]:
+    """The pairs of a corpus: those to learn from, or a tenth as many of another part."""
     corpus = PAIRED[name]
     return corpus.pairs(corpus.count if part == "train" else corpus.count // HELD_OUT, 0, part)
 

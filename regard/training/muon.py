@@ -49,13 +49,18 @@ def by_squares(x: Tensor) -> Tensor:
     product of the p's is kept, and meets x once, at the end.
     """
     a, b, c = COEFFICIENTS
-    g, product = x @ x.mT, None
-    for last in (False,) * (ROUNDS - 1) + (True,):
+
+    def polynomial(g: Tensor) -> Tensor:
         p = torch.baddbmm(g, g, g, beta=b, alpha=c)
         p.diagonal(dim1=-2, dim2=-1).add_(a)
-        product = p if product is None else p @ product
-        if not last:
-            g = p @ g @ p
+        return p
+
+    g = x @ x.mT
+    product = p = polynomial(g)
+    for _ in range(ROUNDS - 1):
+        g = p @ g @ p
+        p = polynomial(g)
+        product = p @ product
     return product @ x
 
 

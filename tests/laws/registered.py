@@ -9,12 +9,14 @@ import pytest
 import torch
 
 from regard.families import FAMILIES, LAYERS
+from regard.families.caption import CAPTION
 from regard.families.translate import TRANSLATE
 from regard.laws import LawSkipped, LayerReader, ModelReader
 from regard.laws.prepared import exact_arithmetic
 
 TRANSLATORS = {f"translate-{name}": family for name, family in TRANSLATE.items()}
-TABLES: dict[str, dict[str, Any]] = {"LAYERS": LAYERS, "FAMILIES": {**FAMILIES, **TRANSLATORS}}
+CAPTIONERS = {f"caption-{name}": family for name, family in CAPTION.items()}
+TABLES: dict[str, dict[str, Any]] = {"LAYERS": LAYERS, "FAMILIES": {**FAMILIES, **TRANSLATORS, **CAPTIONERS}}
 DEVICE = torch.device(os.environ.get("REGARD_TEST_DEVICE", "cpu"))
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
