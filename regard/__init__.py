@@ -19,6 +19,7 @@ _HOME = {
     "Memory": "contract",
     "Source": "contract",
     "TrainedTranslator": "trained_translate",
+    "TrainedSummariser": "trained_summarise",
     "watch": "contract",
     "influence": "probe",
     "RegardError": "errors",

@@ -35,6 +35,7 @@ from regard.text.readers import ReadSettings
 from regard.text.shards import Counts, Shard
 from regard.text.tokenizers import Tokenizer
 from regard.trained_masked import TrainedMasked
+from regard.trained_summarise import TrainedSummariser
 from regard.trained_translate import TrainedTranslator
 
 DEFAULT_CONTEXT = 1024          # tokens scored at once by a model that has no limit of its own
@@ -181,7 +182,8 @@ class Trained:
 
 
 # What a run of each task becomes.
-USES: dict[str, Any] = {"lm": Trained, "masked": TrainedMasked, "translate": TrainedTranslator}
+USES: dict[str, Any] = {"lm": Trained, "masked": TrainedMasked, "translate": TrainedTranslator,
+                        "summarise": TrainedSummariser}
 
 
 @overload
@@ -191,6 +193,9 @@ def load(path: str | Path, device: str = ..., *, trust: bool = ..., task: Litera
 @overload
 def load(
     path: str | Path, device: str = ..., *, trust: bool = ..., task: Literal["translate"]) -> TrainedTranslator: ...
+@overload
+def load(
+    path: str | Path, device: str = ..., *, trust: bool = ..., task: Literal["summarise"]) -> TrainedSummariser: ...
 @overload
 def load(path: str | Path, device: str = ..., *, trust: bool = ..., task: str | None = ...) -> Any: ...
 def load(path: str | Path, device: str = "auto", *, trust: bool = False, task: str | None = None) -> Any:

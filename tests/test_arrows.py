@@ -22,6 +22,7 @@ GROUPS = [
     ["probe"],
     ["tasks"],
     ["trained_masked", "trained_translate"],
+    ["trained_summarise"],
     ["trained"],
     ["training"],
     ["compare"],

@@ -18,9 +18,10 @@ from regard.errors import RegardError, did_you_mean
 # name -> module, and the line that --help shows: known without importing any of them
 COMMANDS = {
     "demo": ("demo", "Learn French to English from an embedded phrasebook; translate, and show what was read."),
-    "train": ("train", "Train a language model, a masked model or a translator."),
+    "train": ("train", "Train a language model, a masked model, a translator or a summariser."),
     "generate": ("generate", "Continue a prompt with a trained model."),
     "translate": ("translate", "Translate lines with a trained translator."),
+    "summarise": ("summarise", "Summarise documents, one a line, with a trained summariser."),
     "fill": ("fill", "Fill the blanks of a text with a trained masked model."),
     "vectors": ("vectors", "A vector for each line of text, or the lines most like a given one."),
     "score": ("score", "Perplexity of text under a trained model; BLEU, chrF and more of a translator."),

@@ -39,7 +39,8 @@ def command(
     """Perplexity a token and a word, and bits per byte, of FILES (- is stdin) under the model in RUN.
 
     Of a translator FILES are SOURCE TARGET, or a file of pairs, or phrasebook: loss, BLEU and chrF with intervals,
-    exact match, and the alignment error of its attention where gold alignments are known.
+    exact match, and the alignment error of its attention where gold alignments are known. Of a summariser they are
+    DOCUMENTS SUMMARIES, a file of pairs, or gists: ROUGE, beside that of the first sentence of each document.
     """
     from regard.cli.output import print_json
     from regard.metrics.perplexity import impossible
@@ -47,12 +48,15 @@ def command(
     from regard.trained import load, run_task
 
     task = run_task(RunFolder.open(run).read_settings()).name
-    refuse_options(context, ("documents", "per_line", "per_token") if task == "translate" else tuple(of_pairs), task)
-    if task == "translate":
+    paired = task in ("translate", "summarise")
+    refuse_options(context, ("documents", "per_line", "per_token") if paired else tuple(of_pairs), task)
+    if paired:
         from regard.cli.score_pairs import score_pairs
+        from regard.cli.score_summaries import score_summaries
 
         wanted = {**of_pairs, "on_bad_text": on_bad_text, "device": device, "trust": trust}
-        score_pairs(load(run, device, trust=trust, task=task), files, as_json, wanted)
+        score = score_pairs if task == "translate" else score_summaries
+        score(load(run, device, trust=trust, task=task), files, as_json, wanted)
         return
     model = load(run, device, trust=trust, task="lm")
     if per_line:

@@ -29,7 +29,11 @@ def score_pairs(model: Any, files: tuple[str, ...], as_json: bool, wanted: dict[
     test = read_test(model, files, wanted)
     told, quality, translations = measured(model, test, wanted)
     if wanted["against"]:
-        told["against"] = against(model, test, translations, wanted).as_dict()
+        from regard.metrics.translation import paired
+
+        theirs, names = others(model, test, wanted)
+        told["against"] = paired(
+            translations, theirs, test.references, lang=model.languages[1], names=names).as_dict()
     if as_json:
         print_json(told)
     else:
@@ -43,7 +47,7 @@ def read_test(model: Any, files: tuple[str, ...], wanted: dict[str, Any]) -> Tes
     from regard.text import embedded
 
     if embedded.known_pairs(files):
-        test = phrasebook(str(files[0]), wanted)
+        test = built_in(str(files[0]), wanted)
     elif wanted["part"]:
         from regard.errors import SettingError
 
@@ -59,7 +63,7 @@ def read_test(model: Any, files: tuple[str, ...], wanted: dict[str, Any]) -> Tes
     return test
 
 
-def phrasebook(name: str, wanted: dict[str, Any]) -> Test:
+def built_in(name: str, wanted: dict[str, Any]) -> Test:
     from itertools import islice
 
     from regard.metrics.alignment import Gold
@@ -130,20 +134,19 @@ def translated(model: Any, test: Test, wanted: dict[str, Any], say: Any = None) 
     return [each.text for each in found]
 
 
-def against(model: Any, test: Test, translations: list[str], wanted: dict[str, Any]) -> Any:
-    """The paired test with another run, or with translations in a file."""
-    from regard.metrics.translation import paired
+def others(model: Any, test: Test, wanted: dict[str, Any]) -> tuple[list[str], tuple[str, str]]:
+    """What another run, or a file, says of the same sources; and what to call the two."""
     from regard.text.every_line import every_line
     from regard.trained import load
 
     other = wanted["against"]
     if Path(other).is_dir():
-        theirs = translated(load(other, wanted["device"], trust=wanted["trust"], task="translate"), test, wanted)
+        task = model.tables["run"]["task"]
+        theirs = translated(load(other, wanted["device"], trust=wanted["trust"], task=task), test, wanted)
     else:
         theirs = list(every_line(other, wanted["on_bad_text"]))[:wanted["first"]]
     names = (model.path.name if model.path is not None else "this run", Path(other).name)
-    return paired(translations, theirs, test.references, lang=model.languages[1],
-                  names=names if names[0] != names[1] else (str(model.path), other))
+    return theirs, names if names[0] != names[1] else (str(model.path), other)
 
 
 # ---------------------------------------------------------------------------------------------- showing

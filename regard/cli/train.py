@@ -115,12 +115,15 @@ def settings_from(options: dict[str, Any], assignments: tuple[str, ...]) -> dict
 def last_metrics(trained: Any) -> dict[str, Any]:
     import json
 
+    from regard.training.loop import JUDGED
+
     rows = [json.loads(line) for line in (trained.path / "metrics.jsonl").read_text().splitlines()]
     best = min((row for row in rows if "valid_loss" in row),
-               key=lambda row: (-row.get("valid_bleu", 0.0), row["valid_loss"]))
+               key=lambda row: (-sum(row.get(name, 0.0) for name in JUDGED), row["valid_loss"]))
     return {"step": rows[-1]["step"], "tokens": rows[-1]["tokens"], "seconds": rows[-1]["seconds"],
             "valid_loss": best["valid_loss"], "best_step": best["step"],
-            **{name: best[name] for name in ("valid_bleu", "impossible", "first_impossible") if name in best}}
+            **{name: best[name] for name in (*JUDGED, "impossible", "first_impossible") if name in best}}
 
 
-from regard.cli import train_masked, train_translate  # noqa: E402, F401  the other tasks take their options from `lm`
+# The other tasks take their options from `lm`.
+from regard.cli import train_masked, train_summarise, train_translate  # noqa: E402, F401

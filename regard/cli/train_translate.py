@@ -35,15 +35,19 @@ OWN = [
 
 
 @command.command("translate", params=OWN + [each for each in lm.params if each.name in SHARED])
-def translate(
-    files: tuple[str, ...], valid: tuple[str, str] | None, valid_pairs: str | None, assignments: tuple[str, ...],
-    as_json: bool, **options: Any,
-) -> None:
+def translate(as_json: bool, **options: Any) -> None:
     """Train a translator on sentence pairs: two files line by line, one file of pairs, or the phrasebook.
 
     Pairs may come as .tsv, .jsonl, .tmx, .po, .mo or .parquet, each also gzipped. With only those given, everything
     else is chosen and shown.
     """
+    train_pairs("translate", as_json, **options)
+
+
+def train_pairs(
+    task: str, as_json: bool, *, files: tuple[str, ...], valid: tuple[str, str] | None, valid_pairs: str | None,
+    assignments: tuple[str, ...], **options: Any,
+) -> None:
     from regard.training.run import Order, carry_out
 
     held_out = valid or ((valid_pairs,) if valid_pairs else ())
@@ -52,7 +56,7 @@ def translate(
         if (said := options.pop(flag)) is not None:
             tables.setdefault(table, {}).setdefault(name, said)
     trained = carry_out(Order(
-        files, task="translate", settings=tables, **{k: v for k, v in options.items() if k not in FLAGS}))
+        files, task=task, settings=tables, **{k: v for k, v in options.items() if k not in FLAGS}))
     if as_json:
         from regard.cli.output import print_json
 

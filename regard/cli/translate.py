@@ -34,11 +34,15 @@ BAR = " ||| "                  # between the columns, as in Moses' n-best lists
 @click.option("--on-bad-text", type=click.Choice(["fail", "replace"]), default="fail")
 @click.option("--device", default="auto", show_default=True)
 @click.option("--trust", is_flag=True, help="Import the user's own layer that the run names.")
-def command(
-    run: str, file: str, sample: bool, temperature: float, seed: int, scores: bool, as_json: bool, out: str | None,
-    on_bad_text: str, device: str, trust: bool, **how: Any,
-) -> None:
+def command(**options: Any) -> None:
     """Translate each line of FILE (or of stdin) with the model in the folder RUN. Empty lines stay empty."""
+    line_by_line("translate", **options)
+
+
+def line_by_line(
+    task: str, run: str, file: str, sample: bool, temperature: float, seed: int, scores: bool, as_json: bool,
+    out: str | None, on_bad_text: str, device: str, trust: bool, **how: Any,
+) -> None:
     from regard import storage
     from regard.decoding.sampling import Sampling
     from regard.decoding.translations import Way
@@ -50,7 +54,7 @@ def command(
     Way(**how).search()                                  # what cannot be is refused before anything is read
     if how["alignments"] and how["n_best"] > 1 and not as_json:
         raise SettingError("--alignments tells what the best translation read: leave --n-best out, or use --json")
-    model = load(run, device, trust=trust, task="translate")
+    model: Any = load(run, device, trust=trust, task=task)
     at_once = {"at_a_time": 1} if file == "-" and sys.stdin.isatty() else {}
     notices: list[str] = []
     results = model.stream(every_line(file, on_bad_text), notice=notices.append, **at_once, **how)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from regard.sizes import Scale, Sizes, Tables, given
 
 # Target tokens at most -> layers, width, heads, dropout: few pairs are soon known by heart.
@@ -22,6 +24,16 @@ def transformer_sizes(scale: Scale, wanted: Tables, deeper: int = 1) -> Sizes:
     training = dict(batch=4096 if scale.gpu else 2048, optimizer="muon", learning_rate=3e-3, muon_rate=0.02,
                     weight_decay=0.1, **SMOOTH, **(RECORDED if scale.gpu else {}))
     return Sizes(model, training)
+
+
+def longer(sizes: Callable[[Scale, Tables], Sizes], context: int) -> Callable[[Scale, Tables], Sizes]:
+    """The same sizes for sources of so many tokens."""
+
+    def found(scale: Scale, wanted: Tables) -> Sizes:
+        same = sizes(scale, wanted)
+        return Sizes({**same.model, "context": context}, same.training)
+
+    return found
 
 
 def prefix_sizes(scale: Scale, wanted: Tables) -> Sizes:

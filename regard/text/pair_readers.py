@@ -32,6 +32,7 @@ MARK = "\ufdd0"                # stands for bad bytes where a library parses the
 BAD = re.compile("[\udc80-\udcff\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")      # not UTF-8, or not allowed in XML
 LAYOUT = " \t\r\n"          # white space that XML and gettext may put around a text
 PLAIN_NAMES = ("source", "target")
+OTHER_NAMES = (("document", "summary"), ("text", "summary"), ("article", "summary"), ("article", "highlights"))
 CHANGED = "changed while it was read: try again when nothing writes to it"
 
 
@@ -228,8 +229,9 @@ def unmarked(found: Found, how: PairReading, tally: Tally) -> Found:
 
 
 def choose(names: Collection[str], how: PairReading) -> tuple[str, str] | None:
-    """Which of these names are the source and the target: the languages, else plainly source and target."""
-    for wanted in filter(None, (how.languages, PLAIN_NAMES)):
+    """Which of these names are the source and the target: the languages, else plainly source and target, else what
+    documents and their summaries are mostly called."""
+    for wanted in filter(None, (how.languages, PLAIN_NAMES, *OTHER_NAMES)):
         source, target = (max(names, key=partial(likeness, side), default="") for side in wanted)
         if likeness(wanted[0], source) and likeness(wanted[1], target) and source != target:
             return source, target

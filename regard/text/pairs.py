@@ -97,6 +97,15 @@ class PairSettings:
         return (source, target) if target else None
 
 
+@dataclass(frozen=True)
+class DocumentSettings(PairSettings):
+    """The same of documents with their summaries, which are long, and much shorter than these."""
+
+    max_words: int = 5000
+    max_characters: int = 50_000
+    max_ratio: float = 0.0
+
+
 def read_pairs(
     settings: PairSettings, tally: Tally | None = None, sources: list[Source] | None = None
 ) -> Iterator[Pair]:

@@ -19,6 +19,8 @@ from regard.training.job import Job
 from regard.training.log import spoken
 from regard.training.schedule import rate
 
+JUDGED = {"valid_bleu": "BLEU", "valid_rouge": "ROUGE-L", "valid_exact": "exactly right"}
+
 
 @dataclass(frozen=True)
 class At:
@@ -77,14 +79,15 @@ def validate(job: Job, at: At, clock: Clock) -> At:
 
 
 def cost(found: dict[str, float]) -> float:
-    """What is to be low: the loss; but where translations are measured, their BLEU is to be high, and of equals the
-    loss low."""
-    return found["valid_loss"] if "valid_bleu" not in found else 1e-4 * found["valid_loss"] - found["valid_bleu"]
+    """What is to be low: the loss; but where a task judges what the model writes, that is to be high, and of equals
+    the loss low."""
+    judged = [value for name, value in found.items() if name != "valid_loss"]
+    return found["valid_loss"] if not judged else 1e-4 * found["valid_loss"] - judged[0]
 
 
 def told(found: dict[str, float]) -> str:
-    bleu = f" · BLEU {found['valid_bleu']:.2f}" if "valid_bleu" in found else ""
-    return f"loss {found['valid_loss']:.4f}{bleu}"
+    judged = [f" · {JUDGED.get(name, name)} {value:.2f}" for name, value in found.items() if name != "valid_loss"]
+    return f"loss {found['valid_loss']:.4f}" + "".join(judged)
 
 
 def require_finite(step: int, **values: float) -> None:

@@ -1,0 +1,18 @@
+"""`regard summarise`: one document a line in, one summary a line out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from regard.cli import translate
+
+
+@click.command("summarise", params=list(translate.command.params))
+def command(**options: Any) -> None:
+    """Summarise each line of FILE (or of stdin), a document each, with the model in the folder RUN.
+
+    A document too long for the model is read in parts, whose summaries stand one after another, and that is said.
+    """
+    translate.line_by_line("summarise", **options)

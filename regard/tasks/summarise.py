@@ -1,0 +1,29 @@
+"""Summarising: documents in, one-line summaries out. It is translation from long to short, measured by ROUGE."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from regard.families.pair_sizes import longer
+from regard.families.translate import TRANSLATE
+from regard.metrics.summary import measure
+from regard.tasks import translate
+from regard.tasks.task import from_table
+from regard.text.pair_corpus import PairCorpus
+from regard.text.pairs import DocumentSettings
+
+CONTEXT = 512                  # tokens of a document, unless told
+SUMMARISE = {name: replace(family, sizes=longer(family.sizes, CONTEXT)) for name, family in TRANSLATE.items()}
+
+
+def judge(model: Any, corpus: PairCorpus) -> dict[str, float]:
+    """ROUGE-L of the summaries of the first held-out documents."""
+    pairs = corpus.held_out(translate.JUDGED)
+    found = measure(translate.written(model, corpus, len(pairs)), [pair.target for pair in pairs], intervals=False)
+    return {"valid_rouge": found.rougeL.f}
+
+
+TASK = replace(
+    translate.TASK, name="summarise", family=from_table(SUMMARISE), used_by="regard summarise, or regard score",
+    data=DocumentSettings, judge=judge)
