@@ -19,6 +19,7 @@ _HOME = {
     "Memory": "contract",
     "Source": "contract",
     "TrainedTranslator": "trained_translate",
+    "TrainedCaptioner": "trained_caption",
     "TrainedSummariser": "trained_summarise",
     "watch": "contract",
     "influence": "probe",

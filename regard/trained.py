@@ -34,6 +34,7 @@ from regard.text.corpus import encode_files
 from regard.text.readers import ReadSettings
 from regard.text.shards import Counts, Shard
 from regard.text.tokenizers import Tokenizer
+from regard.trained_caption import TrainedCaptioner
 from regard.trained_masked import TrainedMasked
 from regard.trained_summarise import TrainedSummariser
 from regard.trained_translate import TrainedTranslator
@@ -183,7 +184,7 @@ class Trained:
 
 # What a run of each task becomes.
 USES: dict[str, Any] = {"lm": Trained, "masked": TrainedMasked, "translate": TrainedTranslator,
-                        "summarise": TrainedSummariser}
+                        "summarise": TrainedSummariser, "caption": TrainedCaptioner}
 
 
 @overload
@@ -196,6 +197,8 @@ def load(
 @overload
 def load(
     path: str | Path, device: str = ..., *, trust: bool = ..., task: Literal["summarise"]) -> TrainedSummariser: ...
+@overload
+def load(path: str | Path, device: str = ..., *, trust: bool = ..., task: Literal["caption"]) -> TrainedCaptioner: ...
 @overload
 def load(path: str | Path, device: str = ..., *, trust: bool = ..., task: str | None = ...) -> Any: ...
 def load(path: str | Path, device: str = "auto", *, trust: bool = False, task: str | None = None) -> Any:

@@ -21,7 +21,7 @@ GROUPS = [
     ["metrics"],
     ["probe"],
     ["tasks"],
-    ["trained_masked", "trained_translate"],
+    ["trained_masked", "trained_translate", "trained_caption"],
     ["trained_summarise"],
     ["trained"],
     ["training"],

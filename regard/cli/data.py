@@ -37,10 +37,8 @@ def show(name: str, lines: int) -> None:
     from regard.text import embedded
 
     if name in embedded.PAIRED and not Path(name).exists():
-        from regard.text.phrasebook import show as aligned
-
         for pair in islice(embedded.pairs(name), lines):
-            click.echo(aligned(pair) + "\n")
+            click.echo(embedded.PAIRED[name].show(pair) + "\n")
         return
     if embedded.known([name]):
         for line in islice(embedded.lines(name), lines):

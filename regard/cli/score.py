@@ -40,7 +40,8 @@ def command(
 
     Of a translator FILES are SOURCE TARGET, or a file of pairs, or phrasebook: loss, BLEU and chrF with intervals,
     exact match, and the alignment error of its attention where gold alignments are known. Of a summariser they are
-    DOCUMENTS SUMMARIES, a file of pairs, or gists: ROUGE, beside that of the first sentence of each document.
+    DOCUMENTS SUMMARIES, a file of pairs, or gists: ROUGE, beside that of the first sentence of each document. Of a
+    captioner they are a folder of captioned pictures, or shapes: how many are exactly right, and where words look.
     """
     from regard.cli.output import print_json
     from regard.metrics.perplexity import impossible
@@ -48,14 +49,15 @@ def command(
     from regard.trained import load, run_task
 
     task = run_task(RunFolder.open(run).read_settings()).name
-    paired = task in ("translate", "summarise")
+    paired = task in ("translate", "summarise", "caption")
     refuse_options(context, ("documents", "per_line", "per_token") if paired else tuple(of_pairs), task)
     if paired:
+        from regard.cli.score_captions import score_captions
         from regard.cli.score_pairs import score_pairs
         from regard.cli.score_summaries import score_summaries
 
         wanted = {**of_pairs, "on_bad_text": on_bad_text, "device": device, "trust": trust}
-        score = score_pairs if task == "translate" else score_summaries
+        score = {"translate": score_pairs, "summarise": score_summaries, "caption": score_captions}[task]
         score(load(run, device, trust=trust, task=task), files, as_json, wanted)
         return
     model = load(run, device, trust=trust, task="lm")

@@ -126,4 +126,4 @@ def last_metrics(trained: Any) -> dict[str, Any]:
 
 
 # The other tasks take their options from `lm`.
-from regard.cli import train_masked, train_summarise, train_translate  # noqa: E402, F401
+from regard.cli import train_caption, train_masked, train_summarise, train_translate  # noqa: E402, F401

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from regard.sizes import Scale, Sizes, Tables, given
 
@@ -27,11 +28,11 @@ def transformer_sizes(scale: Scale, wanted: Tables, deeper: int = 1) -> Sizes:
 
 
 def longer(sizes: Callable[[Scale, Tables], Sizes], context: int) -> Callable[[Scale, Tables], Sizes]:
-    """The same sizes for sources of so many tokens."""
+    """Sizes for sources of up to so many tokens, many times as long as their targets: steps of fewer targets."""
 
     def found(scale: Scale, wanted: Tables) -> Sizes:
-        same = sizes(scale, wanted)
-        return Sizes({**same.model, "context": context}, same.training)
+        same = sizes(replace(scale, minutes=scale.minutes / 3), wanted)               # each target costs more
+        return Sizes({**same.model, "context": context}, {**same.training, "batch": same.training["batch"] // 4})
 
     return found
 

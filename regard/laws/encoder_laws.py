@@ -63,9 +63,11 @@ class EncoderReader:
 
 
 class PictureReader(EncoderReader):
-    """An encoder of pictures (S, C, height, width), in bytes: each fills its row, so that only neighbours could leak."""
+    """An encoder of pictures (S, C, height, width), in bytes: each fills its row, so only neighbours could leak."""
 
-    def __init__(self, encoder: Encoder, *, picture: tuple[int, int, int], length: int, sources: int = 3, seed: int = 0):
+    def __init__(
+        self, encoder: Encoder, *, picture: tuple[int, int, int], length: int, sources: int = 3, seed: int = 0
+    ):
         super().__init__(encoder, vocab=256, sources=sources, length=length, seed=seed)
         self.picture = picture
 
@@ -119,7 +121,8 @@ def padding(reader: EncoderReader) -> None:
             real, noise = (reader.draw(reader.sources, reader.length + 2) for _ in range(2))
             inside = torch.arange(reader.length + 2, device=reader.device) < reader.lengths(counts)[:, None]
             memory = reader.encoder(Source(torch.where(inside, real, noise), reader.lengths(counts)))
-            other = reader.encoder(Source(torch.where(inside, real, noise.roll(1, 0)), reader.lengths(counts)))
+            changed = (noise + 1) % reader.vocab                   # another token at every pad
+            other = reader.encoder(Source(torch.where(inside, real, changed), reader.lengths(counts)))
             for name, values in compared(memory).items():
                 all_finite("padding", values, f"{name} of sources of lengths {counts}")
             for row, n in enumerate(counts):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from regard.errors import SettingError, did_you_mean
-from regard.tasks import lm, masked, summarise, translate
+from regard.tasks import caption, lm, masked, summarise, translate
 from regard.tasks.task import Task
 
-TASKS: dict[str, Task] = {task.name: task for task in (lm.TASK, masked.TASK, translate.TASK, summarise.TASK)}
+TASKS: dict[str, Task] = {
+    task.name: task for task in (lm.TASK, masked.TASK, translate.TASK, summarise.TASK, caption.TASK)}
 
 
 def task_named(name: str) -> Task:

@@ -63,6 +63,7 @@ class EmbeddedPairs:
     tokenizer: str
     modules: tuple[str, ...]                                         # the files that decide the lines
     show: Callable[[Any], str] = phrasebook.show                     # a pair, for people to read
+    shared: bool = False                                             # both sides are of one language
 
 
 def _files(*patterns: str) -> tuple[str, ...]:
@@ -75,7 +76,7 @@ PAIRED = {
                                 _files("phrasebook*.py")),
     "gists": EmbeddedPairs("small-world stories, and in one line what each comes down to",
                            30_000, ("document", "gist"), gists.pairs, "word",
-                           _files("gist*.py", "stories.py", "story_world.py"), gists.show),
+                           _files("gist*.py", "stories.py", "story_world.py"), gists.show, shared=True),
 }
 
 

@@ -8,7 +8,7 @@ B batch · T time · L source length
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,7 +32,7 @@ Positions = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PairBatch(Batch):
-    """A batch of targets, and the source of each row: (B, L), of which `source_lengths` (B,) are real."""
+    """A batch of targets, and the source of each row: (B, L), of which `source_lengths` (B,) are real; or pictures."""
 
     source: Tensor | None = None
     source_lengths: Tensor | None = None
@@ -46,15 +46,14 @@ class PairBatch(Batch):
         return self.source, self.source_lengths
 
     def rows(self, first: int, stop: int) -> PairBatch:
-        assert self.source is not None and self.source_lengths is not None
-        part = super().rows(first, stop)
-        return replace(part, source=self.source[first:stop],                          # type: ignore[call-arg, return-value]
-                       source_lengths=self.source_lengths[first:stop])
+        return self._with_source(super().rows(first, stop), lambda each: each[first:stop])
 
     def to(self, device: torch.device) -> PairBatch:
-        assert self.source is not None and self.source_lengths is not None
-        return replace(super().to(device), source=self.source.to(device),             # type: ignore[call-arg, return-value]
-                       source_lengths=self.source_lengths.to(device))
+        return self._with_source(super().to(device), lambda each: each.to(device, non_blocking=True))
+
+    def _with_source(self, part: Batch, change: Callable[[Tensor], Tensor]) -> PairBatch:
+        source, lengths = (None if each is None else change(each) for each in self.source_items())
+        return replace(part, source=source, source_lengths=lengths)                   # type: ignore[call-arg, return-value]
 
 
 class Side:
@@ -77,6 +76,25 @@ class Side:
         return ids, lengths
 
 
+class Pictures:
+    """Pictures as sources: the row of each in an array (N, S, S, 3) of bytes. None has a length."""
+
+    def __init__(self, images: NDArray[np.uint8], rows: Positions):
+        self.images, self.rows = images, rows
+        self.lengths = np.ones(len(rows), dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def padded(self, chosen: Positions, widths: int = 0) -> tuple[NDArray[np.uint8], None]:
+        """(B, 3, S, S): colours first, as models read them."""
+        return np.ascontiguousarray(self.images[self.rows[chosen]].transpose(0, 3, 1, 2)), None
+
+
+def side_of(source: Shard | Pictures) -> Side | Pictures:
+    return Side(source) if isinstance(source, Shard) else source
+
+
 class Pairs:
     """Sentence pairs for training, in batches of at most `budget` target tokens, pads included.
 
@@ -86,9 +104,9 @@ class Pairs:
 
     carries = False
 
-    def __init__(self, source: Shard, target: Shard, *, budget: int, seed: int = 0, bos: int = BOS,
+    def __init__(self, source: Shard | Pictures, target: Shard, *, budget: int, seed: int = 0, bos: int = BOS,
                  longest: int | None = None, widths: int = 0):
-        self.source, self.target, self.seed, self.bos, self.widths = Side(source), Side(target), seed, bos, widths
+        self.source, self.target, self.seed, self.bos, self.widths = side_of(source), Side(target), seed, bos, widths
         if len(self.source) != len(self.target) or not len(self.source):
             raise DataError(f"{len(self.source):,} sources and {len(self.target):,} targets are no pairs")
         fits = within(self.source, self.target, longest)
@@ -172,17 +190,18 @@ def rounded(lengths: Any, multiple: int) -> Any:
     return -(-lengths // multiple) * multiple
 
 
-def within(source: Side, target: Side, longest: int | None) -> NDArray[np.bool_]:
+def within(source: Side | Pictures, target: Side, longest: int | None) -> NDArray[np.bool_]:
     """Which pairs have both sides within so many tokens."""
     return np.maximum(source.lengths, target.lengths) <= (np.inf if longest is None else longest)
 
 
-def pair_batch(source: Side, target: Side, chosen: Positions, bos: int = BOS, widths: int = 0) -> PairBatch:
+def pair_batch(source: Side | Pictures, target: Side, chosen: Positions, bos: int = BOS, widths: int = 0) -> PairBatch:
     targets, lengths = target.padded(chosen, widths)
     tokens = np.concatenate((np.full((len(chosen), 1), bos), targets[:, :-1]), 1)
     tokens[np.arange(targets.shape[1]) >= lengths[:, None]] = PAD
     items, source_lengths = source.padded(chosen, widths)
-    return PairBatch(*map(torch.from_numpy, (tokens, targets, lengths, items, source_lengths)))
+    return PairBatch(*map(torch.from_numpy, (tokens, targets, lengths)), torch.from_numpy(items),    # type: ignore[call-arg]
+                     None if source_lengths is None else torch.from_numpy(source_lengths))
 
 
 @dataclass(frozen=True)
@@ -192,7 +211,7 @@ class HeldOutPairs:
     What is longer than the model's context on a side cannot be read at once, and is left out: `too_long` counts it.
     """
 
-    source: Shard
+    source: Shard | Pictures
     target: Shard
     budget: int
     bos: int = BOS
@@ -201,10 +220,10 @@ class HeldOutPairs:
 
     @property
     def too_long(self) -> int:
-        return int((~within(Side(self.source), Side(self.target), self.context)).sum())
+        return int((~within(side_of(self.source), Side(self.target), self.context)).sum())
 
     def __iter__(self) -> Iterator[PairBatch]:
-        source, target = Side(self.source), Side(self.target)
+        source, target = side_of(self.source), Side(self.target)
         widest = np.maximum(source.lengths, target.lengths)
         order, first, index = np.argsort(widest, kind="stable"), 0, 0
         order = order[within(source, target, self.context)[order]]

@@ -108,7 +108,7 @@ def prepare_pairs(
     if not isinstance(tokenizer, TokenizerPair):
         wanted = tokenizer if not built_in else replace(
             tokenizer, kind=built_in.tokenizer if tokenizer.kind == "auto" else tokenizer.kind,
-            shared=tokenizer.shared and tokenizer.kind not in ("auto", "word"))
+            shared=built_in.shared or (tokenizer.shared and tokenizer.kind not in ("auto", "word")))
         tokenizer = learn_pair(train, surveys, train_part, wanted, store, say)
     shards = [encode_part([getattr(clean, side)], key_of(clean.content, side), LINES, part, getattr(tokenizer, side),
                           store, say, f"{name} {side}")

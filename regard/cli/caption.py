@@ -1,0 +1,47 @@
+"""`regard caption`: what is on pictures, a line each; and what each word looked at, painted over the picture."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("caption")
+@click.argument("run")
+@click.argument("images", nargs=-1, required=True, metavar="IMAGE...")
+@click.option("--beam", type=int, default=5, show_default=True, help="Beams; 1 is greedy.")
+@click.option("--n-best", type=int, default=1, show_default=True, help="Several a picture: file ||| text ||| score.")
+@click.option("--length-penalty", type=float, default=1.0, show_default=True, help="0 prefers short captions.")
+@click.option("-o", "--out", metavar="FILE.png|.html",
+              help="Paint what each word read over the (only) picture.")
+@click.option("--layer", type=int, help="With --out: this layer, counted from 1.  [default: the mean of all]")
+@click.option("--head", type=int, help="With --out: this head, counted from 1.  [default: the mean of all]")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a picture.")
+@click.option("--device", default="auto", show_default=True)
+@click.option("--trust", is_flag=True, help="Import the user's own layer that the run names.")
+def command(
+    run: str, images: tuple[str, ...], beam: int, n_best: int, length_penalty: float, out: str | None,
+    layer: int | None, head: int | None, as_json: bool, device: str, trust: bool,
+) -> None:
+    """Say what is on each IMAGE with the model in the folder RUN."""
+    from regard.cli.output import print_json
+    from regard.errors import SettingError
+    from regard.trained import load
+
+    if out is not None and len(images) != 1:
+        raise SettingError(f"--out {out} paints one picture, and {len(images)} were given: name one")
+    model = load(run, device, trust=trust, task="caption")
+    found = model.caption(images, beam=beam, n_best=n_best, length_penalty=length_penalty, attention=out is not None)
+    for name, each in zip(images, found, strict=True):
+        if as_json:
+            print_json({"image": name, "text": each.text, "score": each.score, "log_prob": each.log_prob,
+                        "n_best": [{"text": text, "score": score} for text, score in each.n_best]})
+        elif n_best > 1:
+            for text, score in each.n_best:
+                click.echo(f"{name} ||| {text} ||| {score:.4f}")
+        else:
+            click.echo(each.text if len(images) == 1 else f"{name}\t{each.text}")
+    if out is not None:
+        from regard.probe.painting import paint
+
+        paint(model.load(images)[0], found[0], model.grid, out, layer=layer, head=head)
+        click.echo(f"(painted: {out})", err=True)

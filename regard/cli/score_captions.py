@@ -1,0 +1,98 @@
+"""`regard score` of a captioner: how many captions are right, BLEU, and whether the words look where they should."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+PICTURES = 1000                # of the embedded shapes, unless told
+
+
+def score_captions(model: Any, files: tuple[str, ...], as_json: bool, wanted: dict[str, Any]) -> None:
+    """Measure and print."""
+    from regard.cli.output import print_json
+
+    told = measured(model, files, wanted)
+    if as_json:
+        print_json(told)
+    else:
+        show(told)
+
+
+def measured(model: Any, files: tuple[str, ...], wanted: dict[str, Any]) -> dict[str, Any]:
+    from regard.metrics.translation import measure
+    from regard.text.picture_corpus import is_embedded
+
+    images, references, drawn = embedded(wanted) if is_embedded(files) else from_files(model, files, wanted)
+    began = time.perf_counter()
+    found = model.caption(images, beam=wanted["beam"], length_penalty=wanted["length_penalty"])
+    seconds = time.perf_counter() - began
+    texts = [each.text for each in found]
+    right = sum(text in each for text, each in zip(texts, references, strict=True)) / len(texts)
+    quality = measure(texts, [each[0] for each in references])
+    surprise = model.score_captions(images, [each[0] for each in references])
+    told = {**quality.as_dict(), "exact_match": right, "loss": surprise.loss, "perplexity": surprise.perplexity,
+            "tokens": surprise.tokens, "beam": wanted["beam"], "seconds": seconds,
+            "pictures_per_second": len(texts) / seconds}
+    if drawn is not None and model.attends:
+        told |= gaze(model, drawn).as_dict()
+    return told
+
+
+def embedded(wanted: dict[str, Any]) -> tuple[Any, list[list[str]], Any]:
+    import numpy as np
+
+    from regard.text import shapes
+
+    drawn = shapes.batch(np.arange(wanted["first"] or PICTURES), 0, wanted["part"] or "valid")
+    return drawn.images, [[caption] for caption in drawn.captions], drawn
+
+
+def from_files(model: Any, files: tuple[str, ...], wanted: dict[str, Any]) -> tuple[Any, list[list[str]], None]:
+    """Each picture once, with all its captions."""
+    from regard.errors import DataError
+    from regard.text.cache import Cache
+    from regard.text.picture_shards import prepare_pictures
+    from regard.text.pictures import CaptionReading
+
+    if len(files) != 1:
+        raise DataError(f"{len(files)} names were given for pictures: name one folder or one captions file")
+    found = prepare_pictures(Path(files[0]), CaptionReading(on_bad_text=wanted["on_bad_text"]), model.size, Cache())
+    captions: dict[int, list[str]] = {}
+    for row, caption in zip(found.rows.tolist(), found.captions, strict=True):
+        captions.setdefault(row, []).append(caption)
+    rows = list(captions)[:wanted["first"]]
+    return found.shard.images[rows], [captions[row] for row in rows], None
+
+
+def gaze(model: Any, drawn: Any) -> Any:
+    """How much of what each word reads, of the captions as they should be, lies on what it names."""
+    from regard.metrics.regions import Gaze
+    from regard.text.shapes import covered
+
+    ids = [row.tolist() for row in model.tokenizer.encode_batch(drawn.captions)]
+    seen = Gaze()
+    for at, weights in enumerate(model.reads(drawn.images, ids)):
+        words = drawn.picture(at).words
+        if len(words) != weights.shape[2]:
+            continue                                     # sub-words: a word is not one step of the model
+        shares = covered(drawn.regions(at), model.patch)
+        seen.add(weights, words, [each if each.any() else None for each in shares])
+    return seen
+
+
+def show(told: dict[str, Any]) -> None:
+    def row(name: str, text: str) -> None:
+        click.echo(f"{name:<16} {text}")
+
+    row("exactly right", f"{told['exact_match']:.2%} of {told['sentences']:,} pictures")
+    row("BLEU", f"{told['bleu']:.2f}   {told['signature']}")
+    row("loss", f"{told['loss']:.4f} nats a token")
+    if "attention_times_chance" in told:
+        row("attention", f"{told['attention_inside']:.1%} of what a content word reads lies on what it names, "
+                         f"{told['attention_times_chance']:.1f} times chance; the best head "
+                         f"{told['attention_best_head_times_chance']:.1f} times")
+    row("speed", f"{told['pictures_per_second']:.1f} pictures a second, beam {told['beam']}")

@@ -1,0 +1,93 @@
+"""Attention over patches, painted on the picture: for each word of a caption the picture, brightest where it was read.
+
+As PNG or SVG a sheet of small pictures, a word each; as HTML the same sheet in a page that opens anywhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import storage
+from regard.errors import SettingError
+
+COLUMNS = 6
+FORMS = (".png", ".svg", ".html")
+PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<title>{title}</title>
+<style>:root{{color-scheme:light dark}}body{{font:16px system-ui,sans-serif;margin:24px}}img{{max-width:100%}}</style>
+<h1>{title}</h1>
+<p>What each word read of the picture{which}: bright where it read most.</p>
+<img alt="The picture once for each word of: {title}" src="data:image/png;base64,{data}">
+</html>
+"""
+
+
+def paint(
+    image: NDArray[np.uint8], caption: Any, grid: tuple[int, int], path: str | Path, *, layer: int | None = None,
+    head: int | None = None,
+) -> Path:
+    """Write the picture (S, S, 3) of a Caption with its weights, painted, in the form that the file's ending names."""
+    path = Path(path)
+    if path.suffix.lower() not in FORMS:
+        raise SettingError(f"{path} ends in {path.suffix or 'nothing'!r}: a picture is painted as {', '.join(FORMS)}")
+    seen = chosen(caption.weights, layer, head).reshape(-1, *grid)                      # (words, R, Q)
+    which = ("" if layer is None else f", layer {layer}") + ("" if head is None else f", head {head}")
+    kind = "svg" if path.suffix.lower() == ".svg" else "png"
+    drawn = sheet(image, seen, caption.pieces, caption.text, kind)
+    if path.suffix.lower() == ".html":
+        drawn = PAGE.format(title=html.escape(caption.text), which=html.escape(which),
+                            data=base64.b64encode(drawn).decode()).encode()
+    storage.make_folder(path.parent)
+    storage.write_file(path, drawn)
+    return path
+
+
+def chosen(weights: NDArray[np.float32], layer: int | None, head: int | None) -> NDArray[np.float32]:
+    """(words, patches) of a layer and head, counted from 1, or of the mean of all."""
+    for name, value, most in (("layer", layer, weights.shape[0]), ("head", head, weights.shape[1])):
+        if value is not None and not 1 <= value <= most:
+            raise SettingError(f"--{name} {value}: there are {most}, counted from 1")
+    of_layers = weights.mean(0) if layer is None else weights[layer - 1]
+    return of_layers.mean(0) if head is None else of_layers[head - 1]
+
+
+def sheet(
+    image: NDArray[np.uint8], seen: NDArray[np.float32], words: tuple[str, ...], title: str, kind: str
+) -> bytes:
+    """The picture once for each word; what was not read is dark."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    columns = min(COLUMNS, 1 + len(words))
+    rows = -(-(1 + len(words)) // columns)
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "regard"}):
+        figure = Figure(figsize=(1.7 * columns, 2.0 * rows + 0.5), layout="constrained")
+        figure.suptitle(title, wrap=True)
+        figure.subplots(rows, columns)
+        panels = figure.axes
+        for panel in panels:
+            panel.set_axis_off()
+        panels[0].imshow(image)
+        for panel, word, weights in zip(panels[1:], words, seen, strict=False):
+            panel.imshow(lit(image, weights))
+            panel.set_title(word, fontsize=10)
+        held = io.BytesIO()
+        figure.savefig(held, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else {"Software": None})
+    return held.getvalue()
+
+
+def lit(image: NDArray[np.uint8], weights: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """The picture under a light: patches as bright as the square root of what was read of them, beside the most."""
+    light = np.sqrt(np.clip(weights, 0, None))
+    light = 0.12 + 0.88 * light / max(float(light.max()), 1e-12)
+    tall, wide = (side // count for side, count in zip(image.shape[:2], weights.shape, strict=True))
+    return (image * np.kron(light, np.ones((tall, wide)))[..., None]).astype(np.uint8)

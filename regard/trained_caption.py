@@ -1,0 +1,149 @@
+"""A trained captioner, ready to use: it says what is on pictures, and shows which patches each word read.
+
+    model = regard.load("runs/shapes-caption-transformer")
+    print(model.caption(["photo.png"])[0].text)
+    print(model.caption(["photo.png"], attention=True)[0].weights.shape)     # (layers, heads, words, patches)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.contract import Source
+from regard.decoding.beam import Beam
+from regard.decoding.caption import caption_tokens, pixels_of
+from regard.decoding.reading import NO_ATTENTION, reads_source
+from regard.decoding.stream import padded
+from regard.decoding.translate import Marks
+from regard.errors import DataError, RunError
+from regard.metrics.perplexity import Surprise, score_batches
+from regard.models.seq2seq import Seq2Seq
+from regard.probe.alignment import read_of_source, stacked
+from regard.text.pair_batches import HeldOutPairs, Pictures
+from regard.text.picture_corpus import caption_shard
+from regard.text.picture_files import load_picture
+from regard.text.vocabulary import Tokenizer
+
+Images = NDArray[np.uint8]                 # (N, S, S, 3)
+Weights = NDArray[np.float32]              # (layers, heads, words, patches)
+AT_ONCE = 64                               # pictures whose weights are held at once
+
+
+@dataclass(frozen=True)
+class Caption:
+    """What is said of a picture, and, if asked for, what was read to say it."""
+
+    text: str
+    score: float
+    log_prob: float
+    n_best: tuple[tuple[str, float], ...] = ()
+    pieces: tuple[str, ...] = ()
+    weights: Weights | None = None
+
+
+@dataclass
+class TrainedCaptioner:
+    """A captioner with everything needed to use it on pictures."""
+
+    model: Seq2Seq
+    tokenizer: Tokenizer
+    tables: dict[str, dict[str, Any]]              # run.toml
+    path: Path | None = None
+
+    @property
+    def learner(self) -> Seq2Seq:
+        return self.model
+
+    @property
+    def family(self) -> str:
+        return self.tables["run"]["family"]
+
+    @property
+    def parameters(self) -> int:
+        return sum(tensor.numel() for tensor in self.model.saved_tensors().values())
+
+    @property
+    def context(self) -> int:
+        """The most tokens of a caption, its end included."""
+        return int(self.tables["model"]["context"])
+
+    @property
+    def size(self) -> int:
+        """Pixels along a side of the pictures it reads."""
+        return int(self.tables["model"]["image"])
+
+    @property
+    def patch(self) -> int:
+        return int(self.tables["model"]["patch"])
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches."""
+        return self.size // self.patch, self.size // self.patch
+
+    @property
+    def attends(self) -> bool:
+        return reads_source(self.model)
+
+    @property
+    def marks(self) -> Marks:
+        t = self.tokenizer
+        return Marks(t.bos, t.eos, (t.pad, t.bos, t.unk))
+
+    # ------------------------------------------------------------------------------------ captioning
+
+    def load(self, files: Sequence[str | Path]) -> Images:
+        """The pictures in these files, as the model reads them."""
+        if isinstance(files, str):
+            raise DataError("give a list of pictures, not a single one: caption([file])")
+        return np.stack([load_picture(Path(name), self.size) for name in files])
+
+    def caption(
+        self, pictures: Sequence[str | Path] | Images, *, beam: int = 5, n_best: int = 1, length_penalty: float = 1.0,
+        attention: bool = False, on_batch: Callable[[int], None] | None = None,
+    ) -> list[Caption]:
+        """What is on each picture, a file or an array (N, S, S, 3) of bytes; with `attention`, what each word read."""
+        images = pictures if isinstance(pictures, np.ndarray) else self.load(pictures)
+        self.model.eval()
+        found = caption_tokens(self.model, images, marks=self.marks, context=self.context,
+                               how=Beam(beam, length_penalty, n_best), on_batch=on_batch)
+        told = [Caption(self.tokenizer.decode(best[0].tokens), best[0].score, best[0].log_prob,
+                        tuple((self.tokenizer.decode(each.tokens), each.score) for each in best)) for best in found]
+        if not attention:
+            return told
+        read = self.reads(images, [best[0].tokens for best in found])
+        return [replace(each, weights=weights, pieces=tuple(map(self.tokenizer.token, best[0].tokens)))
+                for each, best, weights in zip(told, found, read, strict=True)]
+
+    def reads(self, images: Images, targets: Sequence[Sequence[int]]) -> list[Weights]:
+        """What each token of a given caption reads of the patches, at the step that says it."""
+        if not self.attends:
+            raise RunError(NO_ATTENTION.format(cure="train a family with attention, e.g. rnn-attention"))
+        found: list[Weights] = []
+        for first in range(0, len(images), AT_ONCE):
+            some = targets[first:first + AT_ONCE]
+            tokens, lengths = padded([[self.tokenizer.bos, *each[:-1]] for each in some], self.model.device)
+            source = Source(pixels_of(images[first:first + AT_ONCE], self.model.device))
+            weights = stacked(read_of_source(self.model, source, tokens, lengths)).float().cpu().numpy()
+            found += [weights[:, row, :, :len(each)] for row, each in enumerate(some)]
+        return found
+
+    # ------------------------------------------------------------------------------------- measuring
+
+    def score_captions(self, images: Images, captions: Sequence[str]) -> Surprise:
+        """The loss on given captions, each with its end."""
+        if len(images) != len(captions) or not len(captions):
+            raise DataError(f"{len(images):,} pictures and {len(captions):,} captions: give one for each")
+        shard = caption_shard(self.tokenizer, captions)
+        held_out = HeldOutPairs(Pictures(images, np.arange(len(images))), shard, budget=4096, context=self.context)
+        nats = tokens = 0.0
+        for batch, scores in score_batches(self.model, held_out):
+            nats -= float(scores.double().sum())
+            tokens += batch.real
+        return Surprise(nats, int(tokens), words=shard.counts.words, bytes=shard.counts.bytes)
