@@ -59,7 +59,7 @@ class CaptionTransformerSettings:
     norm: str = "layer"                    # layer · rms
     placement: str = "pre"                 # pre · post
     tied: bool = True
-    dropout: float = 0.1
+    dropout: float = 0.0
     attention_dropout: float = 0.0
 
     def __post_init__(self) -> None:
@@ -105,7 +105,7 @@ class CaptionAttentionSettings:
     heads: int = 1
     context: int = 64                      # the most tokens of a caption
     tied: bool = True
-    dropout: float = 0.1
+    dropout: float = 0.0
 
     def __post_init__(self) -> None:
         check_picture(self)
@@ -142,16 +142,22 @@ def transformer_sizes(scale: Scale, wanted: Tables) -> Sizes:
     if "width" in wanted.get("model", {}):
         width = given(wanted, "model", "width", width)
         heads = next(n for n in range(max(1, width // 48), 0, -1) if width % n == 0)
-    return Sizes(dict(encoder_layers=layers, layers=layers, width=width, heads=heads), trained(scale))
+    model = dict(encoder_layers=layers, layers=layers, width=width, heads=heads, dropout=dropout(scale))
+    return Sizes(model, trained(scale) | dict(weight_decay=0.1 if scale.gpu else 0.5))
 
 
 def recurrent_sizes(scale: Scale, wanted: Tables) -> Sizes:
     width, hidden = (256, 512) if scale.gpu else (192, 256) if scale.minutes > LONG else (96, 128)
-    return Sizes(dict(width=width, hidden=hidden), trained(scale))
+    return Sizes(dict(width=width, hidden=hidden, dropout=dropout(scale)), trained(scale))
+
+
+def dropout(scale: Scale) -> float:
+    """A narrow model with little time learns more slowly with it, and has no time to learn pictures by heart."""
+    return 0.1 if scale.gpu or scale.minutes > LONG else 0.0
 
 
 def trained(scale: Scale) -> dict[str, Any]:
-    """In steps of so many pictures. Muon takes the convolutions too, and learns from them several times faster."""
+    """In steps of so many pictures; Muon takes the convolutions too, which learn several times faster by it."""
     how = dict(batch=128, compile="capture") if scale.gpu else dict(batch=32, compile="no")
     return dict(optimizer="muon", learning_rate=3e-3, muon_rate=0.02, weight_decay=0.1, ema=0.995, **how)
 
