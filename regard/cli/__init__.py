@@ -15,9 +15,9 @@ import click
 from regard import __version__
 from regard.errors import RegardError, did_you_mean
 
-# Threads that wait for work sleep. By default they spin, which on a machine with anything else to do costs many times
-# more than it gains: beside one busy process, training on two cores was seen to run at a sixteenth of its speed.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Threads that wait for work soon go to sleep. By default they spin for long, which gains nothing on a quiet machine,
+# and beside another busy process can make training on two cores many times slower.
+os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 # name -> module, and the line that --help shows: known without importing any of them
 COMMANDS = {

@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-SHOWN, MEASURED = 6, 1000          # held-out sentences shown, and measured on, of each kind
+SHOWN, MEASURED = 6, 500           # held-out sentences shown, and measured on, of each kind
 PARTS = {"valid": "held-out sentences", "unseen": "words that never met in training"}
 
 
 @click.command("demo")
 @click.option("--family", default="rnn-attention", show_default=True,
               help="Kind of translator: rnn-attention, rnn (what the bottleneck costs), transformer, prefix.")
-@click.option("--minutes", default=1.5, show_default=True, help="How long to train, reading included.")
+@click.option("--minutes", default=1.9, show_default=True, help="How long to train, reading included.")
 @click.option("--out", metavar="FOLDER", help="Run folder.  [default: runs/phrasebook-translate-FAMILY]")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--device", default="auto", show_default=True)

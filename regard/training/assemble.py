@@ -45,6 +45,8 @@ def new_model(kind: Family, chosen: Chosen, vocab: Any, device: torch.device, ba
 def make_job(model: Learner, corpus: Any, chosen: Chosen, folder: RunFolder, order: Order) -> Job:
     torch.set_flush_denormal(True)                  # denormal numbers cost a CPU many times over
     s, task = chosen.training, task_named(order.task)
+    if s.threads and model.device.type == "cpu":
+        torch.set_num_threads(s.threads)
     batches = task.batches(corpus, s, chosen.model.context)
     held_out = replace(task.held_out(corpus, s, chosen.model.context), every=max(1, s.valid_one_in))
     judge = None if task.judge is None else partial(task.judge, model, corpus)
@@ -63,7 +65,7 @@ def with_steps(job: Job, corpus: Any, began: float) -> TrainingSettings:
         steps = budget.steps_for_minutes(job, left)
         if s.epochs:
             steps = min(steps, budget.steps_for_tokens(int(s.epochs * len(corpus.train.tokens)), tokens))
-    return budget.fixed(s, steps, tokens, len(corpus.valid.tokens))
+    return budget.fixed(job.settings, steps, tokens, len(corpus.valid.tokens))
 
 
 def finish(job: Job, at: At, tables: Tables, folder: RunFolder, say: Callable[[str], None]) -> Any:

@@ -36,6 +36,7 @@ class TrainingSettings:
     keep: int = 2                      # checkpoints kept
     patience: int = 0                  # validations without gain before stopping; 0: never
     log_every: int = 0                 # steps between rows of metrics.jsonl; 0: chosen
+    threads: int = 0                   # of a CPU; 0: all, or one where minutes are given and that is quicker
     precision: str = "auto"            # float32 · bfloat16 · auto (bfloat16 on a GPU)
     widths: int = 0                    # pairs: lengths are padded to multiples of this; 0: as they come
     compile: str = "auto"              # yes · no · graphs · capture (graphs, uncompiled) · auto (yes on a GPU)
@@ -49,7 +50,7 @@ class TrainingSettings:
         one_of("training.compile", self.compile, ("auto", "yes", "no", "graphs", "capture"))
         at_least("training", self, 0, "steps", "tokens", "minutes", "epochs", "micro_batch", "learning_rate",
                  "muon_rate", "weight_decay", "clip", "final", "valid_every", "valid_one_in", "checkpoint_every",
-                 "patience", "log_every", "widths")
+                 "patience", "log_every", "widths", "threads")
         at_least("training", self, 1, "batch", "keep")
         at_least("training", self, -(2**63), "seed")
         at_least("training", self, 0, "learning_rate", "muon_rate", most=1000)
