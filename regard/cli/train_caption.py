@@ -8,7 +8,7 @@ import click
 
 from regard.cli.train import FLAGS, command, last_metrics, lm, settings_from
 
-FAMILIES = "transformer, rnn-attention"
+FAMILIES = "rnn-attention, transformer"
 # The options of `regard train lm` that mean the same here.
 SHARED = ("out", "tokenizer", "vocab", "on_bad_text", "params", "layers", "width", "heads", "hidden", "context",
           "dropout", "rate", "steps", "tokens", "minutes", "seed", "device", "resume", "base", "assignments",
@@ -19,7 +19,7 @@ OWN_FLAGS = {"patch": ("model", "patch"), "stem": ("model", "stem"), "score": ("
              "encoder_layers": ("model", "encoder_layers"), "on_bad_image": ("data", "on_bad_image")}
 OWN = [
     click.Argument(["files"], nargs=-1, required=True, metavar="FOLDER|CAPTIONS"),
-    click.Option(["--family"], help=f"Kind of captioner: {FAMILIES}.  [default: transformer]"),
+    click.Option(["--family"], help=f"Kind of captioner: {FAMILIES}.  [default: rnn-attention]"),
     click.Option(["--valid"], metavar="FOLDER|CAPTIONS", help="Held-out pictures.  [default: the last 10%]"),
     click.Option(["--image"], type=int, help="Pixels along a side, to which pictures are brought.  [default: 48]"),
     click.Option(["--patch"], type=int, help="Pixels along a side of a patch.  [default: 8]"),

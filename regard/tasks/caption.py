@@ -40,4 +40,5 @@ def judge(model: Any, corpus: PictureCorpus) -> dict[str, float]:
 
 TASK = Task(
     "caption", family=from_table(CAPTION), batches=batches, held_out=held_out,
-    used_by="regard caption, or regard score", data=PictureSettings, prepare=prepare_captioned, judge=judge)
+    used_by="regard caption, or regard score", usual="rnn-attention", data=PictureSettings, prepare=prepare_captioned,
+    judge=judge)

@@ -23,6 +23,7 @@ class Task:
     batches: Callable[..., Any]                            # (corpus, training settings, context) -> batch(step)
     held_out: Callable[..., Any]                           # (corpus, training settings, context) -> the same batches
     used_by: str                                           # what to do with a trained run
+    usual: str = "transformer"                             # the family, unless told
     data: Any = DataSettings                               # the [data] table
     tokenizer: Any = TokenizerSettings                     # the [tokenizer] table
     prepare: Callable[..., Any] = prepare                  # ([data], [tokenizer] or a tokenizer, say) -> a corpus

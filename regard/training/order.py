@@ -7,8 +7,7 @@ from pathlib import Path
 
 from regard.errors import SettingError
 from regard.sizes import Tables
-
-DEFAULT_FAMILY = "transformer"
+from regard.tasks import task_named
 
 
 @dataclass(frozen=True)
@@ -17,7 +16,7 @@ class Order:
 
     files: tuple[str, ...]
     task: str = "lm"
-    family: str | None = None              # None: a transformer, or what the run resumed or begun with is
+    family: str | None = None              # None: the task's usual one, or what the run resumed or begun with is
     out: str | None = None
     settings: Tables | None = None         # tables of changed settings: {"training": {"batch": 8}}
     resume: bool = False
@@ -31,7 +30,7 @@ class Order:
 
 def free_name(order: Order) -> Path:
     """runs/NAME-FAMILY (or NAME-TASK-FAMILY), with a number behind it if taken; the newest of them when resuming."""
-    name = (order.family or DEFAULT_FAMILY).rpartition(":")[2]               # Layer of module:Layer
+    name = (order.family or task_named(order.task).usual).rpartition(":")[2]          # Layer of module:Layer
     name = name if order.task == "lm" else f"{order.task}-{name}"
     stem = Path(order.files[0]).name.split(".")[0] if order.files and order.files[0] != "-" else "text"
     numbers = ("", *(f"-{n}" for n in range(2, 10_000)))

@@ -36,7 +36,7 @@ from regard.training.describe import (
 )
 from regard.training.log import Metrics
 from regard.training.loop import At
-from regard.training.order import DEFAULT_FAMILY, Order, free_name, refuse_params, require_family
+from regard.training.order import Order, free_name, refuse_params, require_family
 from regard.training.resume import resume
 from regard.training.settings import TrainingSettings
 
@@ -73,7 +73,7 @@ def carry_out(order: Order) -> Any:
 def start(order: Order, folder: RunFolder, say: Callable[[str], None], began: float) -> Any:
     wanted = order.settings or {}
     task = task_named(order.task)
-    kind, base = task.family(order.family or DEFAULT_FAMILY), None
+    kind, base = task.family(order.family or task.usual), None
     data = fill(task.data, {"files": order.files, **wanted.get("data", {})}, "data")
     tokens: Any = fill(task.tokenizer, wanted.get("tokenizer", {}), "tokenizer")
     if order.base is not None:
