@@ -186,7 +186,7 @@ def test_a_prefix_model_never_writes_what_only_the_source_has(files, tmp_path):
 
 
 def test_training_really_learns_to_translate(files, tmp_path):
-    settings = {**SMALL, "training": dict(steps=200, batch=256, valid_every=200),
+    settings = {**SMALL, "training": dict(steps=250, batch=256, valid_every=250, optimizer="muon", learning_rate=5e-3),
                 "model": dict(width=32, hidden=64, context=16, dropout=0.0)}
     model = trained(write(tmp_path, 800), tmp_path / "run", settings=settings)
     sources, references = zip(*toy_pairs(40, seed=1), strict=True)
