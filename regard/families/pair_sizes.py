@@ -33,7 +33,8 @@ def longer(sizes: Callable[[Scale, Tables], Sizes], context: int) -> Callable[[S
 
     def found(scale: Scale, wanted: Tables) -> Sizes:
         same = sizes(replace(scale, minutes=scale.minutes / 3), wanted)               # each target costs more
-        return Sizes({**same.model, "context": context}, {**same.training, "batch": max(256, same.training["batch"] // 4)})
+        batch = max(256, same.training["batch"] // 4)
+        return Sizes({**same.model, "context": context}, {**same.training, "batch": batch})
 
     return found
 
