@@ -67,7 +67,11 @@ def carry_out(order: Order) -> Any:
         return resume(order, folder, say)
     if order.resume:
         say(f"nothing to resume at {folder.path}: starting anew")
-    return start(order, folder, say, began)
+    threads = torch.get_num_threads()
+    try:
+        return start(order, folder, say, began)
+    finally:
+        torch.set_num_threads(threads)              # a run may have taken fewer
 
 
 def start(order: Order, folder: RunFolder, say: Callable[[str], None], began: float) -> Any:
