@@ -422,17 +422,19 @@ class JoeyNMT(Tool):
         return loss, {"tokens": int(batch.ntokens), "pairs": batch.nseqs, "places": batch.trg.numel()}
 
     def keep(self) -> dict[str, Any]:
-        import torch
+        import numpy as np
 
-        torch.save(self.model.state_dict(), self.folder / "weights.pt")
+        np.savez(self.folder / "weights.npz", **{name: each.numpy() for name, each in self.model.state_dict().items()})
         return {}
 
     def decode(self, lines: int) -> dict[str, float]:
+        import numpy as np
         import torch
         from joeynmt.prediction import predict
 
         if not self.loaded:
-            self.model.load_state_dict(torch.load(self.folder / "weights.pt", weights_only=True))
+            with np.load(self.folder / "weights.npz", allow_pickle=False) as kept:
+                self.model.load_state_dict({name: torch.from_numpy(kept[name]) for name in kept.files})
             self.loaded = True
             if lines:
                 for lang in ENDS:

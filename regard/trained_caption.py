@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +28,7 @@ from regard.text.pair_batches import HeldOutPairs, Pictures
 from regard.text.picture_corpus import caption_shard
 from regard.text.picture_files import load_picture
 from regard.text.vocabulary import Tokenizer
+from regard.trained_model import TrainedModel
 
 Images = NDArray[np.uint8]                 # (N, S, S, 3)
 Weights = NDArray[np.float32]              # (layers, heads, words, patches)
@@ -48,30 +48,11 @@ class Caption:
 
 
 @dataclass
-class TrainedCaptioner:
+class TrainedCaptioner(TrainedModel):
     """A captioner with everything needed to use it on pictures."""
 
     model: Seq2Seq
     tokenizer: Tokenizer
-    tables: dict[str, dict[str, Any]]              # run.toml
-    path: Path | None = None
-
-    @property
-    def learner(self) -> Seq2Seq:
-        return self.model
-
-    @property
-    def family(self) -> str:
-        return self.tables["run"]["family"]
-
-    @property
-    def parameters(self) -> int:
-        return sum(tensor.numel() for tensor in self.model.saved_tensors().values())
-
-    @property
-    def context(self) -> int:
-        """The most tokens of a caption, its end included."""
-        return int(self.tables["model"]["context"])
 
     @property
     def size(self) -> int:

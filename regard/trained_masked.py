@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,30 +22,17 @@ from regard.tasks.masked import MaskedHeldOut, mask_id
 from regard.text.corpus import encode_files
 from regard.text.readers import ReadSettings
 from regard.text.vocabulary import PAD, Tokenizer
+from regard.trained_model import TrainedModel
 
 BATCH = 64                     # rows of text made into vectors at once
 
 
 @dataclass
-class TrainedMasked:
+class TrainedMasked(TrainedModel):
     """A masked model with everything needed to use it on text."""
 
     model: MaskedModel
     tokenizer: Tokenizer
-    tables: dict[str, dict[str, Any]]              # run.toml
-    path: Path | None = None
-
-    @property
-    def learner(self) -> MaskedModel:
-        return self.model
-
-    @property
-    def family(self) -> str:
-        return self.tables["run"]["family"]
-
-    @property
-    def parameters(self) -> int:
-        return sum(tensor.numel() for tensor in self.model.saved_tensors().values())
 
     @property
     def framed(self) -> bool:
@@ -73,11 +58,6 @@ class TrainedMasked:
         shard = encode_files(files, self.tokenizer, settings, say=lambda text: None)
         held_out = MaskedHeldOut(shard, self.context, 16, self.tokenizer.bos, self.framed, mask=mask_id(self.tokenizer))
         return guess_batches(self.model, held_out)
-
-    @property
-    def context(self) -> int:
-        """Tokens read at once in training."""
-        return int(self.tables["model"]["context"])
 
     # ------------------------------------------------------------------------------------- vectors
 

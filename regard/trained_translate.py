@@ -39,35 +39,17 @@ from regard.text.sentences import Piece, fit, join, split
 from regard.text.shards import Counts, Shard
 from regard.text.tokenizer_pair import TokenizerPair
 from regard.text.vocabulary import UNK, Tokenizer
+from regard.trained_model import TrainedModel
 
 FIRST_CHUNK, CHUNK = 32, 512               # lines taken at once from a stream: few at first, so that something appears
 
 
 @dataclass
-class TrainedTranslator:
+class TrainedTranslator(TrainedModel):
     """A translator with everything needed to use it on lines of text."""
 
     model: NeuralLM
     tokenizer: TokenizerPair
-    tables: dict[str, dict[str, Any]]              # run.toml
-    path: Path | None = None
-
-    @property
-    def learner(self) -> NeuralLM:
-        return self.model
-
-    @property
-    def family(self) -> str:
-        return self.tables["run"]["family"]
-
-    @property
-    def parameters(self) -> int:
-        return sum(tensor.numel() for tensor in self.model.saved_tensors().values())
-
-    @property
-    def context(self) -> int:
-        """The most tokens of a source or a target, its end included."""
-        return int(self.tables["model"]["context"])
 
     @property
     def languages(self) -> tuple[str, str]:

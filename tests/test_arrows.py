@@ -21,6 +21,7 @@ GROUPS = [
     ["metrics"],
     ["probe"],
     ["tasks"],
+    ["trained_model"],
     ["trained_masked", "trained_translate", "trained_caption"],
     ["trained_summarise"],
     ["trained"],
