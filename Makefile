@@ -8,7 +8,7 @@ PYTHON := $(shell for p in python3.11 python3.12 python3 python; do \
 STAMP  := $(VENV)/.ready-$(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
 WORKERS ?= 2
 
-.PHONY: setup demo test check lint types clean
+.PHONY: setup demo test check lint types chromium clean
 setup: $(STAMP)
 
 $(STAMP):
@@ -22,9 +22,16 @@ $(STAMP):
 demo: setup
 	@$(BIN)/regard demo
 
-test: setup
+test: setup chromium
 	@echo "Running the tests ..."
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+# The page is tested in a real browser; where it cannot be had, those tests say so and are skipped.
+chromium:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "Installing chromium for the tests of the page ..." && \
+	    apt-get update -qq >/dev/null && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
+	  echo "No chromium here, and it cannot be installed: the tests of the page will be skipped."
 
 check: lint types test
 
