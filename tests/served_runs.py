@@ -16,8 +16,8 @@ from regard.text import gists, phrasebook, shapes, stories
 COMMON = ["--device", "cpu", "--quiet"]
 PAIRS = ["--tokenizer", "word", "--batch", "512"]
 RUNS = {
-    "stories-transformer": ["lm", "stories.txt", "--tokenizer", "word", "--layers", "2", "--width", "32", "--heads", "2",
-                            "--context", "128", "--batch", "16", "--steps", "120"],
+    "stories-transformer": ["lm", "stories.txt", "--tokenizer", "word", "--layers", "2", "--width", "32",
+                            "--heads", "2", "--context", "128", "--batch", "16", "--steps", "120"],
     "stories-rnn": ["lm", "stories.txt", "--family", "rnn", "--tokenizer", "word", "--width", "24", "--hidden", "48",
                     "--context", "64", "--steps", "40"],
     "stories-mamba": ["lm", "stories.txt", "--family", "mamba", "--tokenizer", "char", "--layers", "2", "--width", "24",

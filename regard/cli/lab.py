@@ -1,0 +1,162 @@
+"""`regard lab`: every claim of the lectures as an experiment with a verdict."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from regard.errors import RunError
+
+RESULTS = "lab/results"
+OUT = click.option("--out", metavar="FOLDER", default=RESULTS, show_default=True, help="Where results are kept.")
+FROM = click.option("--from", "folder", metavar="FOLDER", help="A folder of your own experiments; their code is run.")
+
+
+@click.group(name="lab")
+def command() -> None:
+    """Every claim of the lectures, measured: list, run, explain, flip, report."""
+
+
+def running(function: Any) -> Any:
+    """The options that `run` and `flip` share."""
+    for option in reversed([
+        click.argument("name"),
+        click.option("--seeds", type=click.IntRange(1, 100), help="How many.  [default: 5, with --quick 3]"),
+        click.option("--quick", is_flag=True, help="Smaller and shorter: all of them in a quarter of an hour."),
+        click.option("--device", default="cpu", show_default=True, help="cpu or cuda."),
+        click.option("--minutes", type=float, help="Stop after so many, and go on from there the next time."),
+        click.option("--workers", type=click.IntRange(1), help="Arms side by side.  [default: one a core]"),
+        click.option("--report", "page", metavar="FILE.html", help="Write everything that is known as one page."),
+        OUT, FROM, click.option("--json", "as_json", is_flag=True), click.option("--quiet", is_flag=True),
+    ]):
+        function = option(function)
+    return function
+
+
+@command.command("list")
+@FROM
+@OUT
+@click.option("--json", "as_json", is_flag=True)
+def list_(folder: str | None, out: str, as_json: bool) -> None:
+    """The experiments, with the verdict of each where there is one."""
+    from regard.lab.find import experiments
+    from regard.lab.outcome import cards
+
+    known = {(card["name"], card["machine"]): card["verdict"] for card in (cards(out) if Path(out).is_dir() else [])}
+    rows: list[dict[str, Any]] = [
+        {"number": each.number, "name": each.name, "claim": each.claim,
+         "verdicts": {machine: verdict for (name, machine), verdict in known.items() if name == each.name}}
+        for each in experiments(folder).values()]
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    for row in rows:
+        told = ", ".join(f"{verdict} ({machine})" for machine, verdict in row["verdicts"].items()) or "not run"
+        click.echo(f"{row['number']:>3}  {row['name']:<16} {told:<24} {row['claim']}")
+
+
+@command.command("explain")
+@click.argument("name")
+@FROM
+def explain(name: str, folder: str | None) -> None:
+    """The claim, the equation, where it comes from, what would refute it, and how it is judged."""
+    from regard.lab.find import experiment
+
+    found = experiment(name, folder)
+    click.echo(f"{found.number}. {found.title}\n\n{found.about.strip()}\n")
+    for title, text in (("Claim", found.claim), ("Comes from", found.source), ("Equation", found.equation),
+                        ("Refuted by", found.refuted), ("Rule", found.rule_text), ("Flip", found.flip),
+                        ("Arms", ", ".join(arm.name for arm in found.arms)), ("Notes", found.notes)):
+        if text:
+            click.echo(f"{title:>11}  {text}")
+
+
+@command.command("run")
+@running
+def run_(name: str, **options: Any) -> None:
+    """Run an experiment by name or number, or `all`; what is there already is not run again."""
+    _run(name, flipped=False, **options)
+
+
+@command.command("flip")
+@running
+def flip(name: str, **options: Any) -> None:
+    """Run it with the supposed cause taken away: the verdict has to change."""
+    _run(name, flipped=True, **options)
+
+
+@command.command("report")
+@click.argument("page", metavar="FILE.html")
+@OUT
+@FROM
+def report_(page: str, out: str, folder: str | None) -> None:
+    """Everything that has been measured, as one page that needs nothing else."""
+    _write_report(page, Path(out), folder)
+
+
+def _run(
+    name: str, *, seeds: int | None, quick: bool, device: str, minutes: float | None, workers: int | None,
+    page: str | None, out: str, folder: str | None, as_json: bool, quiet: bool, flipped: bool,
+) -> None:
+    from regard.lab import runner
+    from regard.lab.find import experiment, experiments
+    from regard.lab.outcome import conclude
+    from regard.lab.results import open_results
+    from regard.trained import pick_device
+
+    pick_device(device)
+    chosen = list(experiments(folder).values()) if name == "all" else [experiment(name, folder)]
+    plan = runner.Plan(seeds or (runner.QUICK_SEEDS if quick else runner.SEEDS), quick, device, flipped, minutes,
+                       workers or 0, folder)
+    left = runner.run(chosen, plan, Path(out), lambda text: None if quiet else click.echo(text, err=True))
+    told = [card for each in chosen if each not in left
+            if (card := conclude(each, open_results(Path(out), each, device), plan)) is not None]
+    if as_json:
+        click.echo(json.dumps([{**card, "plots": [plot["file"] for plot in card["plots"]]} for card in told], indent=1))
+    else:
+        for card in told:
+            _print(card, flipped)
+    if page:
+        _write_report(page, Path(out), folder)
+    if left:
+        click.echo(f"{len(left)} of {len(chosen)} experiments are not complete: the same command goes on", err=True)
+
+
+def _print(card: dict[str, Any], flipped: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    console.print(Text(f"\n{card['number']}. {card['title']}", style="bold"))
+    own = card["flipped"] if flipped else card
+    if not flipped:
+        table = Table(*map(str, card["table"]["columns"]))
+        for row in card["table"]["rows"]:
+            table.add_row(*map(str, row))
+        console.print(table)
+    for rule in own["rules"]:
+        console.print(Text(f"  {rule['says']}: {rule['mean']:.3g} ({rule['low']:.3g} to {rule['high']:.3g}), to be "
+                           f"{rule['side']} {rule['bound']:g}: {rule['verdict']}"))
+    if flipped:
+        told = f"Flipped ({card['flip']}): {own['verdict']}; as it is: {card['verdict']}"
+        console.print(Text(told, style="bold"))
+    else:
+        console.print(Text(f"Verdict: {card['verdict']}", style="bold"))
+
+
+def _write_report(page: str, out: Path, folder: str | None) -> None:
+    from regard import storage
+    from regard.lab.find import experiments
+    from regard.lab.outcome import cards
+    from regard.lab.report import report
+
+    known = cards(out) if out.is_dir() else []
+    if not known:
+        raise RunError(f"there are no results under {out}: run some with `regard lab run all`")
+    missing = [name for name in experiments(folder) if name not in {card["name"] for card in known}]
+    storage.write_file(Path(page), report(known, missing))
+    click.echo(f"wrote {page}", err=True)

@@ -1,0 +1,97 @@
+"""What was measured, on disk: one JSON file an experiment and machine, written after every arm, so that a run can be
+stopped and taken up again at any time. Verdict, table and charts are worked out from the arms that are kept.
+
+    lab/results/cpu/bottleneck.json        arms of each seed, verdict, where and when; and the same of the flipped run
+    lab/results/cpu/bottleneck-1.svg       charts (and .png)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import os
+import platform
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from regard import __version__, storage
+from regard.errors import RunError
+from regard.lab import tasks, tiny
+from regard.lab.experiment import Experiment, Seed, Setting, Values
+
+HELPERS = (tiny, tasks)                    # what claims share: if it changes, they are measured again
+
+
+@dataclass
+class Kept:
+    """All that is known of one experiment on one kind of machine."""
+
+    path: Path
+    version: str
+    arms: dict[str, dict[str, Any]] = field(default_factory=dict)       # key -> {"values", "seconds"}
+    record: dict[str, Any] = field(default_factory=dict)                # the rest of the file
+
+    def has(self, key: str) -> bool:
+        return key in self.arms
+
+    def add(self, key: str, values: Values, seconds: float) -> None:
+        self.arms[key] = {"values": values, "seconds": round(seconds, 2)}
+
+    def seeds(self, experiment: Experiment, settings: Sequence[Setting]) -> list[Seed] | None:
+        """The values of every arm for each of these settings; None while some are missing."""
+        if not all(self.has(key_of(arm, setting)) for setting in settings for arm in experiment.arms):
+            return None
+        return [{arm.name: self.arms[key_of(arm, setting)]["values"] for arm in experiment.arms}
+                for setting in settings]
+
+    def seconds(self, experiment: Experiment, settings: Sequence[Setting]) -> float:
+        keys = {key_of(arm, setting) for setting in settings for arm in experiment.arms}
+        return sum(self.arms[key]["seconds"] for key in keys if key in self.arms)
+
+    def save(self) -> None:
+        storage.make_folder(self.path.parent)
+        kept = {**self.record, "version": self.version, "arms": self.arms}
+        storage.write_file(self.path, json.dumps(kept, indent=1, allow_nan=True) + "\n")
+
+
+def key_of(arm: Any, setting: Setting) -> str:
+    size = "quick" if setting.quick else "full"
+    seed = "once" if arm.once else f"seed {setting.seed}"
+    return f"{arm.name} · {seed} · {size}{' · flipped' if setting.flipped else ''}"
+
+
+def open_results(folder: Path, experiment: Experiment, device: str) -> Kept:
+    """What is kept of an experiment; arms measured by other code are dropped."""
+    path = folder / device / f"{experiment.name}.json"
+    version = version_of(experiment)
+    if not path.exists():
+        return Kept(path, version)
+    try:
+        record = json.loads(path.read_text())
+        arms = record.pop("arms")
+        same = record.pop("version") == version
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise RunError(f"{path} is no result of the lab: move it away, and it is measured again") from None
+    return Kept(path, version, arms if same else {}, record if same else {})
+
+
+def version_of(experiment: Experiment) -> str:
+    """A hash of the code that measures: of the experiment's own file and of what all share."""
+    seen = hashlib.sha256()
+    for file in (inspect.getsourcefile(experiment.arms[0].run), *map(inspect.getsourcefile, HELPERS)):
+        assert file is not None
+        seen.update(Path(file).read_bytes())
+    return seen.hexdigest()[:16]
+
+
+def where(device: str) -> dict[str, Any]:
+    """On what it was measured; no names of machines or people."""
+    import torch
+
+    on = torch.cuda.get_device_name() if device == "cuda" else f"{os.cpu_count()} CPU cores"
+    return {"device": on, "torch": torch.__version__, "python": platform.python_version(), "regard": __version__,
+            "when": time.strftime("%Y-%m-%d", time.gmtime())}

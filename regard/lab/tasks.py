@@ -1,0 +1,71 @@
+"""Small tasks with known answers, drawn anew for each (seed, step): recall, order, translation of made-up words.
+
+Ids 0 to 3 are <pad> <bos> <eos> <unk>, as everywhere.   B batch · T time
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.lab.tiny import Batch
+
+FIRST = 4                                  # the first id that is a word
+
+
+def generator(seed: int, step: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed * 1_000_003 + step + 17)
+
+
+def only(tokens: Tensor, targets: Tensor, at: Tensor | int) -> Batch:
+    """A batch in which only one position of each row counts."""
+    counts = torch.zeros(tokens.shape, dtype=torch.bool)
+    rows = torch.arange(len(tokens))
+    counts[rows, torch.as_tensor(at).expand(len(tokens))] = True
+    return Batch(tokens, targets, counts)
+
+
+def any_b(rows: int, length: int, seed: int, step: int) -> Batch:
+    """The lecture's As and Bs: if any is B then B comes next, else A. One B at most, anywhere; half have none."""
+    chance = generator(seed, step)
+    tokens = torch.full((rows, length), FIRST)
+    has = torch.rand(rows, generator=chance) < 0.5
+    where = torch.randint(length, (rows,), generator=chance)
+    tokens[torch.arange(rows)[has], where[has]] = FIRST + 1
+    targets = tokens.roll(-1, 1)
+    targets[:, -1] = FIRST + has.long()
+    return only(tokens, targets, length - 1)
+
+
+def recall_at(rows: int, distance: int, names: int, noise: int, seed: int, step: int) -> Batch:
+    """A name, then `distance` words of noise, then a question: which name was it?"""
+    chance = generator(seed, step)
+    name = FIRST + 1 + torch.randint(names, (rows,), generator=chance)
+    words = FIRST + 1 + names + torch.randint(noise, (rows, distance), generator=chance)
+    question = torch.full((rows, 1), FIRST)
+    tokens = torch.cat((name[:, None], words, question), 1)
+    targets = torch.cat((tokens[:, 1:], name[:, None]), 1)
+    return only(tokens, targets, distance + 1)
+
+
+def reversed_words(rows: int, lengths: tuple[int, int], words: int, seed: int, step: int) -> Batch:
+    """Translation of made-up words: each has one translation (the id after it, round), and the order is reversed.
+
+    Source and target end with <eos>; rows of unequal length are padded.
+    """
+    chance = generator(seed, step)
+    size = torch.randint(lengths[0], lengths[1] + 1, (rows,), generator=chance)
+    return _pairs(torch.randint(words, (rows, int(size.max())), generator=chance), size, words)
+
+
+def _pairs(drawn: Tensor, size: Tensor, words: int) -> Batch:
+    rows, longest = drawn.shape
+    at = torch.arange(longest + 1)
+    real, end = at < size[:, None], at == size[:, None]
+    source = torch.zeros(rows, longest + 1, dtype=torch.long)
+    source[:, :-1] = FIRST + drawn
+    source = torch.where(real, source, 0) + 2 * end                                   # <eos>, then <pad>
+    back = (size[:, None] - 1 - at).clamp(0, longest - 1)
+    target = torch.where(real, FIRST + (drawn.gather(1, back) + 1) % words, 0) + 2 * end
+    tokens = torch.cat((torch.ones(rows, 1, dtype=torch.long), target[:, :-1]), 1)    # <bos> first
+    return Batch(tokens, target, at <= size[:, None], source, size + 1, size + 1)
