@@ -8,7 +8,7 @@ PYTHON := $(shell for p in python3.11 python3.12 python3 python; do \
 STAMP  := $(VENV)/.ready-$(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
 WORKERS ?= 2
 
-.PHONY: setup demo test check lint types chromium clean
+.PHONY: setup demo test check lint types packages clean
 setup: $(STAMP)
 
 $(STAMP):
@@ -22,16 +22,19 @@ $(STAMP):
 demo: setup
 	@$(BIN)/regard demo
 
-test: setup chromium
+test: setup packages
 	@echo "Running the tests ..."
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-# The page is tested in a real browser; where it cannot be had, those tests say so and are skipped.
-chromium:
-	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
-	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "Installing chromium for the tests of the page ..." && \
-	    apt-get update -qq >/dev/null && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
-	  echo "No chromium here, and it cannot be installed: the tests of the page will be skipped."
+# The page is tested in a real browser, and captions on emoji of a real font; where these cannot be had, the tests
+# say so and are skipped.
+WANTED = $$(command -v chromium >/dev/null || command -v google-chrome >/dev/null || echo chromium) \
+         $$(find /usr/share/fonts -iname 'NotoColorEmoji*' 2>/dev/null | grep -q . || echo fonts-noto-color-emoji)
+packages:
+	@wanted="$(WANTED)"; [ -z "$$(echo $$wanted)" ] || { \
+	  [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "Installing for the tests: $$wanted ..." && \
+	  apt-get update -qq >/dev/null && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$wanted >/dev/null; } || \
+	  echo "Not here, and cannot be installed: $$wanted. Tests that need it will be skipped."
 
 check: lint types test
 

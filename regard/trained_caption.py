@@ -26,7 +26,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.probe.alignment import read_of_source, stacked
 from regard.text.pair_batches import HeldOutPairs, Pictures
 from regard.text.picture_corpus import caption_shard
-from regard.text.picture_files import load_picture
+from regard.text.picture_files import BadPicture, load_picture
 from regard.text.vocabulary import Tokenizer
 from regard.trained_model import TrainedModel
 
@@ -81,16 +81,36 @@ class TrainedCaptioner(TrainedModel):
 
     def load(self, files: Sequence[str | Path]) -> Images:
         """The pictures in these files, as the model reads them."""
-        if isinstance(files, str):
+        images, bad = self.load_good(files)
+        for mistake in bad.values():
+            raise mistake
+        return images
+
+    def load_good(self, files: Sequence[str | Path]) -> tuple[Images, dict[int, BadPicture]]:
+        """Those of the pictures that can be used, and what is wrong with the others, by their place."""
+        if isinstance(files, str | Path):
             raise DataError("give a list of pictures, not a single one: caption([file])")
-        return np.stack([load_picture(Path(name), self.size) for name in files])
+        images, bad = [np.empty((0, self.size, self.size, 3), np.uint8)], {}
+        for place, name in enumerate(files):
+            try:
+                images.append(load_picture(name, self.size)[None])
+            except BadPicture as mistake:
+                bad[place] = mistake
+        return np.concatenate(images), bad
+
+    def checked(self, images: Images) -> Images:
+        wanted = (self.size, self.size, 3)
+        if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1:] != wanted:
+            raise DataError(f"an array {images.shape} of {images.dtype} is no list of pictures: give bytes "
+                            f"(N, {', '.join(map(str, wanted))}), or the names of files")
+        return images
 
     def caption(
         self, pictures: Sequence[str | Path] | Images, *, beam: int = 5, n_best: int = 1, length_penalty: float = 1.0,
         attention: bool = False, on_batch: Callable[[int], None] | None = None,
     ) -> list[Caption]:
         """What is on each picture, a file or an array (N, S, S, 3) of bytes; with `attention`, what each word read."""
-        images = pictures if isinstance(pictures, np.ndarray) else self.load(pictures)
+        images = self.checked(pictures) if isinstance(pictures, np.ndarray) else self.load(pictures)
         self.model.eval()
         found = caption_tokens(self.model, images, marks=self.marks, context=self.context,
                                how=Beam(beam, length_penalty, n_best), on_batch=on_batch)

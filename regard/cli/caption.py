@@ -22,7 +22,10 @@ def command(
     run: str, images: tuple[str, ...], beam: int, n_best: int, length_penalty: float, out: str | None,
     layer: int | None, head: int | None, as_json: bool, device: str, trust: bool,
 ) -> None:
-    """Say what is on each IMAGE with the model in the folder RUN."""
+    """Say what is on each IMAGE with the model in the folder RUN.
+
+    A picture that cannot be read is one line on stderr, and the exit code is then 1; the others are captioned.
+    """
     from regard.cli.output import print_json
     from regard.errors import SettingError
     from regard.trained import load
@@ -30,8 +33,10 @@ def command(
     if out is not None and len(images) != 1:
         raise SettingError(f"--out {out} paints one picture, and {len(images)} were given: name one")
     model = load(run, device, trust=trust, task="caption")
-    found = model.caption(images, beam=beam, n_best=n_best, length_penalty=length_penalty, attention=out is not None)
-    for name, each in zip(images, found, strict=True):
+    pictures, bad = model.load_good(images)
+    found = model.caption(pictures, beam=beam, n_best=n_best, length_penalty=length_penalty, attention=out is not None)
+    names = [name for place, name in enumerate(images) if place not in bad]
+    for name, each in zip(names, found, strict=True):
         if as_json:
             print_json({"image": name, "text": each.text, "score": each.score, "log_prob": each.log_prob,
                         "n_best": [{"text": text, "score": score} for text, score in each.n_best]})
@@ -40,8 +45,12 @@ def command(
                 click.echo(f"{name} ||| {text} ||| {score:.4f}")
         else:
             click.echo(each.text if len(images) == 1 else f"{name}\t{each.text}")
-    if out is not None:
+    if out is not None and found:
         from regard.probe.painting import paint
 
-        paint(model.load(images)[0], found[0], model.grid, out, layer=layer, head=head)
+        paint(pictures[0], found[0], model.grid, out, layer=layer, head=head)
         click.echo(f"(painted: {out})", err=True)
+    for number, mistake in enumerate(bad.values(), 1):
+        if number == len(bad):
+            raise mistake                                # said like any other mistake, and the exit code is its own
+        click.echo(f"regard: {mistake}", err=True)

@@ -1,4 +1,4 @@
-"""`regard data`: the embedded corpora, and what a text holds."""
+"""`regard data`: the embedded corpora, lines, pairs and pictures, and what a text holds."""
 
 from __future__ import annotations
 
@@ -13,29 +13,40 @@ def command() -> None:
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True)
 def list_corpora(as_json: bool) -> None:
-    """The corpora that come with Regard."""
+    """The corpora that come with Regard: lines of text, pairs of texts, and pictures with captions."""
     from regard.cli.output import print_json
-    from regard.text.embedded import every
+    from regard.text.embedded import every, unit
 
-    rows = [{"name": name, "about": corpus.description, "lines": corpus.count}
+    rows = [{"name": name, "about": corpus.description, "count": corpus.count, "unit": unit(name)}
             for name, corpus in every().items()]
     if as_json:
         print_json(rows)
         return
     for row in rows:
-        click.echo(f"{row['name']:<10} {row['lines']:>8,} lines   {row['about']}")
+        click.echo(f"{row['name']:<10} {row['count']:>8,} {row['unit']:<8}   {row['about']}")
 
 
 @command.command("show")
 @click.argument("name")
-@click.option("--lines", type=click.IntRange(min=0), default=5, show_default=True, help="How many lines of a corpus.")
-def show(name: str, lines: int) -> None:
-    """Print the first lines of an embedded corpus, or count what is in a text file."""
+@click.option("--lines", type=click.IntRange(min=0), default=5, show_default=True,
+              help="How many lines, pairs or pictures of a corpus.")
+@click.option("-o", "--out", metavar="FILE.png", help="Also write the pictures, on one sheet, to this file.")
+def show(name: str, lines: int, out: str | None) -> None:
+    """Print the first lines, pairs or captions of an embedded corpus, or count what is in a text file.
+
+    Under the caption of a picture stands where the things are that it names, 1, 2 and 3 in the order of the words.
+    """
     from itertools import islice
     from pathlib import Path
 
+    from regard.errors import SettingError
     from regard.text import embedded
 
+    if name in embedded.PICTURED and not Path(name).exists():
+        _show_pictures(name, lines, out)
+        return
+    if out is not None:
+        raise SettingError(f"--out {out}: only pictures are drawn, and {name} has none; leave it out")
     if name in embedded.PAIRED and not Path(name).exists():
         for pair in islice(embedded.pairs(name), lines):
             click.echo(embedded.PAIRED[name].show(pair) + "\n")
@@ -44,6 +55,31 @@ def show(name: str, lines: int) -> None:
         for line in islice(embedded.lines(name), lines):
             click.echo(line)
         return
+    _count(name)
+
+
+def _show_pictures(name: str, number: int, out: str | None) -> None:
+    import numpy as np
+
+    from regard.errors import SettingError
+    from regard.storage import write_file
+    from regard.text import embedded
+    from regard.text.shapes import png, sheet
+
+    if out is not None and (not number or not out.lower().endswith(".png")):
+        raise SettingError(f"--out {out}: the sheet is a PNG file of at least one picture; name one that ends in .png")
+    pictures = list(embedded.PICTURED[name].pictures(number))
+    for picture in pictures:
+        click.echo(embedded.PICTURED[name].show(picture) + "\n")
+    if out is not None:
+        from pathlib import Path
+
+        write_file(Path(out), png(sheet(np.stack([picture.image for picture in pictures]))))
+        click.echo(f"({len(pictures):,} pictures in {out})", err=True)
+
+
+def _count(name: str) -> None:
+    """What is in a file or folder of text."""
     from regard.text.readers import ReadSettings, find_sources, read
     from regard.text.tally import Tally
 
@@ -59,11 +95,16 @@ def show(name: str, lines: int) -> None:
 
 @command.command("get")
 @click.argument("name")
-@click.option("--out", metavar="FILE", help="Where to write it; pairs go to FILE.fr, FILE.en and FILE.align."
-              "  [default: NAME.txt, NAME for pairs]")
-@click.option("--lines", type=click.IntRange(min=0), help="How many lines.  [default: all]")
+@click.option("--out", metavar="FILE|FOLDER", help="Where to write it; pairs go to a file a side (FILE.fr and FILE.en, "
+              "FILE.document and FILE.gist) and FILE.align.  [default: NAME.txt; NAME for pairs; NAME-pictures]")
+@click.option("--lines", type=click.IntRange(min=0), help="How many lines, pairs or pictures.  [default: all]")
 def get(name: str, out: str | None, lines: int | None) -> None:
-    """Write an embedded corpus to a text file, or one in two languages to a file for each and their alignment."""
+    """Write an embedded corpus to disk, as the commands that train take it.
+
+    Lines of text become a file, for `regard train lm`. Pairs become a file for each side, line by line, for `regard
+    train translate` (phrasebook) or `regard train summarise` (gists), and their word alignment. Pictures become a
+    folder of PNG files with captions.tsv, for `regard train caption`, and with regions.jsonl: where each word is.
+    """
     from itertools import islice
     from pathlib import Path
 
@@ -74,6 +115,9 @@ def get(name: str, out: str | None, lines: int | None) -> None:
     if name in embedded.PAIRED:
         _get_pairs(name, out or name, lines)
         return
+    if name in embedded.PICTURED:
+        _get_pictures(name, out or f"{name}-pictures", lines)
+        return
     if name not in embedded.CORPORA:
         raise DataError(f"there is no corpus {name}{did_you_mean(name, embedded.every())}")
     path = Path(out or f"{name}.txt")
@@ -83,7 +127,7 @@ def get(name: str, out: str | None, lines: int | None) -> None:
 
 
 def _get_pairs(name: str, prefix: str, lines: int | None) -> None:
-    """Line-aligned files, one a language, and the word alignment in Pharaoh format (0-0 1-2 ...)."""
+    """Line-aligned files, one a side, and the word alignment in Pharaoh format (0-0 1-2 ...)."""
     from itertools import islice
     from pathlib import Path
 
@@ -97,3 +141,14 @@ def _get_pairs(name: str, prefix: str, lines: int | None) -> None:
                         (links, [pair.pharaoh for pair in pairs])):
         write_file(path, "".join(f"{text}\n" for text in texts))
     click.echo(f"{len(pairs):,} pairs in {source}, {target} and {links}")
+
+
+def _get_pictures(name: str, folder: str, number: int | None) -> None:
+    from pathlib import Path
+
+    from regard.text import embedded
+
+    corpus = embedded.PICTURED[name]
+    number = corpus.count if number is None else min(number, corpus.count)
+    path = corpus.write(Path(folder), number)
+    click.echo(f"{number:,} pictures in {path}, with captions.tsv and regions.jsonl")

@@ -15,6 +15,7 @@ import click
 @click.option("--documents", type=click.Choice(["file", "line", "blank-line"]),
               help="What one document is.  [default: as in training]")
 @click.option("--on-bad-text", type=click.Choice(["fail", "replace", "drop"]), default="fail")
+@click.option("--on-bad-image", type=click.Choice(["fail", "drop"]), help="Of pictures.  [default: fail]")
 @click.option("--per-line", is_flag=True, help="One row a line: its loss and its text's total log-probability.")
 @click.option("--per-token", is_flag=True, help="One row a token: its log-probability.")
 @click.option("--part", type=click.Choice(["train", "valid", "unseen"]), help="Of the phrasebook.  [default: valid]")

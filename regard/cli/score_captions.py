@@ -60,7 +60,11 @@ def from_files(model: Any, files: tuple[str, ...], wanted: dict[str, Any]) -> tu
 
     if len(files) != 1:
         raise DataError(f"{len(files)} names were given for pictures: name one folder or one captions file")
-    found = prepare_pictures(Path(files[0]), CaptionReading(on_bad_text=wanted["on_bad_text"]), model.size, Cache())
+    reading = CaptionReading(max_words=0, max_characters=0, on_bad_text=wanted["on_bad_text"],
+                             on_bad_image=wanted.get("on_bad_image") or "fail")
+    found = prepare_pictures(Path(files[0]), reading, model.size, Cache())
+    if found.tally.dropped:
+        click.echo(f"({found.tally.line()})", err=True)
     captions: dict[int, list[str]] = {}
     for row, caption in zip(found.rows.tolist(), found.captions, strict=True):
         captions.setdefault(row, []).append(caption)

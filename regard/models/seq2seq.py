@@ -1,4 +1,4 @@
-"""Translators: language models of the target that read a source. Everything else about them is a language model's.
+"""Translators, summarisers and captioners: language models of the target that read a source, a text or a picture.
 
 With an encoder, the source becomes a memory that the decoder reads or starts from. Without one (`Prefix`), the source
 is the beginning of the text, and one stack reads both.
@@ -18,7 +18,7 @@ from regard.errors import SettingError
 from regard.models.encoders import TokenEncoder
 from regard.models.neural import NeuralLM
 
-NO_SOURCE = "this model translates: start it with a source"
+NO_SOURCE = "this model needs something to read, a text or a picture: start it with a source"
 
 
 class Seq2Seq(NeuralLM):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from regard import storage
-from regard.text import ab, gists, phrasebook, stories, story_world
+from regard.text import ab, gists, phrasebook, shapes, stories, story_world
 
 HELD_OUT = 10                    # one line in so many belongs to the held-out part
 
@@ -80,9 +80,31 @@ PAIRED = {
 }
 
 
-def every() -> dict[str, Embedded | EmbeddedPairs]:
-    """All that comes with Regard, lines and pairs."""
-    return {**CORPORA, **PAIRED}
+@dataclass(frozen=True)
+class EmbeddedPictures:
+    """A corpus of captioned pictures: what it is, how many there are to learn from, who draws them, and as files."""
+
+    description: str
+    count: int
+    pictures: Callable[[int], Iterator[shapes.Picture]]              # how many
+    write: Callable[[Path, int], Path]                               # where, how many
+    show: Callable[[shapes.Picture], str]                            # a picture, for people to read
+
+
+PICTURED = {
+    "shapes": EmbeddedPictures("pictures of coloured shapes, what is to be seen on each, and where",
+                               20_000, shapes.pictures, shapes.write, shapes.show),
+}
+
+
+def every() -> dict[str, Embedded | EmbeddedPairs | EmbeddedPictures]:
+    """All that comes with Regard: lines, pairs and pictures."""
+    return {**CORPORA, **PAIRED, **PICTURED}
+
+
+def unit(name: str) -> str:
+    """What a corpus is counted in."""
+    return "lines" if name in CORPORA else "pairs" if name in PAIRED else "pictures"
 
 
 def known(files: Sequence[str]) -> Embedded | None:

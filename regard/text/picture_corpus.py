@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import DataError, SettingError
-from regard.text import shapes
+from regard.text import embedded, shapes
 from regard.text.cache import Cache, key_of
 from regard.text.corpus import SAMPLE as SUBWORDS
 from regard.text.corpus import Learned, Say, TokenizerSettings, learn_tokenizer
@@ -24,7 +24,7 @@ from regard.text.tokenizers import pair_vocab
 from regard.text.vocabulary import UNK, Tokenizer
 
 EMBEDDED = "shapes"
-DRAWN = {"train": 20_000, "valid": 1_000, "unseen": 1_000}
+DRAWN = {"train": embedded.PICTURED[EMBEDDED].count, "valid": 1_000, "unseen": 1_000}
 
 
 @dataclass(frozen=True)

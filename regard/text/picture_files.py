@@ -105,8 +105,9 @@ def _rgb(image: Image.Image) -> Image.Image:
     from PIL import Image
 
     if image.mode.startswith("I"):                            # 16 bits of grey, which `convert` would clip
-        grey = np.asarray(image).astype(np.int64) >> 8
-        return Image.fromarray(np.clip(grey, 0, 255).astype(np.uint8)).convert("RGB")
+        deep = np.asarray(image).astype(np.int64)
+        grey = np.where(deep == image.info.get("transparency", -1), WHITE[0], np.clip(deep >> 8, 0, 255))
+        return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
         image = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", image.size, WHITE), image).convert("RGB")

@@ -28,7 +28,7 @@ from regard.text.pictures import Captioned, CaptionReading, read_captioned
 from regard.text.shards import storage_call
 from regard.text.tally import Tally
 
-VERSION = 1                               # raise it when a file comes to give another picture
+VERSION = 2                               # raise it when a file comes to give another picture
 PICTURES, ABOUT = "pictures.bin", "shard.json"
 LARGEST = 1024                            # pixels along a side of a prepared picture
 

@@ -22,7 +22,7 @@ from regard.text.lines import mend
 from regard.text.pair_readers import HEADER, TOO_LONG, WRONG_COLUMNS, listed, raw_lines
 from regard.text.pairs import BROKEN as BROKEN_LINE
 from regard.text.pairs import DUPLICATE, LINE_BREAK
-from regard.text.picture_files import OUTSIDE, SUFFIXES, BadPicture, check_file, shown
+from regard.text.picture_files import MISSING, OUTSIDE, SUFFIXES, BadPicture, check_file, shown
 from regard.text.readers import ON_BAD_TEXT, Source, find_sources
 from regard.text.records import decoded, encodable
 from regard.text.tally import BAD_JSON, BAD_UTF8, Tally
@@ -34,6 +34,7 @@ ON_BAD_IMAGE = ("fail", "drop")
 NO_CAPTION, NO_FIELDS = "empty caption", "without picture and caption"
 UNUSED = "pictures without a caption left out"
 DROP_IT = "mend it, or pass --on-bad-text drop"
+NAME_THEM = "; if this line names the columns, call them image and caption"
 
 
 class Captioned(NamedTuple):
@@ -157,7 +158,9 @@ def _unusable(folder: Path, found: Found, settings: CaptionReading) -> str:
     except BadPicture as bad:
         if settings.on_bad_image == "drop":
             return bad.reason
-        raise BadPicture(bad.reason, f"{found.where}: {bad}, or pass --on-bad-image drop") from None
+        heading = bad.reason == MISSING and found.where.endswith(" line 1") and not Path(found.name).suffix
+        raise BadPicture(bad.reason, f"{found.where}: {bad}{NAME_THEM if heading else ''}, "
+                         "or pass --on-bad-image drop") from None
 
 
 def _again(picture: Path, caption: str, settings: CaptionReading, seen: set[bytes]) -> str:

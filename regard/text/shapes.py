@@ -14,10 +14,13 @@ N pictures · H, W pixels · things: 0 the first, 1 the one beside it, 2 the one
 from __future__ import annotations
 
 import io
+import json
+import math
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +30,11 @@ from regard.errors import SettingError, did_you_mean
 from regard.text import shapes_drawing as drawing
 from regard.text import shapes_scenes as scenes
 from regard.text.shapes_drawing import SIDE
-from regard.text.shapes_scenes import PARTS
+from regard.text.shapes_scenes import PARTS, SHAPES
 
 AT_ONCE = 256                     # pictures drawn together; their number changes none of them
-CAPTIONS = "captions.tsv"
+CAPTIONS, REGIONS = "captions.tsv", "regions.jsonl"
+GAP, ENLARGED = 2, 3              # of a sheet: white pixels around a picture, and how much larger it is shown
 
 Box = tuple[float, float, float, float]
 Mask = NDArray[np.bool_]
@@ -124,10 +128,67 @@ def covered(masks: Mask, patch: int) -> NDArray[np.float64]:
     return cut.mean((-3, -1)).reshape(*many, -1)
 
 
-def write(folder: str | Path, number: int, seed: int = 0, part: str = "train") -> Path:
-    """A part as a user would have it: a folder of PNG files and captions.tsv, which appears whole or not at all."""
+# ------------------------------------------------------------------------------------------- for people to see
+
+
+def show(picture: Picture) -> str:
+    """The caption, and where each thing is that it names: 1, 2 and 3, in the order of the words."""
+    marks = np.full((SIDE, SIDE), "\u00b7")
+    named = [region for word, region in zip(picture.words, picture.regions, strict=True) if word in SHAPES]
+    for number, region in enumerate(named, 1):
+        marks[region] = str(number)
+    rows = marks[2::4, 1::2]                                         # a letter is twice as high as it is wide
+    return "\n".join([picture.caption, *("    " + "".join(row) for row in rows)])
+
+
+def sheet(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """All pictures on one, row by row, about as many rows as columns."""
+    columns = math.ceil(math.sqrt(len(images)))
+    rows = math.ceil(len(images) / columns)
+    around = ((0, rows * columns - len(images)), (GAP, GAP), (GAP, GAP), (0, 0))
+    tiles = np.pad(images, around, constant_values=255)              # (rows columns, H + 2 GAP, W + 2 GAP, 3)
+    cut = tiles.reshape(rows, columns, *tiles.shape[1:]).transpose(0, 2, 1, 3, 4)
+    whole = cut.reshape(rows * tiles.shape[1], columns * tiles.shape[2], 3)
+    return whole.repeat(ENLARGED, 0).repeat(ENLARGED, 1)
+
+
+def png(image: NDArray[np.uint8]) -> bytes:
     from PIL import Image
 
+    coded = io.BytesIO()
+    Image.fromarray(image).save(coded, "PNG")
+    return coded.getvalue()
+
+
+# ------------------------------------------------------------------------------------------------------ on disk
+
+
+def runs(mask: Mask) -> list[int]:
+    """A region by its pixels row by row: how many are outside, then how many inside, then outside, and so on."""
+    flat = mask.ravel()
+    changes = np.flatnonzero(np.diff(flat, prepend=False))
+    return [int(length) for length in np.diff([0, *changes, flat.size])]
+
+
+def mask_of(lengths: Sequence[int], side: int = SIDE) -> Mask:
+    """The region that has these runs."""
+    return np.repeat(np.arange(len(lengths)) % 2 == 1, lengths).reshape(side, side)
+
+
+def gold(some: Batch, at: int, name: str) -> dict[str, Any]:
+    """What regions.jsonl says of a picture: its things, by a box in pixels and by runs, and which each word means."""
+    present = [thing for thing in range(3) if some.masks[at, thing].any()]
+    things = [{"box": [round(side * SIDE) for side in box(some.masks[at, thing])],
+               "runs": runs(some.masks[at, thing])} for thing in present]
+    words = [[number for number, thing in enumerate(present) if bits >> thing & 1] for bits in some.meant[at].tolist()]
+    return {"image": name, "caption": some.captions[at], "things": things, "words": words}
+
+
+def write(folder: str | Path, number: int, seed: int = 0, part: str = "train") -> Path:
+    """A part as a user would have it: a folder of PNG files and captions.tsv, which appears whole or not at all.
+
+    Beside the captions lies regions.jsonl, with the gold regions (`gold`).
+    """
     _check(part)
     folder = Path(folder)
     if folder.exists():
@@ -137,16 +198,23 @@ def write(folder: str | Path, number: int, seed: int = 0, part: str = "train") -
         storage.remove(unfinished)
     try:
         storage.make_folder(unfinished)
-        lines = []
-        for at, picture in enumerate(pictures(number, seed, part)):
-            name = f"{at:06d}.png"
-            coded = io.BytesIO()
-            Image.fromarray(picture.image).save(coded, "PNG")
-            storage.write_part(unfinished / name, coded.getvalue())
-            lines.append(f"{name}\t{picture.caption}\n")
-        storage.write_part(unfinished / CAPTIONS, "".join(lines))
+        _fill(unfinished, number, seed, part)
         storage.move_folder(unfinished, folder)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
     return folder
+
+
+def _fill(folder: Path, number: int, seed: int, part: str) -> None:
+    captions, regions = [], []
+    for start in range(0, number, AT_ONCE):
+        numbers = np.arange(start, min(start + AT_ONCE, number))
+        some = batch(numbers, seed, part)
+        for at, place in enumerate(numbers):
+            name = f"{place:06d}.png"
+            storage.write_part(folder / name, png(some.images[at]))
+            captions.append(f"{name}\t{some.captions[at]}\n")
+            regions.append(json.dumps(gold(some, at, name)) + "\n")
+    storage.write_part(folder / REGIONS, "".join(regions))
+    storage.write_part(folder / CAPTIONS, "".join(captions))

@@ -66,6 +66,14 @@ def test_another_picture_gives_other_scores_and_gradients_reach_every_weight(nam
 
 
 @pytest.mark.parametrize("name", CAPTION)
+def test_without_a_picture_nothing_is_said(name):
+    model, tokens = CAPTION[name].example(torch.float64), torch.tensor([[1, 4]])
+    for unread in (lambda: model.start(1), lambda: model.score(tokens, tokens)):
+        with pytest.raises(SettingError, match=r"needs something to read, a text or a picture: start it with a source"):
+            unread()
+
+
+@pytest.mark.parametrize("name", CAPTION)
 def test_every_word_says_which_patches_it_was_read_from(name):
     model = CAPTION[name].example(torch.float64)
     tokens = torch.tensor([[1, 4, 5], [1, 6, 7]])

@@ -34,12 +34,19 @@ def plain(colour="red", size=(8, 8), kind="PNG", **options):
     return coded(Image.new("RGB", size, colour), kind, **options)
 
 
-def png(width, height, rest=b"", bits=8, colour=2):
+def png(width, height, rest=b"", bits=8, colour=2, pixels=b"\0" * 100):
     """A PNG whose header says what it likes."""
     def chunk(name, data):
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, colour, 0, 0, 0)) + \
-        rest + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
+        rest + chunk(b"IDAT", zlib.compress(pixels)) + chunk(b"IEND", b"")
+
+
+def deep(colour, pixel, key=b""):
+    """A PNG of 8 x 8 pixels with 16 bits for each number of a pixel; `key` is the colour that is transparent."""
+    rows = (b"\0" + struct.pack(f">{len(pixel)}H", *pixel) * 8) * 8
+    key = struct.pack(">I", len(key)) + b"tRNS" + key + struct.pack(">I", zlib.crc32(b"tRNS" + key)) if key else b""
+    return png(8, 8, rest=key, bits=16, colour=colour, pixels=rows)
 
 
 def complaint(act, *given, **options):
@@ -132,6 +139,15 @@ def test_grey_black_and_white_cmyk_and_16_bits_become_rgb(write):
     assert abs(cmyk.astype(int) - RED).max() < 6
     deep = Image.fromarray(np.full((8, 8), 200 * 256 + 13, dtype=np.uint16))
     assert (load_picture(write("d.png", coded(deep)), 8) == 200).all()                  # not clipped to white
+
+
+@pytest.mark.parametrize("colour, pixel, key, seen", [
+    (0, [200 * 256 + 13], b"", [200] * 3), (0, [200 * 256 + 13], struct.pack(">H", 200 * 256 + 13), WHITE),
+    (0, [200 * 256 + 13], struct.pack(">H", 200 * 256 + 12), [200] * 3),
+    (2, [200 * 256 + 13, 0, 100 * 256], b"", [200, 0, 100]), (4, [0, 65535], b"", [0] * 3), (4, [0, 0], b"", WHITE),
+    (6, [65535, 0, 0, 65535], b"", RED), (6, [65535, 0, 0, 0], b"", WHITE)])
+def test_16_bits_of_grey_or_colour_with_and_without_clear_parts(write, colour, pixel, key, seen):
+    assert (load_picture(write("a.png", deep(colour, pixel, key)), 8) == seen).all()
 
 
 def test_a_jpeg_with_a_second_picture_behind_it_is_its_first(write):
@@ -281,6 +297,30 @@ def test_a_first_line_may_name_the_columns(folder, write):
     write("set/captions.tsv", "caption\tid\tFile\na red one\t1\ta.png\n")
     assert counted(folder / "captions.tsv") == (
         ALL[:1], "2 captions read: 1 kept, 1 dropped (1 header)")
+
+
+def test_a_first_line_that_names_them_otherwise_is_told_how(folder, write):
+    path = write("set/captions.tsv", "filename\tdescription\na.png\ta red one\n")
+    message, reason = complaint(read, path)
+    assert "line 1" in message and message.endswith(
+        "; if this line names the columns, call them image and caption, or pass --on-bad-image drop")
+    assert reason == "picture missing" and read(path, on_bad_image="drop") == ALL[:1]
+    assert "names the columns" not in complaint(read, write("set/captions.tsv", "b.png\tone\n"))[0]
+    assert "names the columns" not in complaint(read, write("set/captions.tsv", "a.png\tone\nfile\ttwo\n"))[0]
+
+
+def test_a_line_said_twice_is_one_and_said_of_another_picture_two(folder, write):
+    path = write("set/captions.tsv", "a.png\tone\r\na.png\t one \nsub/b.jpg\tone\n\n")
+    assert counted(path) == ([("a.png", "one"), ("b.jpg", "one")],
+                             "4 captions read: 2 kept, 2 dropped (1 duplicate, 1 empty caption)")
+
+
+def test_a_link_to_its_own_folder_is_not_followed_for_ever(folder, write):
+    (folder / "loop").symlink_to(".")
+    (folder / "sub" / "up").symlink_to("..")
+    assert counted(folder) == (ALL, "3 captions read: 3 kept, 0 dropped")
+    write("set/captions.tsv", "loop/loop/a.png\ta red one\n")
+    assert read(folder) == ALL[:1]
 
 
 def test_several_captions_in_one_record(folder, write):

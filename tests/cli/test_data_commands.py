@@ -1,0 +1,113 @@
+"""`regard data` of pairs and pictures: shown, and written as the commands that train take them."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from regard.text import embedded, shapes
+
+SMALL = ["--steps", 2, "--width", 16, "--batch", 128, "--device", "cpu", "--quiet", "--out", "run"]
+
+
+def test_every_corpus_is_listed_with_what_it_is_counted_in(regard):
+    rows = {row["name"]: (row["count"], row["unit"]) for row in json.loads(regard("data", "list", "--json").done())}
+    assert rows == {"stories": (20_000, "lines"), "ab": (10_000, "lines"), "phrasebook": (100_000, "pairs"),
+                    "gists": (30_000, "pairs"), "shapes": (20_000, "pictures")}
+    lines = regard("data", "list").done().splitlines()
+    assert {tuple(line.split()[:3]) for line in lines} == {
+        (name, f"{count:,}", unit) for name, (count, unit) in rows.items()}
+    assert len({line.index(embedded.every()[line.split()[0]].description) for line in lines}) == 1        # in a column
+
+
+def test_shapes_are_shown_with_the_place_of_each_thing(regard):
+    shown = regard("data", "show", "shapes", "--lines", 4).done().strip("\n").split("\n\n")
+    wanted = list(shapes.pictures(4))
+    assert [each.splitlines()[0] for each in shown] == [picture.caption for picture in wanted]
+    for each, picture in zip(shown, wanted, strict=True):
+        drawn = np.array([list(line.strip()) for line in each.splitlines()[1:]])
+        assert drawn.shape == (12, 24)
+        things = [region for word, region in zip(picture.words, picture.regions, strict=True) if word in shapes.SHAPES]
+        assert {*drawn.ravel()} == {"·", *map(str, range(1, len(things) + 1))}
+        for number, region in enumerate(things, 1):
+            assert np.array_equal(drawn == str(number), region[2::4, 1::2])
+
+
+@pytest.mark.parametrize("number, sides", [(1, (1, 1)), (5, (2, 3)), (9, (3, 3))])
+def test_shapes_are_drawn_on_one_sheet(regard, here, number, sides):
+    told = regard("data", "show", "shapes", "--lines", number, "-o", "sheet.png")
+    assert told.done() and f"{number} pictures in sheet.png" in told.err
+    with Image.open(here / "sheet.png") as image:
+        pixels = np.asarray(image)
+    tile = 3 * (shapes.SIDE + 4)
+    assert pixels.shape == (sides[0] * tile, sides[1] * tile, 3)
+    row, column = divmod(number - 1, sides[1])
+    last = pixels[row * tile + 6:(row + 1) * tile - 6:3, column * tile + 6:(column + 1) * tile - 6:3]
+    assert np.array_equal(last, shapes.batch(np.array([number - 1])).images[0])
+    if sides[0] * sides[1] > number:
+        assert (pixels[-tile:, -tile:] == 255).all()
+
+
+@pytest.mark.parametrize("arguments, said", [
+    (["show", "shapes", "-o", "sheet.pdf"], "--out sheet.pdf: the sheet is a PNG file"),
+    (["show", "shapes", "--lines", 0, "-o", "sheet.png"], "of at least one picture"),
+    (["show", "stories", "-o", "a.png"], "--out a.png: only pictures are drawn, and stories has none; leave it out"),
+    (["show", "gists", "-o", "a.png"], "gists has none"),
+    (["get", "shaeps"], "there is no corpus shaeps: did you mean shapes?"),
+    (["get", "gist"], "there is no corpus gist: did you mean gists?"),
+    (["get", "shapes", "--lines", 1, "--out", "text.txt"], "text.txt exists already: name a new folder"),
+])
+def test_mistakes_are_one_line(regard, here, arguments, said):
+    before = sorted(path.name for path in here.iterdir())
+    assert said in regard("data", *arguments).mistake()
+    assert sorted(path.name for path in here.iterdir()) == before
+
+
+def test_shapes_are_written_as_training_takes_them(regard, here):
+    assert regard("data", "get", "shapes", "--lines", 30).done() == \
+        "30 pictures in shapes-pictures, with captions.tsv and regions.jsonl\n"
+    assert "exists already" in regard("data", "get", "shapes", "--lines", 30).mistake()
+    regard("train", "caption", "shapes-pictures", "--hidden", 16, *SMALL).done()
+    told = json.loads(regard("score", "run", "shapes-pictures", "--beam", 1, "--json").done())
+    assert told["sentences"] == 30
+
+
+def test_gold_regions_stand_beside_the_captions(regard, here):
+    regard("data", "get", "shapes", "--lines", 30, "--out", "some").done()
+    rows = [json.loads(line) for line in (here / "some" / "regions.jsonl").read_text().splitlines()]
+    captions = [line.split("\t") for line in (here / "some" / "captions.tsv").read_text().splitlines()]
+    assert [[row["image"], row["caption"]] for row in rows] == captions and len(rows) == 30
+    for row, picture in zip(rows, shapes.pictures(30), strict=True):
+        masks = [shapes.mask_of(thing["runs"]) for thing in row["things"]]
+        for thing, mask in zip(row["things"], masks, strict=True):
+            left, top, right, bottom = thing["box"]
+            assert mask[top:bottom, left:right].sum() == mask.sum() > 0
+            assert [side / shapes.SIDE for side in thing["box"]] == pytest.approx(shapes.box(mask))
+        for meant, region in zip(row["words"], picture.regions, strict=True):
+            assert not meant if region is None else np.array_equal(np.any([masks[at] for at in meant], axis=0), region)
+
+
+@pytest.mark.parametrize("mask", [np.zeros((4, 4), bool), np.ones((4, 4), bool), np.eye(4, dtype=bool),
+                                  ~np.eye(4, dtype=bool), np.arange(16).reshape(4, 4) % 5 > 1])
+def test_runs_tell_a_region(mask):
+    assert np.array_equal(shapes.mask_of(shapes.runs(mask), 4), mask)
+    assert sum(shapes.runs(mask)) == 16 and all(length > 0 for length in shapes.runs(mask)[1:])
+
+
+def test_gists_are_written_as_training_takes_them(regard, here):
+    assert regard("data", "get", "gists", "--lines", 40).done() == \
+        "40 pairs in gists.document, gists.gist and gists.align\n"
+    wanted = [pair for pair, _ in zip(embedded.pairs("gists"), range(40), strict=False)]
+    assert (here / "gists.document").read_text().splitlines() == [pair.source for pair in wanted]
+    assert (here / "gists.gist").read_text().splitlines() == [pair.target for pair in wanted]
+    regard("train", "summarise", "gists.document", "gists.gist", "--family", "rnn-attention", "--hidden", 16,
+           "--tokenizer", "word", *SMALL).done()
+    told = json.loads(regard("score", "run", "gists.document", "gists.gist", "--beam", 1, "--json").done())
+    assert told["sentences"] == 40 and told["lead"]["rougeL"] > 0
+
+
+def test_a_gist_is_shown_under_its_document(regard):
+    shown = regard("data", "show", "gists", "--lines", 1).done()
+    pair = next(iter(embedded.pairs("gists")))
+    assert f"\n    {pair.target}\n" in shown and shown.startswith(pair.source[:60])
