@@ -27,6 +27,7 @@ _HOME = {
     "load": "trained",
     "Trained": "trained",
     "TrainedMasked": "trained_masked",
+    "show": "notebook",
     "train": "training.run",
 }
 

@@ -263,10 +263,26 @@ class Reading:
 
 
 @dataclass
+class Edit:
+    """A row of attention scores to be used in the place of the model's own: what would be said if it read otherwise?
+
+    Rows count what the layer computes while it is watched, over all its calls. A row given as it was changes nothing.
+    """
+
+    layer: object
+    head: int                          # from 0
+    row: int                           # from 0
+    scores: Tensor                     # (S,): what enters the softmax; -inf where nothing is read
+    passed: int = 0                    # rows the layer has computed so far
+
+
+@dataclass
 class Recorder:
     """Collects readings in the order in which the layers made them."""
 
     readings: list[Reading] = field(default_factory=list)
+    closely: bool = False              # layers tell in `about` what their amounts are worked out from, too
+    edit: Edit | None = None
 
     def add(self, layer: object, kind: str, values: Tensor, **about: Any) -> None:
         self.readings.append(Reading(layer, kind, values.detach(), about))
@@ -276,22 +292,36 @@ class Recorder:
 
 
 _recorder: ContextVar[Recorder | None] = ContextVar("regard_recorder", default=None)
+_edit: ContextVar[Edit | None] = ContextVar("regard_edit", default=None)
 
 
 @contextmanager
-def watch() -> Iterator[Recorder]:
+def watch(closely: bool = False) -> Iterator[Recorder]:
     """Everything read inside this block is recorded. Watching changes no number.
 
         with regard.watch() as seen:
             model.score(tokens, targets)
         seen.of("weights")[0].values       # (B, H, T, T) of the first attention layer
+
+    Watched closely, a layer also tells in `about` what it takes to redo the arithmetic by hand: queries, keys and
+    values of attention, steps and codes of a state space. Only what is `editing` changes what the model says.
     """
-    recorder = Recorder()
+    recorder = Recorder(closely=closely, edit=_edit.get() if closely else None)
     token = _recorder.set(recorder)
     try:
         yield recorder
     finally:
         _recorder.reset(token)
+
+
+@contextmanager
+def editing(edit: Edit) -> Iterator[None]:
+    """Whoever watches closely inside this block sees the model read with these scores in the place of its own."""
+    token = _edit.set(edit)
+    try:
+        yield
+    finally:
+        _edit.reset(token)
 
 
 def watching() -> Recorder | None:

@@ -5,6 +5,7 @@
       tokenizer.json        Hugging Face format
       model.safetensors     the best weights
       metrics.jsonl         one object a line, append-only
+      samples.jsonl         what the model wrote at validations, likewise
       checkpoints/STEP/     weights, optimizer, generators, data position; manifest.json written last
 
 Nothing here is pickled: tensors are safetensors, the rest JSON and TOML. A checkpoint's manifest holds the hash
@@ -23,8 +24,8 @@ from regard import storage
 from regard.config import read_toml, write_toml
 from regard.errors import RunError
 
-SETTINGS, TOKENIZER, WEIGHTS, METRICS, CHECKPOINTS = (
-    "run.toml", "tokenizer.json", "model.safetensors", "metrics.jsonl", "checkpoints")
+SETTINGS, TOKENIZER, WEIGHTS, METRICS, SAMPLES, CHECKPOINTS = (
+    "run.toml", "tokenizer.json", "model.safetensors", "metrics.jsonl", "samples.jsonl", "checkpoints")
 MANIFEST = "manifest.json"
 
 
@@ -59,6 +60,10 @@ class RunFolder:
     @property
     def metrics_path(self) -> Path:
         return self.path / METRICS
+
+    @property
+    def samples_path(self) -> Path:
+        return self.path / SAMPLES
 
     @property
     def checkpoints_path(self) -> Path:

@@ -25,9 +25,12 @@ GROUPS = [
     ["trained_masked", "trained_translate", "trained_caption"],
     ["trained_summarise"],
     ["trained"],
+    ["look"],
+    ["notebook"],
     ["training"],
     ["compare"],
-    ["lab", "serve", "interop"],
+    ["lab"],
+    ["serve", "interop"],
     ["cli"],
 ]
 RANK = {part: rank for rank, group in enumerate(GROUPS) for part in group}

@@ -30,7 +30,10 @@ COMMANDS = {
     "fill": ("fill", "Fill the blanks of a text with a trained masked model."),
     "vectors": ("vectors", "A vector for each line of text, or the lines most like a given one."),
     "score": ("score", "Perplexity of text under a trained model; BLEU, chrF and more of a translator."),
+    "show": ("show", "Draw what a model read of a text: in the terminal, or as HTML, SVG, PNG or CSV."),
+    "serve": ("serve", "Open a page on which trained models are looked at, and serve them to other tools."),
     "compare": ("compare", "Train several families under one budget, and put them side by side."),
+    "lab": ("lab", "Every claim of the lectures as an experiment with a verdict."),
     "data": ("data", "The embedded corpora, and what a text file holds."),
     "check": ("check", "Test the laws on a layer of your own, or on a trained model."),
 }

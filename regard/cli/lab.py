@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from regard.errors import RunError
+from regard.errors import RunError, SettingError
 
 RESULTS = "lab/results"
 OUT = click.option("--out", metavar="FOLDER", default=RESULTS, show_default=True, help="Where results are kept.")
@@ -42,6 +42,7 @@ def running(function: Any) -> Any:
 @click.option("--json", "as_json", is_flag=True)
 def list_(folder: str | None, out: str, as_json: bool) -> None:
     """The experiments, with the verdict of each where there is one."""
+    from regard.lab import worked
     from regard.lab.find import experiments
     from regard.lab.outcome import cards
 
@@ -50,6 +51,9 @@ def list_(folder: str | None, out: str, as_json: bool) -> None:
         {"number": each.number, "name": each.name, "claim": each.claim,
          "verdicts": {machine: verdict for (name, machine), verdict in known.items() if name == each.name}}
         for each in experiments(folder).values()]
+    right, every = worked.counted(worked.as_dicts())
+    rows.insert(0, {"number": 0, "name": worked.NAME, "claim": worked.ABOUT,
+                    "verdicts": {"here": f"{right} of {every} equal"}})
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
@@ -63,8 +67,12 @@ def list_(folder: str | None, out: str, as_json: bool) -> None:
 @FROM
 def explain(name: str, folder: str | None) -> None:
     """The claim, the equation, where it comes from, what would refute it, and how it is judged."""
+    from regard.lab import worked
     from regard.lab.find import experiment
 
+    if name == worked.NAME:
+        click.echo(worked.explained())
+        return
     found = experiment(name, folder)
     click.echo(f"{found.number}. {found.title}\n\n{found.about.strip()}\n")
     for title, text in (("Claim", found.claim), ("Comes from", found.source), ("Equation", found.equation),
@@ -77,7 +85,12 @@ def explain(name: str, folder: str | None) -> None:
 @command.command("run")
 @running
 def run_(name: str, **options: Any) -> None:
-    """Run an experiment by name or number, or `all`; what is there already is not run again."""
+    """Run an experiment by name or number, or `all`; what is there already is not run again. `worked`: the examples."""
+    from regard.lab import worked
+
+    if name == worked.NAME:
+        _work_out(options["as_json"])
+        return
     _run(name, flipped=False, **options)
 
 
@@ -85,6 +98,10 @@ def run_(name: str, **options: Any) -> None:
 @running
 def flip(name: str, **options: Any) -> None:
     """Run it with the supposed cause taken away: the verdict has to change."""
+    from regard.lab import worked
+
+    if name == worked.NAME:
+        raise SettingError("worked examples are exact: there is no cause to take away; flip a claim (regard lab list)")
     _run(name, flipped=True, **options)
 
 
@@ -123,6 +140,16 @@ def _run(
         _write_report(page, Path(out), folder)
     if left:
         click.echo(f"{len(left)} of {len(chosen)} experiments are not complete: the same command goes on", err=True)
+
+
+def _work_out(as_json: bool) -> None:
+    from regard.lab import worked
+
+    found = worked.as_dicts()
+    click.echo(json.dumps(found, indent=1) if as_json else worked.as_text(found))
+    right, every = worked.counted(found)
+    if right < every:
+        raise RunError(f"{every - right} of {every} lines of the worked examples do not come out")
 
 
 def _print(card: dict[str, Any], flipped: bool) -> None:

@@ -12,7 +12,7 @@ S sources · k beams · T time so far · L source length · V vocabulary
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,12 +20,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.contract import LanguageModel, Source, State, watch
-from regard.decoding.reading import of_source
+from regard.contract import LanguageModel, Source, State
+from regard.decoding.coverage import Covered
 from regard.errors import SettingError
 
 BLOCK = 64                 # tokens of which only the best is looked at first
-LEAST = 1e-10              # of what was read of a source token: less counts as this much
 
 
 @dataclass(frozen=True)
@@ -72,47 +71,95 @@ class Search:
     """What is known of one source: what has finished, and how far it may go."""
 
     limit: int
+    number: int = 0                            # of its source
     finished: list[Hypothesis] = field(default_factory=list)
 
     def best(self, number: int) -> list[Hypothesis]:
         return sorted(self.finished, key=lambda each: -each.score)[:number]
 
 
+@dataclass(frozen=True)
+class Step:
+    """What an observer is told of one step: copies, in which it may do as it likes.
+
+    The best 2 k continuations are those of the search, with -inf where there were fewer that may be said.
+    """
+
+    sources: tuple[int, ...]                   # the numbers of those that are still running: S of them
+    totals: Tensor                             # (S, k) log p of the beams before this step; -inf: there is none
+    log_probs: Tensor                          # (S k, V) as the model gave them, before anything was forbidden
+    best: NDArray[np.float64]                  # (S, 2 k) log p of the best continuations
+    beams: NDArray[np.int64]                   # (S, 2 k) of which beam each is one
+    tokens: NDArray[np.int64]                  # (S, 2 k) by which token
+    finished: NDArray[np.bool_]                # (S, 2 k) has ended, and was put on the list of what has finished
+    order: NDArray[np.int64]                   # (S, k) places in `best`: the next beams, in their order
+    covered: list[float] | None                # (S k) the coverage of each beam, if it counts
+
+
+Observer = Callable[[Step], None]
+
+
 @torch.no_grad()
 def beam_search(
-    model: LanguageModel, source: Source | None, *, limits: Sequence[int], begin: int, end: int,
-    how: Beam | None = None, banned: Sequence[int] = (),
+    model: LanguageModel, source: Source | None, *, limits: Sequence[int], begin: int | Sequence[int], end: int,
+    how: Beam | None = None, banned: Sequence[int] = (), force: Sequence[int] = (), observer: Observer | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best targets of each source, best first; at most `limits[s]` tokens each, the end included."""
+    """The best targets of each source, best first; at most `limits[s]` tokens each, the end included.
+
+    `begin` is read first and never scored: <bos>, or a whole prompt. `force` is how every target must begin: tokens
+    that are scored and counted like all others. An `observer` is told of every step; it changes nothing.
+    """
     how = how or Beam()
+    check_forced(force, limits, end, banned, model.vocab)
     if isinstance(model, nn.Module):
         model.eval()
-    searches = [Search(limit) for limit in limits]
-    live = Live(model, source, searches, how, begin, end, tuple(banned))
+    searches = [Search(limit, number) for number, limit in enumerate(limits)]
+    prompt = (begin,) if isinstance(begin, int) else tuple(begin)
+    live = Live(model, source, searches, how, prompt, end, tuple(banned), tuple(force), observer)
     while live.searches:
         live.step()
     return [search.best(how.n_best) for search in searches]
+
+
+def check_forced(force: Sequence[int], limits: Sequence[int], end: int, banned: Sequence[int], vocab: int) -> None:
+    if force and len(force) >= min(limits, default=0):
+        raise SettingError(f"a forced prefix of {len(force)} tokens leaves no room for more, as a target may have "
+                           f"{min(limits, default=0)}: force fewer")
+    if end in force:
+        raise SettingError(f"a forced prefix has the end (token {end}) in it, which nothing may follow: leave it out")
+    if strange := [token for token in force if not 0 <= token < vocab]:
+        raise SettingError(f"a forced prefix has token {strange[0]} in it: tokens go from 0 to {vocab - 1}")
+    if wrong := sorted(set(force) & set(banned)):
+        raise SettingError(f"a forced prefix has token {wrong[0]} in it, which may not be written: leave it out")
 
 
 class Live:
     """The beams that are still running, of the sources that are not done yet."""
 
     def __init__(
-        self, model: LanguageModel, source: Source | None, searches: list[Search], how: Beam, begin: int, end: int,
-        banned: tuple[int, ...],
+        self, model: LanguageModel, source: Source | None, searches: list[Search], how: Beam, prompt: tuple[int, ...],
+        end: int, banned: tuple[int, ...], force: tuple[int, ...] = (), observer: Observer | None = None,
     ):
-        self.model, self.source, self.how, self.end = model, source, how, end
+        self.model, self.source, self.how, self.end, self.force = model, source, how, end, force
+        self.observer = observer
         self.searches = list(searches)
         sources, k, device = len(searches), how.width, model.device
         self.banned = torch.tensor(banned, dtype=torch.long, device=device)
         self.said = np.zeros((sources, k, 0), dtype=np.int64)                          # tokens of every beam
-        self.tokens = torch.full((sources * k, 1), begin, device=device)               # read next
+        self.tokens = torch.full((sources * k, 1), prompt[-1], device=device)          # read next
         self.totals = torch.full((sources, k), -torch.inf, dtype=torch.float64, device=device)
         self.totals[:, 0] = 0.0                                # all beams are the same at first: one is enough
-        state = model.start(sources * k, max((search.limit for search in searches), default=1), source)
+        room = max((search.limit for search in searches), default=1) + len(prompt) - 1
+        state = model.start(sources * k if len(prompt) == 1 else sources, room, source)
         assert state is not None
-        self.state: State = state
+        self.state: State = state if len(prompt) == 1 else self.read(prompt[:-1], state)
         self.covered = Covered(model, source, sources * k) if how.coverage else None
+
+    def read(self, prompt: tuple[int, ...], state: State) -> State:
+        """A state for every beam that has read this: once for each source, as its beams are the same so far."""
+        sources, device = len(self.searches), self.model.device
+        _, state = self.model.step(torch.tensor([prompt] * sources, device=device), state)
+        return state.select(torch.arange(sources, device=device).repeat_interleave(self.how.width))
 
     def step(self) -> None:
         """One more token for every beam."""
@@ -120,16 +167,25 @@ class Live:
             log_probs, self.state = self.model.step(self.tokens, self.state)
         else:
             log_probs, self.state = self.covered.step(self.tokens, self.state)
+        unchanged = None if self.observer is None else log_probs.clone()
         best, at = best_of(self.totals, self.allowed(log_probs), 2 * self.how.width)   # k of them at most are ends
         told = torch.stack((best, at.double())).cpu().numpy()                          # the one wait of a step
         beams, tokens = np.divmod(told[1].astype(np.int64), log_probs.shape[-1])
-        self.go_on(told[0], beams, tokens)
+        finished, order = self.decide(told[0], beams, tokens)
+        if unchanged is not None:
+            self.tell(unchanged, told[0], beams, tokens, finished, order)
+        self.go_on(*(np.take_along_axis(each, order, 1)
+                     for each in (np.where(tokens == self.end, -np.inf, told[0]), beams, tokens)))
 
     def allowed(self, log_probs: Tensor) -> Tensor:
-        """Without what may not be said: banned tokens, and n-grams that were said before."""
+        """Without what may not be said: banned tokens, n-grams that were said before, all but a forced token."""
         log_probs = log_probs.index_fill_(1, self.banned, -torch.inf)
-        n = self.how.no_repeat
-        if n and self.said.shape[-1] >= n:
+        n, time = self.how.no_repeat, self.said.shape[-1]
+        if time < len(self.force):
+            only = torch.full_like(log_probs, -torch.inf)
+            only[:, self.force[time]] = log_probs[:, self.force[time]]
+            return only
+        if n and time >= n:
             said = self.said.reshape(len(log_probs), -1)
             grams = np.lib.stride_tricks.sliding_window_view(said, n, axis=1)          # (S k, places, n)
             last = said[:, said.shape[1] - n + 1:]
@@ -138,15 +194,29 @@ class Live:
             log_probs[again[0], again[1]] = -torch.inf
         return log_probs
 
-    def go_on(self, best: NDArray[np.float64], beams: NDArray[np.int64], tokens: NDArray[np.int64]) -> None:
-        """Of the best continuations (S, 2 k), keep what has ended, and go on with the k best that have not."""
+    def decide(
+        self, best: NDArray[np.float64], beams: NDArray[np.int64], tokens: NDArray[np.int64]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Of the best continuations (S, 2 k): which have finished, and the places of the k best that do not end."""
         k = self.how.width
         ends = tokens == self.end
-        self.finish(best[:, :k], beams[:, :k], ends[:, :k] & np.isfinite(best[:, :k]))
+        among_the_best = (np.arange(best.shape[1]) < k) & ends & np.isfinite(best)
+        finished = self.finish(best, beams, among_the_best)
         # A stable sort puts those that do not end first, in the order of their scores.
-        order = np.argsort(ends, axis=1, kind="stable")[:, :k]
-        totals, parents, tokens = (np.take_along_axis(each, order, 1)
-                                   for each in (np.where(ends, -np.inf, best), beams, tokens))
+        return finished, np.argsort(ends, axis=1, kind="stable")[:, :k]
+
+    def tell(
+        self, log_probs: Tensor, best: NDArray[np.float64], beams: NDArray[np.int64], tokens: NDArray[np.int64],
+        finished: NDArray[np.bool_], order: NDArray[np.int64],
+    ) -> None:
+        assert self.observer is not None
+        sources, covered = tuple(search.number for search in self.searches), self.covered
+        self.observer(Step(sources, self.totals.clone(), log_probs, best.copy(), beams.copy(), tokens.copy(), finished,
+                           order.copy(), None if covered is None else covered.penalties()))
+
+    def go_on(self, totals: NDArray[np.float64], parents: NDArray[np.int64], tokens: NDArray[np.int64]) -> None:
+        """With these k beams a source (S, k), but for the sources that are done."""
+        k = self.how.width
         said = np.take_along_axis(self.said, parents[..., None], 1)
         self.said = np.concatenate((said, tokens[..., None]), 2)
         stay = self.who_stays(totals, parents)
@@ -167,14 +237,18 @@ class Live:
         if self.covered is not None:
             self.covered.reorder(rows, kept)
 
-    def finish(self, totals: NDArray[np.float64], beams: NDArray[np.int64], ends: NDArray[np.bool_]) -> None:
-        """Keep what has ended, with its end one token longer than what was said before it."""
+    def finish(
+        self, totals: NDArray[np.float64], beams: NDArray[np.int64], ends: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Keep what has ended, with its end one token longer than what was said before it; and say what was kept."""
         covered = self.covered.penalties() if self.covered is not None and ends.any() else None
+        kept = np.zeros_like(ends)
         for s, place in np.argwhere(ends):
             if len(self.searches[s].finished) < self.how.width:
-                beam = beams[s, place]
+                kept[s, place], beam = True, beams[s, place]
                 self.keep(s, self.said[s, beam], float(totals[s, place]),
                           0.0 if covered is None else covered[s * self.how.width + beam])
+        return kept
 
     def keep(self, s: int, said: NDArray[np.int64], total: float, covered: float, finished: bool = True) -> None:
         score = self.how.score(total, len(said) + finished, covered)
@@ -227,38 +301,3 @@ def best_by_definition(totals: Tensor, log_probs: Tensor, number: int) -> tuple[
     sums = totals[..., None] + log_probs.double().view(*totals.shape, -1)              # (S, k, V)
     best, at = sums.flatten(1).topk(min(number, sums[0].numel()), dim=1)
     return best, at
-
-
-# -------------------------------------------------------------------------------------------- coverage
-
-
-class Covered:
-    """How much of each source token every beam has read so far: the mean over layers and heads, added up over time."""
-
-    def __init__(self, model: LanguageModel, source: Source | None, rows: int):
-        if source is None:
-            raise SettingError("--coverage is about what is read of a source, and this model reads none: leave it out")
-        self.model, self.source = model, source
-        self.amounts = torch.zeros(rows, source.items.shape[1], dtype=torch.float64, device=model.device)
-
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        with watch() as seen:
-            log_probs, state = self.model.step(tokens, state)
-        layers = of_source(self.model, self.source, seen.readings, rows=len(tokens), whole=False,
-                           cure="leave --coverage out")
-        self.amounts += sum(weights.double().mean(1)[:, -1] for weights in layers) / len(layers)
-        return log_probs, state
-
-    def reorder(self, rows: Tensor, sources: Tensor | None) -> None:
-        self.amounts = self.amounts[rows]
-        if sources is not None:
-            self.source = self.source.select(sources)
-
-    def penalties(self) -> list[float]:
-        """sum_l log min(1, amount of source token l), for each beam."""
-        logs = self.amounts.clamp(LEAST, 1.0).log()
-        lengths = self.source.lengths
-        if lengths is not None:
-            real = torch.arange(logs.shape[1], device=logs.device) < lengths[:, None]
-            logs = torch.where(real.repeat_interleave(len(logs) // len(real), 0), logs, 0.0)
-        return logs.sum(1).tolist()

@@ -71,6 +71,10 @@ def _write_charts(charts: Sequence[Chart], stem: Path) -> list[dict[str, str]]:
 def cards(folder: str | Path) -> list[Card]:
     """Every card under a folder of results, in the order of their numbers; machines one after another."""
     found = [card for path in sorted(Path(folder).rglob("*.json")) if (card := card_of(path)) is not None]
+    return in_order(found)
+
+
+def in_order(found: Sequence[Card]) -> list[Card]:
     return sorted(found, key=lambda card: (card["number"], card["name"], card["machine"]))
 
 

@@ -82,7 +82,7 @@ def open_results(folder: Path, experiment: Experiment, device: str) -> Kept:
 def version_of(experiment: Experiment) -> str:
     """A hash of the code that measures: of the experiment's own file and of what all share."""
     seen = hashlib.sha256()
-    for file in (inspect.getsourcefile(experiment.arms[0].run), *map(inspect.getsourcefile, HELPERS)):
+    for file in (inspect.getsourcefile(experiment.charts), *map(inspect.getsourcefile, HELPERS)):
         assert file is not None
         seen.update(Path(file).read_bytes())
     return seen.hexdigest()[:16]

@@ -5,12 +5,16 @@ Ids 0 to 3 are <pad> <bos> <eos> <unk>, as everywhere.   B batch · T time
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 from torch import Tensor
 
 from regard.lab.tiny import Batch
+from regard.text.stories import generate
 
 FIRST = 4                                  # the first id that is a word
+STORIES = 400                              # of which pieces are cut, letter by letter
 
 
 def generator(seed: int, step: int) -> torch.Generator:
@@ -69,3 +73,22 @@ def _pairs(drawn: Tensor, size: Tensor, words: int) -> Batch:
     target = torch.where(real, FIRST + (drawn.gather(1, back) + 1) % words, 0) + 2 * end
     tokens = torch.cat((torch.ones(rows, 1, dtype=torch.long), target[:, :-1]), 1)    # <bos> first
     return Batch(tokens, target, at <= size[:, None], source, size + 1, size + 1)
+
+
+@cache
+def story_text(seed: int) -> tuple[str, Tensor]:
+    """The letters that our stories are written with, in order, and the stories as ids: FIRST for the first letter."""
+    text = " ".join(generate(STORIES, seed))
+    known = "".join(sorted(set(text)))
+    return known, torch.tensor([FIRST + known.index(letter) for letter in text])
+
+
+def letters(rows: int, length: int, seed: int, step: int) -> Batch:
+    """Pieces of the stories, letter by letter, each of which foretells the next. From step 0 on they are cut from the
+    first nine tenths; before it, from the rest, which is never learned from."""
+    _, text = story_text(seed)
+    border = len(text) * 9 // 10
+    least, most = (0, border - length) if step >= 0 else (border, len(text) - length)
+    begins = torch.randint(least, most, (rows, 1), generator=generator(seed, step))
+    pieces = text[begins + torch.arange(length + 1)]
+    return Batch(pieces[:, :-1], pieces[:, 1:], torch.ones(rows, length, dtype=torch.bool))

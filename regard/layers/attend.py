@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.contract import watching
-from regard.layers.scores import ProductScore, Score, plain
+from regard.contract import Edit, watching
+from regard.layers.scores import LowRank, ProductScore, Score, plain
 
 
 class Mask(Enum):
@@ -42,12 +42,30 @@ def attend(
     **about: Any,                            # told to a watcher beside the weights
 ) -> Tensor:                                 # (B, H, T, K')
     """Each query reads the values whose keys it matches."""
+    y = by_kernel(q, k, v, mask, bias, softcap, score, dropout)
     recorder = watching()
-    if recorder is not None:
-        recorder.add(seen_by, "weights", row_by_row(weights(q, k, mask, bias, softcap, score), beams), **about)
+    if recorder is None:
+        return y
+    e = scores_of(q, k, mask, bias, softcap, score)
+    alpha = shares(e, mask)
+    if recorder.closely:
+        alpha, y = as_edited(recorder.edit, seen_by, e, alpha, y, shared(v, q))
+        about |= row_of_everything(q, k, v, mask, bias, beams)
+        about |= dict(softcap=softcap, score=score, scores=row_by_row(e.detach(), beams),
+                      output=row_by_row(y.detach(), beams))
+    recorder.add(seen_by, "weights", row_by_row(alpha, beams), **about)
+    return y
+
+
+def by_kernel(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | Mask | None, bias: Tensor | None, softcap: float,
+    score: Score | None, dropout: float,
+) -> Tensor:
     if softcap or not (score is None or isinstance(score, ProductScore)):            # no kernel bends the scores
         return F.dropout(weights(q, k, mask, bias, softcap, score), dropout) @ shared(v, q)
     scale = None
+    if isinstance(score, LowRank):                          # its keys differ from head to head: none can share them
+        k, v = shared(k, q), shared(v, q)
     if isinstance(score, ProductScore):
         q, k, scale = score.factors(q, k)
     grouped = k.shape[1] != q.shape[1]
@@ -67,15 +85,26 @@ def weights(
     score: Score | None = None,
 ) -> Tensor:
     """(B, H, T, S): how much each query reads of each key. Rows sum to one; a row that may read nothing is zero."""
+    return shares(scores_of(q, k, mask, bias, softcap, score), mask)
+
+
+def shares(scores: Tensor, mask: Tensor | Mask | None) -> Tensor:
+    alpha = scores.softmax(-1)
+    return alpha if mask is None else torch.nan_to_num(alpha, nan=0.0)
+
+
+def scores_of(
+    q: Tensor, k: Tensor, mask: Tensor | Mask | None = None, bias: Tensor | None = None, softcap: float = 0.0,
+    score: Score | None = None,
+) -> Tensor:
+    """(B, H, T, S): what enters the softmax, -inf where a query may not read."""
     scores = (score or plain)(q, shared(k, q))
     if softcap:
         scores = softcap * torch.tanh(scores / softcap)
     if bias is not None:
         scores = scores + bias
     allowed = in_full(mask, q, k)
-    if allowed is None:
-        return scores.softmax(-1)
-    return torch.nan_to_num(scores.masked_fill(~allowed, -math.inf).softmax(-1), nan=0.0)
+    return scores if allowed is None else scores.masked_fill(~allowed, -math.inf)
 
 
 def attend_by_definition(
@@ -104,3 +133,36 @@ def in_full(mask: Tensor | Mask | None, q: Tensor, k: Tensor) -> Tensor | None:
 def causal_mask(queries: int, keys: int, device: torch.device) -> Tensor:
     """(T, S), True on and below the diagonal."""
     return torch.ones(queries, keys, dtype=torch.bool, device=device).tril()
+
+
+# ------------------------------------------------------------------------------------------------ for a watcher
+
+
+def as_edited(
+    edit: Edit | None, layer: object, e: Tensor, alpha: Tensor, y: Tensor, v: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Weights and output, others in the row whose scores the watcher changed; elsewhere the kernel's, to the bit."""
+    if edit is None or edit.layer is not layer:
+        return alpha, y
+    row, edit.passed = edit.row - edit.passed, edit.passed + e.shape[2]
+    if not 0 <= row < e.shape[2]:
+        return alpha, y
+    new = edit.scores.to(e)
+    if torch.equal(e[0, edit.head, row], new):
+        return alpha, y
+    alpha, y = alpha.clone(), y.clone()
+    alpha[0, edit.head, row] = torch.nan_to_num(new.softmax(-1), nan=0.0)
+    y[0, edit.head, row] = (alpha[0, edit.head, row] @ v[0, edit.head]).to(y.dtype)
+    return alpha, y
+
+
+def row_of_everything(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | Mask | None, bias: Tensor | None, beams: int
+) -> dict[str, Tensor | None]:
+    """What the weights are worked out from, for each row by itself; copied, as a cache is written over."""
+
+    def of_all(x: Tensor | None) -> Tensor | None:
+        return None if x is None else row_by_row(x.detach().broadcast_to(*q.shape[:3], k.shape[2]), beams)
+
+    return dict(q=row_by_row(q.detach().clone(), beams), k=k.detach().repeat_interleave(beams, 0),
+                v=v.detach().repeat_interleave(beams, 0), allowed=of_all(in_full(mask, q, k)), bias=of_all(bias))

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import one_of
-from regard.contract import Memory, SequenceLayer, State, watching
+from regard.contract import Memory, Reading, SequenceLayer, State, watching
 from regard.errors import SettingError
 from regard.layers.cross_attention import SourceKeys, read_source
 from regard.layers.gated import GRU, LSTM
@@ -164,8 +164,7 @@ class AttentiveRecurrence(SequenceLayer):
             real = t < lengths
             cell, fed = kept(real, new_cell, cell), new_fed if new_fed is None else choose(real, new_fed, fed)
         if recorder is not None and len(recorder.readings) > seen:    # one map of all steps
-            steps = recorder.readings[seen:]
-            recorder.readings[seen:] = [replace(steps[0], values=torch.cat([step.values for step in steps], 2))]
+            recorder.readings[seen:] = [of_all_steps(recorder.readings[seen:])]
         return torch.cat(outputs, 1), DecoderState(cell, fed, state.source)
 
     def step(
@@ -189,6 +188,15 @@ class AttentiveRecurrence(SequenceLayer):
 
     def vectors(self, cell: State) -> Vectors:
         return tuple(getattr(cell, name) for name in self.cell._carried())
+
+
+def of_all_steps(steps: list[Reading]) -> Reading:
+    """One reading of what was read step by step; what has a row for each step is put together."""
+    about = dict(steps[0].about)
+    for name in ("q", "allowed", "scores", "output"):
+        if about.get(name) is not None:
+            about[name] = torch.cat([step.about[name] for step in steps], 2)
+    return replace(steps[0], values=torch.cat([step.values for step in steps], 2), about=about)
 
 
 def kept(real: Tensor, new: Any, old: Any) -> Any:

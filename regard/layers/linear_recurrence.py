@@ -69,8 +69,9 @@ class MatrixRecurrence(SequenceLayer):
     ) -> tuple[Tensor, Hidden | None]:
         recorder = watching()
         if recorder is not None:
+            matrices = dict(w_h=self.w_h.detach(), w_c=self.w_c.detach()) if recorder.closely else {}
             recorder.add(self, "kernel", self.kernel(x), of="the norm of W_h^(t-s) W_c, for all channels together",
-                         past="none" if state is None else "left out")
+                         past="none" if state is None else "left out", **matrices)
         b = F.linear(x, self.w_c)                                                     # (B, T, N)
         h = matrix_scan(self.w_h.to(b.dtype), b, None if state is None else state.h.to(b.dtype))
         y = h if self.out is None else self.out(h)
@@ -186,6 +187,9 @@ class LinearRecurrence(SequenceLayer):
         recorder = watching()
         if recorder is not None:
             values, about = grouped_kernel(terms, state is not None)
+            if recorder.closely:
+                about |= {name: each.detach().expand(terms.v.shape) for name, each in vars(terms).items()}
+                about["output"] = (terms.o * h).detach()
             recorder.add(self, "kernel", values, **about)
         y = self.out((terms.o * h).to(x.dtype))
         if state is None:

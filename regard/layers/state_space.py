@@ -111,6 +111,10 @@ class SelectiveSSM(SequenceLayer):
             values, groups = self.grouped_kernel(delta, b, c)
             recorder.add(self, "kernel", values, **groups, past="none" if state is None else "left out")
         y, h = self.recur(u, delta, b, c, None if state is None else state.h)
+        if recorder is not None and recorder.closely:
+            recorder.readings[-1].about |= dict(
+                delta=delta.detach(), a=self.a.detach(), b=b.detach(), c=c.detach(), u=u.detach(),
+                skip=self.skip.detach(), output=y.detach())
         y = self.out(y * F.silu(z))
         return y, None if state is None or tail is None else SelectiveState(h, tail)
 

@@ -1,7 +1,8 @@
 """The prediction head: from a position's vector to log-probabilities of the next token.
 
 Scoring needs one number a target, not the whole vocabulary, so it never holds (B, T, V) when that is large:
-it goes through the positions in chunks, and works each chunk out again on the way back.
+it goes through the positions in chunks. Under a gradient each chunk is worked out again on the way back; the loss of
+a training step, which is one number, has its gradients worked out on the way forward instead.
 N positions (B * T) · D width · V vocabulary
 """
 
@@ -11,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
+
+from regard.kernels.cross_entropy import linear_cross_entropy
 
 LARGEST_LOGITS = 2**25         # entries held at once: 128 MB of float32
 MOST_LOGITS = 2**28            # the same on a GPU with the memory: each chunk costs it launches, and work twice over
@@ -52,6 +55,15 @@ class Head(nn.Module):
             for part, own in zip(flat.split(rows), wanted.split(rows), strict=True)
         ]
         return torch.cat(chunks).view(targets.shape)
+
+
+    def loss(self, h: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
+        """- sum(shares * score(h, targets)), one number: how a training step asks."""
+        flat = self.project(h).flatten(0, 1)
+        if len(flat) * self.weight.shape[0] <= largest_logits(h.is_cuda):
+            return -(self.score(h, targets) * shares).sum()
+        smoothing = self.smoothing if self.training else 0.0
+        return linear_cross_entropy(flat, self.weight, targets.flatten(), shares.flatten(), smoothing, self.softcap)
 
 
 @torch.compiler.assume_constant_result

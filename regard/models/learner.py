@@ -43,6 +43,14 @@ class Learner(nn.Module, ABC):
         start = self.start(len(tokens), None, Source(source, source_lengths))
         return self.score(tokens, targets, start, lengths)[0], None
 
+    def loss(
+        self, tokens: Tensor, targets: Tensor, shares: Tensor, state: Any = None, lengths: Tensor | None = None,
+        source: Tensor | None = None, source_lengths: Tensor | None = None,
+    ) -> tuple[Tensor, Any]:
+        """- sum(shares * learn(...)), one number, and the state: what a training step goes back from."""
+        scores, after = self.learn(tokens, targets, state, lengths, source, source_lengths)
+        return -(scores * shares).sum(), after
+
     def start(self, batch: int, capacity: int | None = None, source: Source | None = None) -> State | None:
         """The state before the first token; None for what is always read whole."""
         return None

@@ -50,7 +50,7 @@ class NeuralLM(Learner, LanguageModel):
         self, tokens: Tensor, state: State | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, State | None]:
         """(B, T, D): the vector of each position in its context, before prediction."""
-        h, state = self.stack(self.dropout(self.embedding(tokens)), state, lengths)
+        h, state = self.stack(self.dropout(in_precision(self.embedding(tokens))), state, lengths)
         return self.norm(h), state
 
     def score(
@@ -59,9 +59,24 @@ class NeuralLM(Learner, LanguageModel):
         h, state = self.encode(tokens, state, lengths)
         return self.head.score(h, targets), state
 
+    def loss(
+        self, tokens: Tensor, targets: Tensor, shares: Tensor, state: State | None = None,
+        lengths: Tensor | None = None, source: Tensor | None = None, source_lengths: Tensor | None = None,
+    ) -> tuple[Tensor, State | None]:
+        if source is not None:
+            state = self.start(len(tokens), None, Source(source, source_lengths))
+        h, after = self.encode(tokens, state, lengths)
+        return self.head.loss(h, targets, shares), None if source is not None else after
+
     def step(self, tokens: Tensor, state: State, lengths: Tensor | None = None) -> tuple[Tensor, State]:
         h, after = self.encode(tokens, state, lengths)
         assert after is not None, "a step needs a state: start(batch, capacity)"
         return self.head(last_real(h, lengths)), after
 
     forward = score           # so that data-parallel wrappers and hooks see the training path
+
+
+def in_precision(x: Tensor) -> Tensor:
+    """Under autocast what runs through the stack is in its precision: half the bytes between two layers."""
+    kind = x.device.type
+    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x

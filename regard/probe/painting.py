@@ -1,12 +1,10 @@
 """Attention over patches, painted on the picture: for each word of a caption the picture, brightest where it was read.
 
-As PNG or SVG a sheet of small pictures, a word each; as HTML the same sheet in a page that opens anywhere.
+As PNG or SVG a sheet of small pictures, a word each; as HTML a page in which word, layer and head are chosen.
 """
 
 from __future__ import annotations
 
-import base64
-import html
 import io
 from pathlib import Path
 from typing import Any
@@ -16,20 +14,10 @@ from numpy.typing import NDArray
 
 from regard import storage
 from regard.errors import SettingError
+from regard.probe.render_html import Saved, plain_side, saved_page, track_of
 
 COLUMNS = 6
 FORMS = (".png", ".svg", ".html")
-PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<title>{title}</title>
-<style>:root{{color-scheme:light dark}}body{{font:16px system-ui,sans-serif;margin:24px}}img{{max-width:100%}}</style>
-<h1>{title}</h1>
-<p>What each word read of the picture{which}: bright where it read most.</p>
-<img alt="The picture once for each word of: {title}" src="data:image/png;base64,{data}">
-</html>
-"""
-
 
 def paint(
     image: NDArray[np.uint8], caption: Any, grid: tuple[int, int], path: str | Path, *, layer: int | None = None,
@@ -40,15 +28,39 @@ def paint(
     if path.suffix.lower() not in FORMS:
         raise SettingError(f"{path} ends in {path.suffix or 'nothing'!r}: a picture is painted as {', '.join(FORMS)}")
     seen = chosen(caption.weights, layer, head).reshape(-1, *grid)                      # (words, R, Q)
-    which = ("" if layer is None else f", layer {layer}") + ("" if head is None else f", head {head}")
-    kind = "svg" if path.suffix.lower() == ".svg" else "png"
-    drawn = sheet(image, seen, caption.pieces, caption.text, kind)
     if path.suffix.lower() == ".html":
-        drawn = PAGE.format(title=html.escape(caption.text), which=html.escape(which),
-                            data=base64.b64encode(drawn).decode()).encode()
+        drawn: bytes | str = painted_page(image, caption, grid, layer, head)
+    else:
+        drawn = sheet(image, seen, caption.pieces, caption.text, path.suffix.lower()[1:])
     storage.make_folder(path.parent)
     storage.write_file(path, drawn)
     return path
+
+
+def painted_page(
+    image: NDArray[np.uint8], caption: Any, grid: tuple[int, int], layer: int | None = None, head: int | None = None
+) -> str:
+    """The picture in a page of its own, painted anew for each word, layer and head."""
+    pieces, weights = caption.pieces, np.asarray(caption.weights, np.float32)             # (N, H, words, patches)
+    patches = [[place, f"row {place // grid[1] + 1}, column {place % grid[1] + 1}", -1, -1, False, -1]
+               for place in range(grid[0] * grid[1])]
+    sides = {"rows": plain_side("rows", "caption", pieces),
+             "image": {"name": "image", "title": "picture", "text": "", "tokens": patches, "patches": list(grid),
+                       "width": image.shape[1], "height": image.shape[0]}}
+    track = track_of("patches", weights.shape, columns="image", badge="weights, rows sum to 1",
+                     about="How much of each patch of the picture is read at the step that says each word.")
+    look = {"model": "", "task": "caption", "family": "patches", "sides": sides, "written": None, "said": [],
+            "tracks": [track], "notes": []}
+    first = {"layer": str(layer or "mean"), "head": str(head or "mean")}
+    return saved_page([Saved(caption.text, "caption", look, {"patches": weights}, as_png(image), first)])
+
+
+def as_png(image: NDArray[np.uint8]) -> bytes:
+    from PIL import Image
+
+    held = io.BytesIO()
+    Image.fromarray(image).save(held, "PNG")
+    return held.getvalue()
 
 
 def chosen(weights: NDArray[np.float32], layer: int | None, head: int | None) -> NDArray[np.float32]:

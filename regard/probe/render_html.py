@@ -1,4 +1,4 @@
-"""Maps as one HTML file that needs nothing else: the page beside this file with style, script and maps put into it.
+"""Maps as one HTML file that needs nothing else: the tab Read of the page that is served, with the numbers put into it.
 
 Text reaches the page in two ways only, both safe for any text: escaped in the title, and as JSON in which nothing can
 end a script. The page's policy allows this one script and nothing from outside.
@@ -11,40 +11,133 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from html import escape
 from importlib import resources
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from regard.errors import SettingError
 from regard.probe.labels import visible
 from regard.probe.maps import Map
 
 MOST_NUMBERS = 4_000_000                  # weights of all maps together: a file of about 20 MB
-
+STYLES = ("base.css", "read.css")
+# In this order: what a module uses when it is read stands before it.
+MODULES = ("dom.js", "address.js", "payload.js", "colours.js", "api.js", "app.js", "read_view.js", "read_local.js",
+           "read_matrix.js", "read_minimap.js", "read_atlas.js", "read_ribbons.js", "read_picture.js", "read_text.js",
+           "read_row.js", "read_share.js", "read_controls.js", "tab_read.js")
+BEGIN = """
+const held = JSON.parse($("held").textContent);
+begin([tab], embeddedIn(held.models, localLooks(held)), held.first);
+"""
+POLICY = ("default-src 'none'; style-src '{style}'; script-src '{script}'; img-src data: blob:; base-uri 'none'; "
+          "form-action 'none'")
+NO_SCRIPT = ("The numbers of this file are drawn by a script inside it: allow scripts, or write the map as .txt, .svg "
+             "or .csv.")
 SIGNS = "; blue below zero, orange above"
 
 
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """One look to save: what the server would tell of it, and all its numbers."""
+
+    name: str
+    kind: str                                              # a word beside the name
+    look: dict[str, Any]                                   # as POST /api/look answers
+    numbers: dict[str, NDArray[np.float32]]                # (N, H, R, C) of each of its tracks
+    picture: bytes = b""                                   # a PNG file
+    first: dict[str, Any] = field(default_factory=dict)    # the view it opens with, as an address has it
+
+
 def page(maps: Sequence[Map], title: str = "") -> str:
-    numbers = sum(seen.weights.size for seen in maps)
+    """Maps to choose from, in one file."""
+    return saved_page([saved_map(seen, number) for number, seen in enumerate(maps, 1)], title)
+
+
+def saved_page(looks: Sequence[Saved], title: str = "") -> str:
+    """Looks to choose from, in one file."""
+    numbers = sum(values.size for saved in looks for values in saved.numbers.values())
     if numbers > MOST_NUMBERS:
         raise SettingError(f"{numbers:,} weights do not fit in one page, which holds {MOST_NUMBERS:,}: "
                            "give fewer maps, or one layer or head of them")
-    style, script = _file("map.css"), _file("map.js")
-    parts = {"title": escape(visible(title or _title(maps[0]))), "style": style, "style hash": _hash(style),
-             "script": script, "script hash": _hash(script), "data": _safe_json([_for_page(seen) for seen in maps])}
-    # In one pass: what has been put in is not looked through again.
-    return re.sub(r"\{([a-z ]+)\}", lambda found: parts[found[1]], _file("map.html"))
+    style, script = "\n".join(map(page_file, STYLES)), "\n".join([*map(as_plain_script, MODULES), BEGIN])
+    policy = POLICY.format(style=_hash(style), script=_hash(script))
+    head = (f'<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+            f"<title>{escape(visible(title or looks[0].name))}</title>\n<style>{style}</style>")
+    data = (f'<script type="application/json" id="held">{_safe_json(_held(looks))}</script>\n'
+            f'<script type="module">{script}</script>')
+    return f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>{_body()}{data}\n</body>\n</html>\n'
 
 
-def _for_page(seen: Map) -> dict[str, Any]:
-    """What the script asks for; weights as float32 in base64, which keeps all their digits in little room."""
-    about = seen.about_weights() + SIGNS * seen.signed
-    return {"title": visible(_title(seen)), "about": visible(about), "top": seen.top,
-            "row_title": visible(seen.row_title), "column_title": visible(seen.column_title),
-            "signed": seen.signed, "shares": seen.counts_shares, "layers": seen.layers, "heads": seen.heads,
-            "layer": seen.layer, "head": seen.head, "links": sorted(map(list, seen.links)),
-            "rows": [visible(piece) for piece in seen.rows], "columns": [visible(piece) for piece in seen.columns],
-            "data": base64.b64encode(seen.weights.astype("<f4").tobytes()).decode()}
+# ---------------------------------------------------------------------------------------------- the script
+
+
+def page_file(name: str) -> str:
+    return (resources.files("regard") / "serve" / "page" / name).read_text("utf-8")
+
+
+def as_plain_script(name: str) -> str:
+    """A module without imports and exports: one after another they share their names, which are all different."""
+    text = re.sub(r'^import [^;]*;\n', "", page_file(name), flags=re.M)
+    return re.sub(r"^export (?=(async )?(const|let|function|class)\b)", "", text, flags=re.M)
+
+
+def _body() -> str:
+    """What stands between <body> and </body> in the page that is served."""
+    body = page_file("index.html").partition("<body>")[2].partition("</body>")[0]
+    return re.sub(r"(?<=<noscript>).*?(?=</noscript>)", NO_SCRIPT, body)
+
+
+# ------------------------------------------------------------------------------------------------ the data
+
+
+def _held(looks: Sequence[Saved]) -> dict[str, Any]:
+    """What read_local.js answers from. A look's id is its place."""
+    models, told, numbers, pictures = [], {}, {}, {}
+    for place, saved in enumerate(looks, 1):
+        id = str(place)
+        models.append({"id": id, "name": visible(saved.name), "family": saved.kind, "task": saved.look["task"]})
+        told[id] = {**saved.look, "id": id}
+        numbers[id] = {name: base64.b64encode(values.astype("<f4").tobytes()).decode()
+                       for name, values in saved.numbers.items()}
+        if saved.picture:
+            pictures[id] = "data:image/png;base64," + base64.b64encode(saved.picture).decode()
+    return {"models": models, "looks": told, "numbers": numbers, "pictures": pictures, "first": looks[0].first}
+
+
+def saved_map(seen: Map, number: int = 1) -> Saved:
+    """A map as a look with one track."""
+    sides = {"rows": plain_side("rows", seen.row_title, seen.rows),
+             "columns": plain_side("columns", seen.column_title, seen.columns)}
+    track = track_of(
+        seen.kind, seen.weights.shape, kind=seen.kind, badge=visible(seen.about_weights() + SIGNS * seen.signed),
+        about=visible(f"{seen.row_title} down, {seen.column_title} across."), signed=seen.signed, top=seen.top,
+        links=sorted(map(list, seen.links)))
+    look = {"model": "", "task": "map", "family": seen.kind, "sides": sides, "written": None, "said": [],
+            "tracks": [track], "notes": []}
+    first = {"layer": str(seen.layer), "head": str(seen.head)} if seen.layers * seen.heads > 1 else {}
+    return Saved(_title(seen), seen.kind, look, {seen.kind: seen.weights.astype(np.float32)}, first=first)
+
+
+def plain_side(name: str, title: str, pieces: Sequence[str]) -> dict[str, Any]:
+    """A side whose pieces stand apart from each other."""
+    tokens, text = [], ""
+    for number, piece in enumerate(pieces):
+        tokens.append([number, piece, len(text), len(text) + len(piece), False, -1])
+        text += f"{piece} "
+    return {"name": name, "title": visible(title), "text": text, "tokens": tokens}
+
+
+def track_of(name: str, shape: Sequence[int], **about: Any) -> dict[str, Any]:
+    """A track as the server tells of it."""
+    told = {"name": name, "kind": "weights", "rows": "rows", "columns": "columns", "row_label": "read", "causal": False,
+            "signed": False, "layers": shape[0], "heads": shape[1], "shape": list(shape), "layer_names": [],
+            "head_names": [], "top": 1.0, "lazy": False, "row_by_row": False, "stats": None}
+    return {**told, **about}
 
 
 def _title(seen: Map) -> str:
@@ -59,7 +152,3 @@ def _safe_json(value: Any) -> str:
 
 def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _file(name: str) -> str:
-    return resources.files("regard.probe").joinpath("page", name).read_text(encoding="utf-8")

@@ -13,6 +13,7 @@ import torch
 from regard.config import as_values
 from regard.errors import SettingError
 from regard.families import Family
+from regard.look.samples import sampler
 from regard.models.learner import Learner
 from regard.run_folder import RunFolder
 from regard.sizes import Tables
@@ -50,8 +51,9 @@ def make_job(model: Learner, corpus: Any, chosen: Chosen, folder: RunFolder, ord
     batches = task.batches(corpus, s, chosen.model.context)
     held_out = replace(task.held_out(corpus, s, chosen.model.context), every=max(1, s.valid_one_in))
     judge = None if task.judge is None else partial(task.judge, model, corpus)
+    sample = sampler(task.name, model, corpus) if s.samples else None
     extra = (TensorBoard(folder.path / "tensorboard"),) if order.tensorboard else ()
-    return Job(model, batches, held_out, s, folder, Progress(s.steps, order.quiet), extra, judge)
+    return Job(model, batches, held_out, s, folder, Progress(s.steps, order.quiet), extra, judge, sample)
 
 
 def with_steps(job: Job, corpus: Any, began: float) -> TrainingSettings:
@@ -77,7 +79,7 @@ def finish(job: Job, at: At, tables: Tables, folder: RunFolder, say: Callable[[s
         for log in job.logs[1:]:
             log.close()
     say(f"done: {at.tokens:,} tokens in {at.seconds:.0f} s ({at.tokens / max(at.seconds, 1e-9):,.0f} tokens/s) · "
-        f"best validation {f'loss {at.best:.4f}' if job.judge is None else f'score {-at.best:.2f}'} · {folder.path}")
+        f"best validation {f'loss {at.best:.4f}' if job.judge is None else f'score {0 - at.best:.2f}'} · {folder.path}")
     return load(folder.path, device=str(job.model.device), trust=True)          # its code runs already
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -18,7 +19,7 @@ from regard.models.learner import Learner
 from regard.run_folder import RunFolder, pack, unpack
 from regard.text.batches import Batch
 from regard.training.averaging import Average
-from regard.training.log import Metrics, Progress
+from regard.training.log import Metrics, Progress, Samples
 from regard.training.optim import Optimizers
 from regard.training.passes import CapturedPass, make_pass
 from regard.training.settings import TrainingSettings
@@ -37,12 +38,14 @@ class Job:
         progress: Progress,
         extra_logs: tuple[Any, ...] = (),
         judge: Callable[[], dict[str, float]] | None = None,       # what validation measures beside the loss
+        sample: Callable[[], dict[str, Any]] | None = None,        # what the model writes now
     ):
         self.model, self.batches, self.validation, self.judge = model, batches, validation, judge
+        self.write_sample = sample
         self.settings, self.folder, self.progress = settings, folder, progress
         self.carried: State | None = None      # the state at the end of the last batch, when reading streams
         self.forget()
-        self.metrics = Metrics(folder.metrics_path)
+        self.metrics, self.samples = Metrics(folder.metrics_path), Samples(folder.samples_path)
         self.logs = (self.metrics, *extra_logs)
         self.began: tuple[int, float] | None = None
         if settings.reading == "streams" and model.context is not None:
@@ -51,7 +54,7 @@ class Job:
         gpu = model.device.type == "cuda"
         self.bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and gpu)
         self.run = make_pass(model, settings.compile, self.bfloat16, self.say)
-        self.static = self.run.learn != model.learn or isinstance(self.run, CapturedPass)
+        self.static = self.run.loss != model.loss or isinstance(self.run, CapturedPass)
 
     # ------------------------------------------------------------------------------------- one step
 
@@ -134,6 +137,18 @@ class Job:
     def keep_weights(self) -> None:
         with self._averaged():
             self.folder.save_weights(self.model.saved_tensors())
+
+    def sample(self, at: Any) -> None:
+        """A line on what the model writes now, unless that is too dear; training goes on as if it had not been."""
+        last = at.step == self.settings.steps
+        if self.write_sample is None or not (last or self.samples.due(at.seconds)):
+            return
+        began, random = time.monotonic(), random_states(self.model.device)
+        with self._averaged():
+            written = self.write_sample()
+        set_random_states(random, self.model.device)
+        took = round(time.monotonic() - began, 3)
+        self.samples.row({"step": at.step, "seconds": at.seconds, "took": took, **written})
 
     def _averaged(self) -> AbstractContextManager[None]:
         return nullcontext() if self.average is None else self.average.in_place()

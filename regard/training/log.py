@@ -1,4 +1,4 @@
-"""What training tells: rows in metrics.jsonl, a progress bar on a terminal, plain lines elsewhere."""
+"""What training tells: rows in metrics.jsonl and samples.jsonl, a progress bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -40,6 +40,28 @@ class Metrics:
             if values["step"] <= last_step:
                 kept.append(line + b"\n")
         storage.write_file(self.path, b"".join(kept))
+
+
+class Samples(Metrics):
+    """samples.jsonl: what the model wrote at validations. Each line has what it took, so that samples stay cheap."""
+
+    SHARE = 0.01                     # of the time since the last one is the most that another like it may take
+
+    def __init__(self, path: Path):
+        super().__init__(path)
+        self.last: dict[str, Any] | None = None
+
+    def due(self, seconds: float) -> bool:
+        return self.last is None or self.last["took"] <= self.SHARE * (seconds - self.last["seconds"])
+
+    def row(self, values: dict[str, Any]) -> None:
+        super().row(values)
+        self.last = {name: values[name] for name in ("seconds", "took")}
+
+    def cut(self, last_step: int) -> None:
+        super().cut(last_step)
+        lines = self.path.read_bytes().splitlines() if self.path.exists() else []
+        self.last = json.loads(lines[-1]) if lines else None
 
 
 class Progress:

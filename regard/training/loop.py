@@ -75,6 +75,7 @@ def validate(job: Job, at: At, clock: Clock) -> At:
     job.say(f"step {at.step:,} · {spoken(at.seconds)} · validation {told(found)}" + (" (best)" if better else ""))
     if better:
         job.keep_weights()
+    job.sample(at)
     return at
 
 

@@ -35,9 +35,9 @@ class Pass:
     def __init__(self, model: Learner, *, bfloat16: bool, compiled: str | None = None):
         self.model, self.bfloat16 = model, bfloat16
         self.recording = False
-        self.learn: Callable[..., Any] = model.learn
+        self.loss: Callable[..., Any] = model.loss
         if compiled is not None:
-            self.learn = torch.compile(model.learn, mode=compiled or None, dynamic=False)
+            self.loss = torch.compile(model.loss, mode=compiled or None, dynamic=False)
 
     def __call__(self, piece: Batch, state: State | None, share: float) -> tuple[Tensor, State | None]:
         return self.run(inputs_of(piece), state, share, piece.mask)
@@ -49,8 +49,9 @@ class Pass:
         # Weights cast once would be cast once for all replays of a graph: nothing is cached while one is recorded.
         with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bfloat16,
                             cache_enabled=not self.recording):
-            scores, after = self.learn(tokens, targets, state, lengths, source, source_lengths)
-        loss = -mask(scores).sum() * share
+            assert targets is not None
+            shares = mask(torch.ones_like(targets, dtype=torch.float32)) * share
+            loss, after = self.loss(tokens, targets, shares, state, lengths, source, source_lengths)
         loss.backward()
         return loss.detach(), after
 

@@ -21,7 +21,7 @@ from regard.training.settings import TrainingSettings
 
 # What may be changed when a run is resumed; the rest would make it another run.
 CHANGEABLE = ("steps", "learning_rate", "muon_rate", "clip", "valid_every", "checkpoint_every", "keep", "patience",
-              "log_every", "micro_batch")
+              "log_every", "micro_batch", "samples")
 
 
 def resume(order: Order, folder: RunFolder, say: Callable[[str], None]) -> Any:
@@ -57,6 +57,7 @@ def resume(order: Order, folder: RunFolder, say: Callable[[str], None]) -> Any:
     for name in damaged:
         say(f"checkpoint {name} is damaged: passed over")
     job.metrics.cut(at.step)
+    job.samples.cut(at.step)
     if changes:
         tables["training"] = as_values(training)
         folder.save_settings(tables)

@@ -18,6 +18,7 @@ import torch
 from regard.config import as_values, fill
 from regard.errors import RunError, SettingError
 from regard.families import Family
+from regard.look.samples import sampler
 from regard.metrics.perplexity import impossible
 from regard.run_folder import RunFolder
 from regard.sizes import Scale, Tables
@@ -34,7 +35,7 @@ from regard.training.describe import (
     describe_text,
     describe_training,
 )
-from regard.training.log import Metrics
+from regard.training.log import Metrics, Samples
 from regard.training.loop import At
 from regard.training.order import Order, free_name, refuse_params, require_family
 from regard.training.resume import resume
@@ -154,6 +155,11 @@ def count(
     never = impossible(model, trained.held_out(corpus.valid), corpus.tokenizer.token) if isinf(surprise.loss) else None
     row = {"step": 1, "tokens": len(corpus.train.tokens), "seconds": round(time.monotonic() - began, 3)}
     Metrics(folder.metrics_path).row({**row, "valid_loss": surprise.loss, **(never.as_dict() if never else {})})
+    if chosen.training.samples:
+        asked = time.monotonic()
+        written = sampler("lm", model, corpus)()
+        took = round(time.monotonic() - asked, 3)
+        Samples(folder.samples_path).row({"step": 1, "seconds": row["seconds"], "took": took, **written})
     describe_text(corpus, say)
     describe_model(kind.name, chosen.model, model, say)
     if never:

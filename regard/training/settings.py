@@ -36,6 +36,7 @@ class TrainingSettings:
     keep: int = 2                      # checkpoints kept
     patience: int = 0                  # validations without gain before stopping; 0: never
     log_every: int = 0                 # steps between rows of metrics.jsonl; 0: chosen
+    samples: bool = True               # at validations, write down what the model writes now: samples.jsonl
     threads: int = 0                   # of a CPU; 0: all, or one where minutes are given and that is quicker
     precision: str = "auto"            # float32 · bfloat16 · auto (bfloat16 on a GPU)
     widths: int = 0                    # pairs: lengths are padded to multiples of this; 0: as they come

@@ -56,7 +56,8 @@ def test_what_each_word_read_is_painted(regard, captioners, here, suffix):
     picture = captioners / "squares" / "0.png"
     regard("caption", captioners / "rnn-attention", picture, "-o", f"map.{suffix}").done()
     data = (here / f"map.{suffix}").read_bytes()
-    assert data[:5] in (b"\x89PNG\r", b"<?xml", b"<!doc") and b"script" not in data
+    assert data[:5] in (b"\x89PNG\r", b"<?xml", b"<!doc")
+    assert data.count(b"<script") == (2 if suffix == "html" else 0)           # its numbers, and what draws them
 
 
 def test_mistakes_are_one_line(regard, captioners, here):

@@ -8,6 +8,7 @@ import torch
 from regard.contract import Source, watch
 from regard.decoding import beam as searching
 from regard.decoding.beam import Beam, beam_search, best_by_definition, best_of
+from regard.decoding.reading import of_source
 from regard.decoding.sampling import Sampling
 from regard.decoding.stream import generate_tokens
 from regard.errors import RunError, SettingError
@@ -225,7 +226,7 @@ def covered(model, items, tokens):
     for token in (BOS, *tokens):
         with watch() as seen:
             _, state = model.step(torch.tensor([[token]]), state)
-        layers = searching.of_source(model, batch([items]), seen.readings, rows=1, whole=False)
+        layers = of_source(model, batch([items]), seen.readings, rows=1, whole=False)
         amount += torch.stack([weights[0, :, -1].mean(0) for weights in layers]).mean(0)
     return float(amount.clamp(1e-10, 1).log().sum())
 
@@ -263,3 +264,78 @@ def test_as_many_tokens_are_read_as_the_limit_says_and_no_more():
     model.start = lambda batch, capacity, source: asked.append(capacity) or start(batch, capacity, source)
     beam_search(model, TRANSLATE["transformer"].example_source(), limits=[5, 7], begin=BOS, end=EOS, banned=(0, 1, 2))
     assert asked == [7]
+
+
+# ------------------------------------------------------------------------------- observing, forcing, prompting
+
+
+@pytest.mark.parametrize("how", [dict(), dict(coverage=0.4), dict(no_repeat=2), dict(width=1, n_best=1)])
+def test_being_observed_changes_nothing(model, how):
+    def spoil(step):
+        """An observer that writes into everything it was given."""
+        seen.append(step.sources)
+        for each in (step.totals, step.log_probs):
+            each.fill_(0.0)
+        for each in (step.best, step.beams, step.tokens, step.finished, step.order):
+            each[:] = 0
+
+    seen, how = [], dict(width=3, n_best=3) | how
+    options = dict(limits=[6, 2, 6, 4, 5], how=Beam(**how), begin=BOS, end=EOS, banned=BANNED)
+    assert beam_search(model, batch(ITEMS), observer=spoil, **options) == beam_search(model, batch(ITEMS), **options)
+    assert seen[0] == (0, 1, 2, 3, 4) and not any(1 in sources for sources in seen[2:])        # which may have two
+
+
+def test_an_observer_is_told_what_the_search_did(model):
+    steps = []
+    (best,) = beam_search(model, batch(ITEMS[:1]), limits=[5], how=Beam(width=3, n_best=3), begin=BOS, end=EOS,
+                          banned=BANNED, observer=steps.append)
+    said = [()]
+    ended = set()
+    for step in steps:
+        for at in range(step.best.shape[1]):
+            if step.finished[0, at]:
+                assert step.tokens[0, at] == EOS
+                ended.add((said[int(step.beams[0, at])], float(step.best[0, at])))
+        said = [(*said[int(step.beams[0, at])], int(step.tokens[0, at])) for at in step.order[0]]
+    assert ended == {(each.tokens, each.log_prob) for each in best if each.finished}
+
+
+def test_a_forced_prefix_is_how_every_target_begins(model):
+    """Wide enough, it finds the best of all that begin so; what was forced is scored like everything else."""
+    for items in ITEMS[:3]:
+        tried = [each for each in everything(model, items, 4) if each[1][:2] == (5, 4)]
+        (best,) = beam_search(model, batch([items]), limits=[4], how=Beam(width=200, n_best=3), begin=BOS, end=EOS,
+                              banned=BANNED, force=[5, 4])
+        assert [each.tokens for each in best] == [target for _, target in tried[:3]]
+        assert [each.score for each in best] == pytest.approx([score for score, _ in tried[:3]], abs=1e-10)
+
+
+def test_forcing_what_would_be_said_anyway_changes_nothing(model):
+    for items in ITEMS:
+        ((greedy,),) = found(model, [items], limit=6, width=1)
+        for cut in range(len(greedy.tokens) + 1):
+            if cut < 6:
+                ((forced,),) = beam_search(model, batch([items]), limits=[6], how=Beam(width=1), begin=BOS, end=EOS,
+                                           banned=BANNED, force=greedy.tokens[:cut])
+                assert forced == greedy
+
+
+@pytest.mark.parametrize("force, message", [
+    ([4, 4, 4], r"3 tokens leaves no room.*may have 3: force fewer"), ([4, EOS], r"has the end \(token 2\)"),
+    ([V], "token 7 in it: tokens go from 0 to 6"), ([3], "token 3 in it, which may not be written")])
+def test_what_cannot_be_forced_is_refused(force, message):
+    with pytest.raises(SettingError, match=message):
+        beam_search(attentive(), batch(ITEMS[:1]), limits=[3], begin=BOS, end=EOS, banned=BANNED, force=force)
+
+
+@torch.no_grad()
+def test_a_prompt_is_read_and_not_scored(any_model):
+    prompt, banned = [BOS, 5, 4, 6], (0, 1, 3)
+    how = Beam(width=3, n_best=3)
+    (best,) = beam_search(any_model, None, limits=[4], how=how, begin=prompt, end=EOS, banned=banned)
+    for each in best:
+        said = [*each.tokens, EOS] if each.finished else list(each.tokens)
+        tokens = torch.tensor([[*prompt, *said]])
+        scores, _ = any_model.score(tokens[:, :-1], tokens[:, 1:])
+        assert each.log_prob == pytest.approx(float(scores[0, len(prompt) - 1:].sum()), abs=1e-9)
+        assert each.score == pytest.approx(each.log_prob / len(said))

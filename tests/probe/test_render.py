@@ -3,12 +3,10 @@
 import io
 import json
 import re
-import shutil
 import subprocess
 import sys
 import warnings
 import xml.etree.ElementTree as ElementTree
-from html import unescape
 
 import numpy as np
 import pytest
@@ -21,7 +19,6 @@ from regard.probe.colours import between, ink_on
 from regard.probe.labels import fitted, graphemes, visible
 from regard.probe.maps import Map
 from regard.probe.render import FORMS, save, show
-from regard.probe.render_html import page
 from regard.probe.render_terminal import plain
 
 HOSTILE = ["</script><img src=x onerror=alert(1)>", "日本語", "👩‍👩‍👧", "e\u0301t", "שלום", "a\x1b[31mb", "\n", " the",
@@ -167,63 +164,6 @@ def test_a_picture_of_a_long_sentence_has_all_its_words():
     words = [f"w{n}" for n in range(60)]
     drawn = FORMS[".svg"]([random_map(words, words)]).decode()
     assert all(len(re.findall(f">{word}<", drawn)) == 2 for word in words)
-
-
-# -------------------------------------------------------------------------------------------------- page
-
-
-def embedded(text):
-    return json.loads(re.search(r'<script type="application/json" id="maps">(.*?)</script>', text, re.S)[1])
-
-
-def test_hostile_text_stays_text_in_the_page():
-    text = page([HARD])
-    assert text.count("<script") == 2 and text.count("</script>") == 2 and "<img" not in text
-    assert "<title>&lt;script&gt;alert(1)&lt;/script&gt;</title>" in text
-    (told,) = embedded(text)
-    assert told["rows"] == [visible(piece) for piece in HOSTILE]                    # {data} was not filled in again
-    text.encode()                                                                  # halves of characters are escaped
-
-
-def test_the_page_asks_for_nothing_outside_it():
-    text = page([CAT])
-    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)|<link|\bsrc=|@import|url\(", text)
-    assert "default-src 'none'" in text
-
-
-def test_the_page_holds_every_weight():
-    import base64
-
-    (told,) = embedded(page([HARD.at("max", 1)]))
-    numbers = np.frombuffer(base64.b64decode(told["data"]), "<f4").reshape(HARD.weights.shape)
-    np.testing.assert_allclose(numbers, HARD.weights, atol=1e-7)
-    assert (told["layer"], told["head"], told["layers"], told["heads"]) == ("max", 1, 2, 3)
-
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
-@pytest.mark.parametrize(("layer", "head", "row", "column"), [("mean", "max", 3, 5), ("1", "2", 0, None)])
-def test_the_script_draws_what_is_in_view(tmp_path, layer, head, row, column):
-    path = save([CAT, HARD], tmp_path / "maps.html")
-    address = f"{path.as_uri()}#map=1&layer={layer}&head={head}&row={row}"
-    address += "" if column is None else f"&column={column}"
-    options = ["--headless", "--no-sandbox", "--enable-logging=stderr", f"--user-data-dir={tmp_path}/user"]
-    ran = subprocess.run([CHROMIUM, *options, "--dump-dom", address], capture_output=True, text=True, timeout=60)
-    assert "CONSOLE" not in ran.stderr, ran.stderr
-    shown = HARD.at(layer, head).shown
-    cells = re.findall(r"<td [^>]*>(-?[\d.]+)</td>", ran.stdout)
-    assert cells == [f"{value:.2f}" for value in shown.astype(np.float32).ravel()] or np.allclose(
-        np.array(cells, float), shown.ravel(), atol=0.0051)                        # halves may be rounded either way
-    heads = [unescape(name) for name in re.findall(r'<th scope="col"[^>]*><span dir="auto">(.*?)</span>', ran.stdout)]
-    assert heads == [visible(piece) for piece in HOSTILE[::-1]]
-    said = unescape(re.search(r'id="said"[^>]*>(.*?)</p>', ran.stdout, re.S)[1])
-    if column is None:
-        assert f"{visible(HARD.columns[int(shown[row].argmax())])}\u2069” {shown[row].max():.2f}" in said
-    else:
-        assert f"{shown[row, column]:.2f}" in said and said.endswith("; a gold link.")
-    assert len(re.findall(r'<td [^>]*class="[^"]*\bgold\b', ran.stdout)) == 2
 
 
 # ---------------------------------------------------------------------------------------------- saving

@@ -13,7 +13,20 @@ export function readAddress(hash = location.hash) {
   return state;
 }
 
+const PAUSE = 250;                       // milliseconds between writes: browsers refuse too many
+let addressTimer, addressWritten = 0;
+
 export function writeAddress(state) {
+  clearTimeout(addressTimer);
+  const rest = addressWritten + PAUSE - performance.now();
+  if (rest > 0) addressTimer = setTimeout(() => putAddress(state), rest);
+  else putAddress(state);
+}
+
+/** Writes it now, for whoever is about to read it. */
+export function putAddress(state) {
+  clearTimeout(addressTimer);
+  addressWritten = performance.now();
   const kept = Object.entries(state).filter(([, value]) => value !== undefined && value !== null && value !== "" && !(Array.isArray(value) && !value.length));
   const hash = new URLSearchParams(kept.map(([name, value]) => [name, Array.isArray(value) ? value.join(",") : String(value)]));
   if (location.protocol !== "about:") history.replaceState(null, "", `#${hash}`);     // a notebook's frame may have none

@@ -34,19 +34,20 @@ export const served = {
     return (await checked(await reached(fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal })))).json();
   },
   events: path => new EventSource(path),
+  picture: look => `/api/look/${look.id}/image.png`,
 };
 
-/** Answers from what stands in the document, for a file without a server: {"GET /api/models": {...}, ...}. */
-export function embeddedIn(answers) {
-  const find = (method, path) => {
-    const found = answers[`${method} ${path}`];
-    if (found === undefined) throw new Refused(404, { message: "this file holds only the view it was saved with" });
-    return found;
+/** Answers from what stands in the document, for a file without a server; `looks` is read_local.js. */
+export function embeddedIn(models, looks) {
+  const only = value => {
+    if (value === undefined) throw new Refused(404, { message: "this file holds only the view it was saved with" });
+    return value;
   };
   return {
     live: false,
-    get: async path => find("GET", path),
-    post: async path => find("POST", path),
-    binary: async path => unpack(Uint8Array.from(atob(find("GET", path)), char => char.charCodeAt(0)).buffer),
+    get: async path => only(path === "/api/models" ? { models } : undefined),
+    post: async (path, body) => only(path === "/api/look" ? looks.look(body) : undefined),
+    binary: async path => looks.numbers(path),
+    picture: look => looks.picture(look),
   };
 }

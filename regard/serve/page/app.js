@@ -1,17 +1,13 @@
-// The frame: models, the text, tabs, keys, theme. One state, kept in the address; every tab follows it.
+// The frame: models, the text, tabs, keys, theme, sharing. One state, kept in the address; every tab follows it.
+// Which tabs there are says main.js, or the end of a file that was saved: see `begin`.
 import { $, element } from "./dom.js";
-import { readAddress, writeAddress } from "./address.js";
+import { putAddress, readAddress, writeAddress } from "./address.js";
 import { served, Refused } from "./api.js";
-import { tab as readTab } from "./tab_read.js";
-import { tab as computeTab } from "./tab_compute.js";
-import { tab as generateTab } from "./tab_generate.js";
-import { tab as beamTab } from "./tab_beam.js";
-import { tab as compareTab } from "./tab_compare.js";
-import { tab as trainTab } from "./tab_train.js";
-import { tab as labTab } from "./tab_lab.js";
 
-const TABS = [readTab, computeTab, generateTab, beamTab, compareTab, trainTab, labTab];
 const MOST_MODELS = 4;
+const MOST_LOOKS = 16;
+const PICTURES = [1, 2, 3, 4, 5, 6].map(number => `shapes-${number}`);        // the server draws these whenever they are asked for
+let tabs = [];
 
 /**
  * What a tab gets.
@@ -21,6 +17,7 @@ const MOST_MODELS = 4;
  *   app.set(change)       changes it, writes the address and tells the open tab (update(app, changed))
  *   app.api               get, post, binary, events: api.js
  *   app.look(model)       what the model reads of the text now: a promise, kept until the text or model changes
+ *   app.numbers(look, path)   binary numbers of a look, e.g. "self/map?layer=1&head=2"
  *   app.say(text)         to everybody, blind people too; app.fail(error) shows what went wrong in one line
  */
 export const app = {
@@ -32,7 +29,7 @@ export const app = {
   },
   get model() { return app.chosen[0]; },
   get tab() {
-    return TABS.find(each => each.name === app.state.tab && worksFor(each)) ?? TABS.find(worksFor);
+    return tabs.find(each => each.name === app.state.tab && worksFor(each)) ?? tabs.find(worksFor);
   },
 
   set(change) {
@@ -56,14 +53,14 @@ export const app = {
   /** What to look at: a language model reads a text, a translator a source (and a target), a captioner an image. */
   request(model = app.model) {
     const { text, source, target, image, new_tokens } = app.state;
-    const own = isText(model) ? { text: text ?? model.example } : isImage(model) ? { image: image ?? model.example } : { source: source ?? text ?? model.example };
+    const own = isText(model) ? { text: text ?? model.example } : isImage(model) ? { image: image ?? (model.example || PICTURES[0]) } : { source: source ?? text ?? model.example };
     return { model: model.id, ...own, ...(target ? { target } : {}), ...(new_tokens && isText(model) ? { new_tokens } : {}) };
   },
   look(model = app.model) {
     const request = app.request(model), key = JSON.stringify(request);
     if (!app.looks.has(key)) {
-      if (app.looks.size > 16) app.looks.delete(app.looks.keys().next().value);
-      app.looks.set(key, app.api.post("/api/look", request).catch(error => {
+      if (app.looks.size >= MOST_LOOKS) app.looks.delete(app.looks.keys().next().value);
+      app.looks.set(key, app.api.post("/api/look", request).then(look => ({ ...look, request })).catch(error => {
         app.looks.delete(key);
         throw error;
       }));
@@ -77,8 +74,8 @@ export const app = {
       return await app.api.binary(whole, signal);
     } catch (error) {
       if (error.code !== "look_gone") throw error;
-      await app.api.post("/api/look", look.request);
-      return app.api.binary(whole, signal);
+      look.id = (await app.api.post("/api/look", look.request)).id;
+      return app.api.binary(`/api/look/${look.id}/${path}`, signal);
     }
   },
 };
@@ -89,28 +86,29 @@ const worksFor = each => each.works(app.model, app);
 
 // ---- drawing the frame
 
-let open;                                // the tab that is drawn now
+let openTab;                             // the tab that is drawn now
 
 function refresh(changed) {
   if (changed.includes("models") || changed.includes("tab")) frame();
   if (changed.some(name => ["models", "text", "source", "target", "image"].includes(name))) input();
-  if (open !== app.tab) return show();
-  open.update(app, changed);
+  if (openTab !== app.tab) return show();
+  openTab.update(app, changed);
 }
 
 function show() {
-  open?.close?.();
-  open = app.tab;
+  openTab?.close?.();
+  openTab = app.tab;
   $("panel").replaceChildren();
-  $("panel").setAttribute("aria-labelledby", `tab-${open.name}`);
-  $("panel").dataset.tab = open.name;
-  document.title = `${open.title} · ${app.chosen.map(model => model.name).join(", ")} · Regard`;
-  open.open($("panel"), app);
+  $("panel").setAttribute("aria-labelledby", `tab-${openTab.name}`);
+  $("panel").dataset.tab = openTab.name;
+  if (app.api.live) document.title = `${openTab.title} · ${app.chosen.map(model => model.name).join(", ")} · Regard`;
+  openTab.open($("panel"), app);
 }
 
 function frame() {
   $("chips").replaceChildren(...app.models.map(chip));
-  $("tabs").replaceChildren(...TABS.filter(worksFor).map(each => element("button", {
+  $("tabs").hidden = tabs.length < 2;
+  $("tabs").replaceChildren(...tabs.filter(worksFor).map(each => element("button", {
     type: "button", role: "tab", id: `tab-${each.name}`, "aria-controls": "panel", "aria-selected": String(each === app.tab),
     tabIndex: each === app.tab ? 0 : -1, onclick: () => app.set({ tab: each.name }),
   }, each.title)));
@@ -122,28 +120,32 @@ function chip(model) {
     const several = event.shiftKey || event.ctrlKey || event.metaKey || app.tab?.several;
     const others = app.chosen.map(each => each.id).filter(id => id !== model.id);
     const ids = !several ? [model.id] : on && others.length ? others : [...others, model.id].slice(-MOST_MODELS);
-    app.set({ models: ids, row: undefined, column: undefined, layer: undefined, head: undefined, track: undefined, target: undefined });
+    app.set({ models: ids, row: undefined, column: undefined, layer: undefined, head: undefined, track: undefined, target: undefined, frame: undefined });
   };
   return element("button", { type: "button", className: "chip", "aria-pressed": String(on), onclick: pick,
-    title: `${model.family} for ${model.task}, ${model.parameters.toLocaleString("en")} parameters; hold Shift to choose several` },
+    title: app.api.live ? `${model.family} for ${model.task}, ${model.parameters.toLocaleString("en")} parameters; hold Shift to choose several` : undefined },
   model.name, element("small", {}, model.family));
 }
 
 function input() {
   const model = app.model, form = $("input");
-  if (!model || isImage(model) && !app.api.live) return form.replaceChildren();
+  if (!model || !app.api.live) return form.replaceChildren();
   if (isImage(model)) return form.replaceChildren(...imageInput(model));
   const name = isText(model) ? "text" : "source";
   const value = app.state[name] ?? app.state.text ?? model.example ?? "";
   const area = element("textarea", { id: "text", name, rows: Math.min(6, 1 + Math.floor(value.length / 110)), spellcheck: false, dir: "auto",
-    maxLength: 10000, "aria-label": isText(model) ? "Text to read" : "Source to translate", readOnly: !app.api.live });
+    maxLength: 10000, "aria-label": isText(model) ? "Text to read" : "Source to translate" });
   area.value = value;
-  area.onkeydown = event => event.key === "Enter" && !event.shiftKey && (event.preventDefault(), form.requestSubmit());
+  area.onkeydown = event => {
+    if (event.key !== "Enter" || event.shiftKey) return;
+    event.preventDefault();
+    form.requestSubmit();
+  };
   form.onsubmit = event => {
     event.preventDefault();
-    app.set({ [name]: area.value, target: undefined, row: undefined, column: undefined });
+    app.set({ [name]: area.value, target: undefined, row: undefined, column: undefined, frame: undefined });
   };
-  form.replaceChildren(area, element("button", { type: "submit", disabled: !app.api.live }, "Read"));
+  form.replaceChildren(area, element("button", { type: "submit" }, "Read"));
 }
 
 function imageInput(model) {
@@ -153,7 +155,7 @@ function imageInput(model) {
     if (file) reader.readAsDataURL(file);
   };
   const pick = element("input", { type: "file", id: "text", accept: "image/png,image/jpeg", "aria-label": "A picture to caption", onchange: event => read(event.target.files[0]) });
-  const examples = (model.examples ?? []).map(name => element("button", { type: "button", onclick: () => app.set({ image: name, row: undefined, column: undefined }) }, name));
+  const examples = PICTURES.map(name => element("button", { type: "button", onclick: () => app.set({ image: name, row: undefined, column: undefined }) }, name));
   return [pick, ...examples];
 }
 
@@ -161,7 +163,7 @@ function imageInput(model) {
 
 function theme(name) {
   document.documentElement.dataset.theme = name ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-  open?.update(app, ["theme"]);
+  openTab?.update(app, ["theme"]);
 }
 
 export const frameKeys = {
@@ -172,7 +174,7 @@ export const frameKeys = {
 };
 
 function help() {
-  const keys = { ...frameKeys, ...open.keys };
+  const keys = { ...frameKeys, ...openTab.keys };
   $("keys").replaceChildren(element("h2", { id: "keys-title" }, "Keys"),
     element("dl", {}, Object.entries(keys).flatMap(([key, [what]]) => [element("dt", {}, element("kbd", {}, key === " " ? "Space" : key)), element("dd", {}, what)])),
     element("form", { method: "dialog" }, element("button", {}, "Close")));
@@ -180,6 +182,7 @@ function help() {
 }
 
 export async function copyAddress() {
+  putAddress(app.state);
   try {
     await navigator.clipboard.writeText(location.href);
     app.say("The address of this view is copied.");
@@ -191,7 +194,7 @@ export async function copyAddress() {
 function press(event) {
   if (event.target.matches("input, textarea, select, [contenteditable]") || event.ctrlKey || event.metaKey || event.altKey || $("keys").open) return;
   if (event.target.matches("[role=tab]") && /^Arrow(Left|Right)$/.test(event.key)) return moveTab(event);
-  const found = open?.keys?.[event.key] ?? frameKeys[event.key];
+  const found = openTab?.keys?.[event.key] ?? frameKeys[event.key];
   if (!found || event.target.matches("button, a, summary") && (event.key === " " || event.key === "Enter")) return;
   event.preventDefault();
   found[1](event, app);
@@ -200,11 +203,38 @@ function press(event) {
 function moveTab(event) {
   const all = [...$("tabs").children], at = all.indexOf(event.target) + (event.key === "ArrowRight" ? 1 : -1);
   all[(at + all.length) % all.length].click();
-  $(`tab-${open.name}`).focus();
+  $(`tab-${openTab.name}`).focus();
 }
 
-/** Begins with the models of an api (served or embedded). */
-export async function begin(api = served, first = {}) {
+// ---- sharing: the address, and what the open tab offers (tab.share(app) gives [[what, function of app], ...])
+
+function shareMenu(wanted) {
+  const button = $("share"), menu = $("share-menu");
+  button.setAttribute("aria-expanded", String(wanted));
+  menu.hidden = !wanted;
+  if (!wanted) return;
+  const offers = [["Copy the address of this view", copyAddress], ...(openTab.share?.(app) ?? [])];
+  menu.replaceChildren(...offers.map(([what, act]) => element("button", { type: "button", role: "menuitem", onclick: () => {
+    shareMenu(false);
+    button.focus();
+    Promise.resolve(act(app)).catch(app.fail);
+  } }, what)));
+  menu.firstChild.focus();
+}
+
+function menuKeys(event) {
+  const items = [...$("share-menu").children], at = items.indexOf(document.activeElement);
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (event.key === "Escape") shareMenu(false), $("share").focus();
+  else if (step) items[(at + step + items.length) % items.length].focus();
+  else return;
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+/** Begins with these tabs and the models of an api (served or embedded). */
+export async function begin(all, api = served, first = {}) {
+  tabs = all;
   app.api = api;
   app.state = { ...first, ...readAddress() };
   theme(app.state.theme);
@@ -222,6 +252,9 @@ export async function begin(api = served, first = {}) {
     theme(other);
   };
   $("help").onclick = help;
+  $("share").onclick = () => shareMenu($("share-menu").hidden);
+  $("share-menu").onkeydown = menuKeys;
+  addEventListener("click", event => event.target.closest(".sharing") || $("share-menu").hidden || shareMenu(false));
   try {
     app.models = (await api.get("/api/models")).models;
     if (!app.models.length) return app.say("There is no model here: start with `regard serve RUN`.");
@@ -232,5 +265,3 @@ export async function begin(api = served, first = {}) {
     app.fail(error);
   }
 }
-
-if ($("tabs")) begin();

@@ -9,7 +9,8 @@ export function element(name, props = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(props)) {
     if (value === undefined || value === null || value === false) continue;
-    if (key.startsWith("on") || key in made && !key.includes("-") && key !== "list") made[key] = value;
+    if (key.startsWith("on")) made[key] = event => void value.call(made, event);       // an event is never cancelled by what is returned
+    else if (key in made && !key.includes("-") && key !== "list") made[key] = value;
     else made.setAttribute(key === "className" ? "class" : key, value === true ? "" : value);
   }
   made.append(...children.flat().filter(child => child !== null && child !== undefined && child !== false));
@@ -39,17 +40,22 @@ export function num(value, digits = 3) {
   if (size === 0) return "0";
   const text = size >= 1e5 || size < 10 ** -digits ? value.toExponential(Math.max(0, digits - 1))
     : size >= 100 ? value.toFixed(Math.max(0, digits - 2)) : value.toFixed(digits);
-  return text.replace("-", "−");
+  return text.replaceAll("-", "−");
 }
 
+/** An amount with three digits that mean something: 0.623, 0.00162, 4.10e−7. */
+export const amount = value => Math.abs(value) < .1 && Math.abs(value) >= 1e-4 ? value.toPrecision(3).replace("-", "−") : num(value);
+
 export const percent = value => value > 0 && value < 0.001 ? `${num(100 * value, 2)}%` : `${(100 * value).toFixed(1)}%`;
+
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Noncharacter_Code_Point}]/gu;     // controls, what turns a line around, halves of characters
+const JOINERS = "\u200c\u200d";            // invisible, but words and emoji are spelled with them
 
 /** What a piece of text looks like as a label: spaces and ends of lines can be seen. */
 export function visible(piece) {
   if (piece === "") return "∅";
-  return piece.replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/\r/g, "␍").replace(/ /g, "␣")
-    .replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
-      char => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return piece.replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/\r/g, "␍").replace(/ /g, "␣").replace(UNSEEN, char => JOINERS.includes(char) ? char
+    : `\\u${char.codePointAt(0).toString(16).padStart(4, "0")}`);
 }
 
 /** A space in front of a word is how pieces are written, and needs no mark in a long row of labels. */

@@ -1,0 +1,106 @@
+"""`regard serve`: the page and the HTTP API over trained models, on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from regard.errors import RegardError, RunError, SettingError
+
+if TYPE_CHECKING:
+    from regard.serve.security import Security
+
+NEEDS_WEB = "serving needs more than is installed ({missing}): pip install 'regard[web]'"
+
+
+@click.command("serve")
+@click.argument("runs", nargs=-1, metavar="RUN...")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any that is free.")
+@click.option("--host", default="127.0.0.1", show_default=True,
+              help="Where to listen; anywhere but on this machine alone a token is needed.")
+@click.option("--token", envvar="REGARD_TOKEN", help="Asked of every client.  [default: made where one is needed]")
+@click.option("--runs", "folder", type=click.Path(path_type=Path), metavar="DIR",
+              help="Show the training of all runs in DIR; without RUN, serve them too.")
+@click.option("--lab", type=click.Path(path_type=Path), metavar="DIR",
+              help="Results of the lab to show.  [default: lab/results, if it is there]")
+@click.option("--device", default="auto", show_default=True)
+@click.option("--open", "open_page", is_flag=True, help="Open the page in a browser.")
+@click.option("--trust", is_flag=True, help="Import the user's own layers that runs name.")
+def command(
+    runs: tuple[str, ...], port: int, host: str, token: str | None, folder: Path | None, lab: Path | None, device: str,
+    open_page: bool, trust: bool,
+) -> None:
+    """Open the page over the models in the folders RUN, and serve them to other tools. Ctrl-C stops it."""
+    from regard.run_folder import RunFolder
+
+    paths = [Path(run) for run in runs] or finished(folder)
+    for path in paths:
+        RunFolder.open(path)                               # a wrong name is said before anything slow
+    try:
+        from regard.serve.registry import Registry
+        from regard.serve.server import address_of, listen, serve
+        from regard.serve.settings import Settings
+    except ModuleNotFoundError as missing:
+        raise missing_extra(missing) from None
+    registry = Registry(paths, device=device, trust=trust)
+    settings = Settings(
+        secured(host, token), runs=existing(folder, "--runs"), lab=existing(lab, "--lab") or default_lab())
+    listening = listen(host, port)
+    address = address_of(listening, host)
+    say(address, settings.security.token, host, len(registry))
+    if open_page:
+        import webbrowser
+
+        webbrowser.open(opened(address, settings.security.token))
+    serve(listening, registry, settings)
+    click.echo("stopped")
+
+
+def secured(host: str, token: str | None) -> Security:
+    from regard.serve.security import Security, is_loopback, make_token
+
+    return Security(token if token or is_loopback(host) else make_token(), host)
+
+
+def say(address: str, token: str | None, host: str, models: int) -> None:
+    from regard.serve.security import is_loopback
+
+    click.echo(f"{models} model{'s' * (models != 1)} at {opened(address, token)}  (Ctrl-C stops)")
+    if not is_loopback(host):
+        click.echo("(others can reach this: the token is in the address, and what is sent is not encrypted; put it "
+                   "behind TLS where you do not trust the network)", err=True)
+
+
+def opened(address: str, token: str | None) -> str:
+    from urllib.parse import quote
+
+    return f"{address}/" if token is None else f"{address}/?token={quote(token, safe='')}"
+
+
+def finished(folder: Path | None) -> list[Path]:
+    """The runs in a folder that have weights."""
+    if folder is None:
+        raise click.UsageError("give one or more run folders, or a folder of them with --runs")
+    found = sorted(path.parent for path in existing(folder, "--runs").glob("*/run.toml")      # type: ignore[union-attr]
+                   if (path.parent / "model.safetensors").is_file())
+    if not found:
+        raise RunError(f"there is no finished run in {folder}: train one with `regard train`, or check the path")
+    return found
+
+
+def existing(folder: Path | None, flag: str) -> Path | None:
+    if folder is not None and not folder.is_dir():
+        raise SettingError(f"{flag} {folder}: there is no such folder")
+    return folder
+
+
+def default_lab() -> Path | None:
+    return path if (path := Path("lab/results")).is_dir() else None
+
+
+def missing_extra(missing: ModuleNotFoundError) -> RegardError | ModuleNotFoundError:
+    """One line where an extra is not installed; our own mistakes stay what they are."""
+    name = (missing.name or "").partition(".")[0]
+    return missing if name in ("", "regard") else SettingError(NEEDS_WEB.format(missing=name))

@@ -1,0 +1,122 @@
+"""The loss of a large vocabulary without its logits: gradients are worked out on the way forward, chunk by chunk.
+
+    loss = - sum_n share[n] log softmax(W h[n])[target[n]]
+
+Logits of all positions would be the largest tensor of a training step by far. What is left of a chunk of them is its
+part of the loss, and the gradients of h and W, which are small; so that no logit is kept, and none is worked out twice.
+With smoothing e a target is 1 - e of itself and e of the whole vocabulary; with a softcap c the logits are c tanh(W h / c).
+N positions · D width · V vocabulary
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard import kernels
+
+CPU_BYTES, GPU_BYTES = 2**26, 2**30        # of logits held at once
+
+
+def linear_cross_entropy(
+    h: Tensor, weight: Tensor, targets: Tensor, shares: Tensor, smoothing: float = 0.0, softcap: float = 0.0
+) -> Tensor:
+    """The loss of positions h (N, D), targets and shares (N,). Under autocast the products are in its precision."""
+    device = h.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else h.dtype
+    with torch.autocast(device, enabled=False):
+        loss, *_ = _loss_and_gradients(h.to(dtype), weight, targets, shares, smoothing, softcap)
+    return loss
+
+
+def by_definition(
+    h: Tensor, weight: Tensor, targets: Tensor, shares: Tensor, smoothing: float = 0.0, softcap: float = 0.0
+) -> Tensor:
+    """What it must equal, gradients included."""
+    logits = h @ weight.T
+    logits = softcap * torch.tanh(logits / softcap) if softcap else logits
+    log_probs = logits.log_softmax(-1)
+    wanted = log_probs.gather(1, targets[:, None])[:, 0]
+    return -(shares * ((1 - smoothing) * wanted + smoothing * log_probs.mean(-1))).sum()
+
+
+# ------------------------------------------------------------------------------------------- as one operation
+
+
+@torch.library.custom_op("regard::linear_cross_entropy", mutates_args=())
+def _loss_and_gradients(
+    h: Tensor, weight: Tensor, targets: Tensor, shares: Tensor, smoothing: float, softcap: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The loss, and its gradients towards h and W: as one operation, so that a compiler leaves it as it is."""
+    kept = torch.promote_types(h.dtype, torch.float32)
+    w = weight.to(h.dtype)
+    loss, dh, dw = h.new_zeros((), dtype=kept), torch.empty_like(h), torch.zeros_like(weight, dtype=kept)
+    rows = rows_at_once(len(h), w)
+    for first in range(0, len(h), rows):
+        part = slice(first, first + rows)
+        logits = h[part] @ w.T
+        loss += softmax_gradient(logits, targets[part], shares[part], smoothing, softcap)
+        torch.mm(logits, w, out=dh[part])                                             # logits are gradients by now
+        dw += logits.T @ h[part]
+    return loss, dh, dw.to(weight.dtype)
+
+
+@_loss_and_gradients.register_fake
+def _(h: Tensor, weight: Tensor, targets: Tensor, shares: Tensor, smoothing: float, softcap: float) -> Any:
+    return h.new_empty((), dtype=torch.promote_types(h.dtype, torch.float32)), torch.empty_like(h), \
+        torch.empty_like(weight)
+
+
+def _keep(ctx: Any, inputs: Any, output: Any) -> None:
+    _, dh, dw = output
+    ctx.save_for_backward(dh, dw)
+    ctx.mark_non_differentiable(dh, dw)
+
+
+def _backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+    dh, dw = ctx.saved_tensors
+    return (gradient * dh).to(dh.dtype), (gradient * dw).to(dw.dtype), None, None, None, None
+
+
+_loss_and_gradients.register_autograd(_backward, setup_context=_keep)
+
+
+def rows_at_once(positions: int, weight: Tensor) -> int:
+    """Rows of a chunk: as many as there is room for, all chunks about alike."""
+    most = max(1, (GPU_BYTES if weight.is_cuda else CPU_BYTES) // (weight.element_size() * len(weight)))
+    chunks = -(-positions // most)
+    return max(1, -(-positions // max(1, chunks)))
+
+
+# -------------------------------------------------------------------------------------- of a chunk of logits
+
+
+def softmax_gradient(logits: Tensor, targets: Tensor, shares: Tensor, smoothing: float, softcap: float) -> Tensor:
+    """The loss of a chunk; its logits (n, V) become the gradients of the loss towards them, in place."""
+    if kernels.path(logits) == "triton" and logits.dtype != torch.float64:
+        from regard.kernels.cross_entropy_triton import softmax_gradient as in_triton
+
+        return in_triton(logits, targets, shares, smoothing, softcap)
+    return softmax_gradient_torch(logits, targets, shares, smoothing, softcap)
+
+
+def softmax_gradient_torch(
+    logits: Tensor, targets: Tensor, shares: Tensor, smoothing: float, softcap: float
+) -> Tensor:
+    """dloss/dz = share (softmax(z) - (1 - e) [target] - e / V), and 1 - (z / c)^2 of it before the cap."""
+    z = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    z = softcap * torch.tanh(z / softcap) if softcap else z
+    wanted = z.gather(1, targets[:, None])[:, 0]
+    total = z.logsumexp(-1)
+    mean = z.mean(-1) if smoothing else 0.0
+    loss = (shares * (total - (1 - smoothing) * wanted - smoothing * mean)).sum()
+    slope = 1 - (z / softcap).square() if softcap else None
+    z = z.sub_(total[:, None]).exp_() if slope is None else (z - total[:, None]).exp()
+    z.scatter_add_(1, targets[:, None], z.new_full((len(z), 1), smoothing - 1))
+    if smoothing:
+        z -= smoothing / z.shape[1]
+    z *= shares[:, None]
+    logits.copy_(z if slope is None else z * slope)
+    return loss

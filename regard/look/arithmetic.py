@@ -1,0 +1,226 @@
+"""The arithmetic behind one cell of a map, with the model's own numbers, whatever the kind of map.
+
+    seen = look(model, "the cat sat")
+    told = arithmetic(model, seen, "self", layer=1, head=2, row=3, column=1)
+    told.sheet.quantities["alpha"].values              # what row 3 reads of every column
+    told.sheet.largest_difference()                    # between doing it again and what PyTorch had
+    arithmetic(model, seen, "self", 1, 2, 3, 1, scores=[0, 0, 5, 0]).next      # what would be said, had it read so
+
+Layers, heads and channels are counted from 1, rows and columns from 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.contract import Edit, Reading, Recorder, editing
+from regard.errors import SettingError
+from regard.look.arithmetic_attention import attention_sheet, score_name
+from regard.look.arithmetic_backoff import backoff_sheet
+from regard.look.arithmetic_influence import influence_sheet, model_of
+from regard.look.arithmetic_kernel import kernel_sheet
+from regard.look.arithmetic_sheet import Sheet
+from regard.look.parts import Look, Side, Track
+from regard.look.saying import shown
+from regard.models.masked import MaskedModel
+from regard.models.ngram.counting import UNPREDICTED
+from regard.probe.influence import evaluating
+
+BARS = 12                            # of next tokens
+
+
+@dataclass
+class Arithmetic:
+    """The steps of one cell, and what its names stand for."""
+
+    kind: str                        # attention · kernel · back-off · influence
+    about: str                       # which score, which family of kernel: a few words
+    sheet: Sheet
+    names: dict[str, list[str]]      # what the entries of a quantity are called, by what they are over
+    column: int                      # of the selected entry among "columns"
+    next: dict[str, Any] | None = None           # what is said next, as it is and with edited scores
+    channels: tuple[int, int] | None = None      # those of the group, from 1: the first and the last
+    channel: int | None = None                   # the one that is worked out by itself
+    edited: dict[str, list[float]] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "about": self.about, "names": self.names, "column": self.column, "next": self.next,
+                "channels": self.channels, "channel": self.channel, "edited": self.edited, **self.sheet.as_dict()}
+
+
+def arithmetic(
+    trained: Any, look: Look, track: Track | str, layer: int, head: int, row: int, column: int,
+    scores: Sequence[float | None] | None = None, channel: int | None = None,
+) -> Arithmetic:
+    """What is worked out for one cell. `scores` (None for -inf) stand in the place of the row's own, and the model is
+    run again with them; `channel` is the one of a kernel's group that is shown by itself."""
+    track = look.track(track) if isinstance(track, str) else track
+    check_cell(track, layer, head, row, column)
+    if scores is not None and track.kind != "weights":
+        raise SettingError(f"scores can be edited of attention only, and {track.name} is {track.kind}: leave them out")
+    if track.kind == "influence":
+        return Arithmetic("influence", track.badge, influence_sheet(trained, look, track, row, column),
+                          {"columns": pieces(look, track.columns)}, column)
+    if track.kind == "back-off":
+        return of_counts(trained, look, track, row, column)
+    if track.kind == "kernel":
+        return of_kernel(look, track, layer, head, row, column, channel)
+    return of_attention(trained, look, track, layer, head, row, column, scores)
+
+
+def check_cell(track: Track, layer: int, head: int, row: int, column: int) -> None:
+    for name, value, first, count in (("layer", layer, 1, track.shape[0]), ("head", head, 1, track.shape[1]),
+                                      ("row", row, 0, track.shape[2]), ("column", column, 0, track.shape[3])):
+        if not first <= value < first + count:
+            raise SettingError(f"{name} = {value}: {track.name} has {count}, counted from {first}")
+
+
+def pieces(look: Look, side: str) -> list[str]:
+    return [token.piece for token in look.sides[side].tokens]
+
+
+def reading_of(look: Look, seen: Recorder, track: Track, layer: int) -> Reading:
+    return seen.readings[track.places[layer - 1]]
+
+
+def watched(look: Look) -> Recorder:
+    assert look.watched is not None, "a look knows how it was made"
+    return look.watched(closely=True)
+
+
+# ----------------------------------------------------------------------------------------------- by kind
+
+
+def of_counts(trained: Any, look: Look, track: Track, row: int, column: int) -> Arithmetic:
+    model, details = model_of(trained), track.details
+    own = {name: details[name][row] for name in ("count", "total", "discount", "weight", "share", "rest")}
+    sheet = backoff_sheet(own, smoothing=str(details["smoothing"]), words=model.vocab - UNPREDICTED,
+                          p=math.exp(-look.said[row].bits * math.log(2)), k=model.k)
+    named = [f"{k}: {context(look.sides[track.columns], row, k - 1)}" for k in range(1, int(details["order"]) + 1)]
+    return Arithmetic("back-off", f"{details['smoothing']}, order {details['order']}", sheet,
+                      {"columns": pieces(look, track.columns), "orders": named}, column)
+
+
+def context(side: Side, row: int, length: int) -> str:
+    """The last so many tokens up to a row, as they stand in the text."""
+    tokens = side.tokens[max(0, row + 1 - length):row + 1] if length else ()
+    words = [token for token in tokens if not token.special]
+    text = side.text[words[0].start:words[-1].end] if words else ""
+    marks = [token.piece for token in tokens if token.special]
+    return " ".join([*marks, *([text] if text else [])]) + " …" if tokens else "no context"
+
+
+def of_kernel(
+    look: Look, track: Track, layer: int, head: int, row: int, column: int, channel: int | None
+) -> Arithmetic:
+    reading = reading_of(look, watched(look), track, layer)
+    with torch.no_grad():
+        sheet = kernel_sheet(reading, head - 1, row, column, None if channel is None else channel - 1)
+    told = Arithmetic("kernel", str(reading.about["of"]), sheet, {"columns": pieces(look, track.columns)}, column)
+    if "groups" in reading.about:
+        first, last = reading.about["groups"][head - 1]
+        told.channels, told.channel = (first + 1, last), first + 1 if channel is None else channel
+        told.names["group"] = [f"{reading.about['unit']} {each}" for each in range(first + 1, last + 1)]
+    return told
+
+
+def of_attention(
+    trained: Any, look: Look, track: Track, layer: int, head: int, row: int, column: int,
+    scores: Sequence[float | None] | None,
+) -> Arithmetic:
+    """`offset`: of a model that reads source and target as one text, a row of the target stands further on."""
+    offset = int(track.details.get("offset", 0))
+    model = model_of(trained)
+    with final_vectors(model) as before:
+        reading = reading_of(look, watched(look), track, layer)
+    with torch.no_grad():
+        sheet = attention_sheet(reading, head - 1, row + offset, column)
+    columns = pieces(look, "text" if offset else track.columns)
+    told = Arithmetic("attention", score_name(reading.about["score"]), sheet, {"columns": columns}, column)
+    after = None
+    if scores is not None:
+        edit = Edit(reading.layer, head - 1, row + offset, edited_scores(sheet, scores))
+        with editing(edit), final_vectors(model) as changed:
+            again = reading_of(look, watched(look), track, layer)
+        after = changed[-1]
+        told.edited = {"alpha": again.values[0, head - 1, row + offset].tolist(),
+                       "output": again.about["output"][0, head - 1, row + offset].tolist()}
+    told.next = next_tokens(trained, look, track, row, before[-1], after)
+    return told
+
+
+# ------------------------------------------------------------------------------------------ edited scores
+
+
+def edited_scores(sheet: Sheet, scores: Sequence[float | None]) -> Tensor:
+    """(S,): as they were given, -inf for None; what is masked stays masked."""
+    own = torch.from_numpy(sheet.quantities["e"].values.copy())
+    if len(scores) != len(own):
+        raise SettingError(f"{len(scores)} scores were given for a row of {len(own)}: give one for each column")
+    new = torch.tensor([-math.inf if each is None else each for each in scores], dtype=own.dtype)
+    if bool(new.isnan().any()) or bool((new == math.inf).any()):
+        raise SettingError("scores must be numbers, or null where nothing is to be read")
+    if bool((new.isfinite() & ~own.isfinite()).any()):
+        raise SettingError("a masked column was given a score: what the mask hides cannot be read")
+    return new
+
+
+@contextmanager
+def final_vectors(model: Any) -> Iterator[list[Tensor]]:
+    """The vector of each row before the prediction, (R, D), of whatever is run inside; nothing is changed by it."""
+    found: list[Tensor] = []
+
+    def keep(_module: nn.Module, _inputs: object, output: Any) -> None:
+        vectors = output if isinstance(output, Tensor) else output.vectors
+        found.append(vectors.detach()[0])
+
+    handle = (model.encoder if isinstance(model, MaskedModel) else model.norm).register_forward_hook(keep)
+    try:
+        yield found
+    finally:
+        handle.remove()
+
+
+@torch.no_grad()
+def next_tokens(
+    trained: Any, look: Look, track: Track, row: int, before: Tensor, after: Tensor | None
+) -> dict[str, Any]:
+    """The likeliest tokens of a row that predicts, with their probabilities as it is and after an edit."""
+    model = model_of(trained)
+    with evaluating(model):
+        at = row_that_says(look, track, row, model, before, after)
+        own = model.head(before[at]).exp()
+        new = None if after is None else model.head(after[at]).exp()
+    most = own if new is None else torch.maximum(own, new)
+    best = most.topk(min(BARS, len(most))).indices.tolist()
+    tokenizer = getattr(trained.tokenizer, "target", trained.tokenizer)
+    told: dict[str, Any] = {
+        "row": at, "after": pieces(look, look.written)[at], "in_place": isinstance(model, MaskedModel),
+        "tokens": [{"id": id, "piece": shown(tokenizer, id), "before": float(own[id]),
+                    "after": None if new is None else float(new[id])} for id in best]}
+    told["rest"] = {"before": max(0.0, 1 - float(own[best].double().sum())),
+                    "after": None if new is None else max(0.0, 1 - float(new[best].double().sum()))}
+    told["moved"] = None if new is None else float((own - new).abs().double().sum() / 2)
+    return told
+
+
+def row_that_says(
+    look: Look, track: Track, row: int, model: Any, before: Tensor, after: Tensor | None
+) -> int:
+    """The row of the written side to show: the selected one, or, of a source, the one that an edit moves the most."""
+    if track.rows == look.written:
+        return row
+    first = len(look.sides[track.rows].tokens) - len(before)     # of one text of both, the target is the end
+    if track.rows == "text" and first >= 0 and row >= first:
+        return row - first
+    if after is None:
+        return len(before) - 1
+    moved = [float((model.head(a).exp() - model.head(b).exp()).abs().sum()) for a, b in zip(before, after, strict=True)]
+    return max(range(len(moved)), key=moved.__getitem__)

@@ -1,0 +1,179 @@
+"""The arithmetic of one cell of influence: what a token is to a prediction, of any model.
+
+    occlusion     log p(target) - log p(target, the token replaced)
+    gradient      sum of g x, the gradient of log p towards the token's embedding times the embedding
+    sensitivity   |g|
+
+The text is read again here: once as it is, once with the token replaced, or once with a gradient.   D width
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.contract import Source
+from regard.decoding.caption import pixels_of
+from regard.look.arithmetic_sheet import Sheet
+from regard.look.parts import Look, Track
+from regard.look.pictures import decoded
+from regard.models.masked import MaskedModel
+from regard.models.seq2seq import Prefix
+from regard.probe.influence import evaluating, leaf_outputs
+from regard.text.vocabulary import UNK
+
+
+@dataclass
+class Scene:
+    """What was read for a look, ready to be read again with something changed."""
+
+    model: Any
+    tokens: Tensor                       # (1, T)
+    targets: Tensor                      # (1, T)
+    source: Source | None = None
+    patch: int = 0                       # of a picture, pixels along a side of a patch
+    columns: int = 0                     # of a picture, patches in a row
+
+    def score(self, row: int, tokens: Tensor | None = None, source: Source | None = None) -> Tensor:
+        """The log-probability of the target of one row."""
+        tokens, source = self.tokens if tokens is None else tokens, source or self.source
+        if isinstance(self.model, MaskedModel):
+            wanted = torch.zeros_like(self.targets)
+            wanted[0, row] = self.targets[0, row]
+            return self.model.score(tokens, wanted)[0][0, row]
+        state = None if source is None else self.model.start(1, None, source)
+        return self.model.score(tokens, self.targets, state)[0][0, row]
+
+
+def scene_of(trained: Any, look: Look) -> Scene:
+    model = model_of(trained)
+    tokens = torch.tensor([[token.id for token in look.sides[look.written].tokens]], device=model.device)
+    targets = torch.tensor([[each.id for each in look.said]], device=model.device)
+    if "source" in look.sides:
+        items = torch.tensor([[token.id for token in look.sides["source"].tokens]], device=model.device)
+        return Scene(model, tokens, targets, Source(items))
+    if "image" in look.sides:
+        assert look.request.image is not None
+        pixels = pixels_of(decoded(look.request.image, trained.size)[None], model.device)
+        return Scene(model, tokens, targets, Source(pixels), trained.patch, trained.grid[1])
+    return Scene(model, tokens, targets)
+
+
+def model_of(trained: Any) -> Any:
+    return getattr(trained, "language_model", None) or trained.model
+
+
+def influence_sheet(trained: Any, look: Look, track: Track, row: int, column: int) -> Sheet:
+    scene, how = scene_of(trained, look), track.name.rsplit("-", 1)[-1]
+    if isinstance(scene.model, MaskedModel):
+        scene.tokens = scene.tokens.clone()
+        scene.tokens[0, row] = scene.model.mask                   # a row is asked for what stands behind <mask>
+    on_source = track.columns != look.written
+    with evaluating(scene.model):
+        return WAYS[how](scene, look, on_source, row, column)
+
+
+# ---------------------------------------------------------------------------------------------- occlusion
+
+
+@torch.no_grad()
+def by_occlusion(scene: Scene, look: Look, on_source: bool, row: int, column: int) -> Sheet:
+    whole = scene.score(row)
+    lost = scene.score(row, *without(scene, on_source, column))
+    sheet, said = Sheet(), look.said[row].piece
+    instead = "the mean colour" if scene.patch else "<mask>" if isinstance(scene.model, MaskedModel) else "<unk>"
+    sheet.put("with", whole, symbol="log p", about=f"of “{said}”, with everything read")
+    sheet.work("p with", "exp", "with", symbol="p", about="as a probability")
+    sheet.put("without", lost, symbol="log p without", about=f"with {instead} in the place of the selected column")
+    sheet.work("p without", "exp", "without", symbol="p without", about="as a probability")
+    sheet.step("Read twice", "log p,  log p without",
+               "The text is read as it is, and once more with the selected column "
+               "replaced by something that says nothing.", "with", "p with", "without", "p without")
+    both = bool(whole == lost)
+    if both and not math.isfinite(float(whole)):
+        sheet.put("difference", 0.0, symbol="difference", about="impossible either way")
+    else:
+        sheet.work("difference", "minus", "with", "without", values=whole - lost, symbol="log p − log p without",
+                   about="what is lost: above zero, the column spoke for the prediction")
+    sheet.step("What is lost", "log p − log p without", "The amount on the map, in nats.", "with", "without",
+               "difference")
+    return sheet
+
+
+def without(scene: Scene, on_source: bool, column: int) -> tuple[Tensor | None, Source | None]:
+    """The tokens or the source with one place saying nothing."""
+    if not on_source:
+        tokens = scene.tokens.clone()
+        tokens[0, column] = scene.model.mask if isinstance(scene.model, MaskedModel) else UNK
+        return tokens, None
+    assert scene.source is not None
+    items = scene.source.items.clone()
+    if not scene.patch:
+        items[0, column] = UNK
+        return None, Source(items)
+    mean = items[0].float().mean((1, 2)).round().to(items.dtype)
+    top, left = (scene.patch * each for each in divmod(column, scene.columns))
+    items[0, :, top:top + scene.patch, left:left + scene.patch] = mean[:, None, None]
+    return None, Source(items)
+
+
+# ----------------------------------------------------------------------------------------------- gradient
+
+
+def embeddings(scene: Scene, on_source: bool) -> tuple[nn.Embedding, int]:
+    """What gives the embeddings of the columns, and at which place of what it gives they begin."""
+    model = scene.model
+    if isinstance(model, MaskedModel):
+        return model.encoder.embedding, 0
+    if isinstance(model, Prefix):
+        assert scene.source is not None
+        return model.embedding, 0 if on_source else scene.source.items.shape[1]
+    return (model.encoder.embedding if on_source else model.embedding), 0
+
+
+def gradient(scene: Scene, on_source: bool, row: int, column: int) -> tuple[Tensor, Tensor]:
+    """(D,) each: the gradient of the row's log-probability towards the column's embedding, and the embedding."""
+    embedding, first = embeddings(scene, on_source)
+    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False), leaf_outputs(embedding) as read:
+        (g,) = torch.autograd.grad(scene.score(row), read[0])
+    return g[0, first + column], read[0].detach()[0, first + column]
+
+
+def by_gradient(scene: Scene, look: Look, on_source: bool, row: int, column: int) -> Sheet:
+    g, x = gradient(scene, on_source, row, column)
+    sheet = _gradient_step(look, g, row)
+    sheet.put("x", x, symbol="x", about="the embedding of the selected column", over="channels")
+    sheet.work("products", "times", "g", "x", values=g * x, symbol="gᵢ xᵢ", about="channel by channel", over="channels")
+    sheet.work("sum", "sum", "products", values=(g * x).sum(), symbol="Σ gᵢ xᵢ",
+               about="to first order what the embedding "
+               "adds to log p: the amount on the map")
+    sheet.step("Times the embedding", "g · x = Σᵢ gᵢ xᵢ", "Above zero, the column speaks for the prediction.", "g", "x",
+               "products", "sum")
+    return sheet
+
+
+def by_sensitivity(scene: Scene, look: Look, on_source: bool, row: int, column: int) -> Sheet:
+    g, _ = gradient(scene, on_source, row, column)
+    sheet = _gradient_step(look, g, row)
+    sheet.work("squares", "times", "g", "g", symbol="gᵢ²", about="channel by channel", over="channels")
+    sheet.work("size", "norm", "g", values=g.norm(), symbol="√ Σ gᵢ²", about="its length: the amount on the map")
+    sheet.step("Its length", "|g| = √ Σᵢ gᵢ²", "How strongly the prediction reacts to any change of the embedding.",
+               "squares", "size")
+    return sheet
+
+
+def _gradient_step(look: Look, g: Tensor, row: int) -> Sheet:
+    sheet = Sheet()
+    sheet.put("g", g, symbol="g", over="channels",
+              about=f"how fast log p of “{look.said[row].piece}” rises with each channel of the embedding")
+    sheet.step("The gradient", "g = ∂ log p / ∂ x", "From one read of the text, backwards.", "g")
+    return sheet
+
+
+WAYS: dict[str, Callable[[Scene, Look, bool, int, int], Sheet]] = {
+    "occlusion": by_occlusion, "gradient": by_gradient, "sensitivity": by_sensitivity}

@@ -1,0 +1,198 @@
+"""A sheet of arithmetic: named numbers, how each follows from others, and the steps in which a person reads them.
+
+    sheet.put("q", [0, 1], symbol="q", about="the query")
+    sheet.work("product", "times", "q", "k", values=q * k)           # what PyTorch has for it stands beside the rule
+
+What was given and what was worked out are told apart, so that anybody can do it again: the page does, in float64 and
+by the same table of operations, and says by how much it differs from what PyTorch had. `redo` is that here.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[Any]                     # float32 as PyTorch has it, or float64 where a model counts
+
+
+@dataclass(frozen=True, eq=False)
+class Quantity:
+    """A number, a vector or a matrix, and where it comes from."""
+
+    name: str
+    values: Floats                        # as PyTorch has it
+    symbol: str = ""                      # as it is written: k · q' · alpha
+    about: str = ""
+    over: str = ""                        # what its entries are: channels · columns · orders · states; "": a number
+    op: str = ""                          # in OPERATIONS; "": it was given
+    of: tuple[str, ...] = ()              # the quantities it is worked out from
+    how: dict[str, Any] = field(default_factory=dict)
+    checked: bool = False                 # worked out, and the values are PyTorch's own
+    exact: tuple[str, ...] = ()           # the same as fractions, where they are known
+
+    def as_dict(self) -> dict[str, Any]:
+        kind = "float64" if self.values.dtype == np.float64 else "float32"
+        raw = np.ascontiguousarray(self.values, "<f8" if kind == "float64" else "<f4").tobytes()
+        return {"name": self.name, "symbol": self.symbol or self.name, "about": self.about, "over": self.over,
+                "op": self.op, "of": list(self.of), "how": self.how, "shape": list(self.values.shape), "dtype": kind,
+                "values": base64.b64encode(raw).decode(), "checked": self.checked, "exact": list(self.exact)}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step to read: a formula, what it means, and the quantities to show for it."""
+
+    title: str
+    formula: str
+    about: str
+    shows: tuple[str, ...]
+
+
+@dataclass
+class Sheet:
+    """Quantities in the order in which they are worked out, and the steps."""
+
+    quantities: dict[str, Quantity] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+
+    def put(self, name: str, values: ArrayLike, **told: Any) -> Floats:
+        """A quantity that is given."""
+        return self._add(Quantity(name, _plain(values), **told))
+
+    def work(self, name: str, op: str, *of: str, values: ArrayLike | None = None, how: dict[str, Any] | None = None,
+             **told: Any) -> Floats:
+        """One that is worked out from others; `values` is what PyTorch has for it, to check it by."""
+        assert op in OPERATIONS, f"there is no operation {op}"
+        how, checked = how or {}, values is not None
+        if values is None:
+            values = OPERATIONS[op](*(self.quantities[each].values for each in of), **how)
+        return self._add(Quantity(name, _plain(values), op=op, of=of, how=how, checked=checked, **told))
+
+    def _add(self, quantity: Quantity) -> Floats:
+        assert quantity.name not in self.quantities, f"{quantity.name} stands there already"
+        self.quantities[quantity.name] = quantity
+        return quantity.values
+
+    def step(self, title: str, formula: str, about: str, *shows: str) -> None:
+        self.steps.append(Step(title, formula, about, tuple(name for name in shows if name in self.quantities)))
+
+    def redo(self) -> dict[str, Floats]:
+        """Everything worked out again from what is given, in float64."""
+        found: dict[str, Floats] = {}
+        for each in self.quantities.values():
+            inputs = [found[name] for name in each.of]
+            found[each.name] = np.asarray(
+                OPERATIONS[each.op](*inputs, **each.how) if each.op else each.values, np.float64)
+        return found
+
+    def largest_difference(self) -> float:
+        """Between what was worked out again and what PyTorch has; above 1 as a share of it, as float32 keeps digits and
+        not places; infinite where one of the two is and the other not."""
+        redone, worst = self.redo(), 0.0
+        for each in self.quantities.values():
+            again, own = redone[each.name], each.values.astype(np.float64)
+            finite = np.isfinite(own)
+            if again.shape != own.shape or not np.array_equal(np.isfinite(again), finite):
+                return np.inf
+            apart = np.abs(again[finite] - own[finite]) / np.maximum(1, np.abs(own[finite]))
+            worst = max(worst, float(apart.max(initial=0.0)))
+        return worst
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"quantities": [each.as_dict() for each in self.quantities.values()],
+                "steps": [{"title": step.title, "formula": step.formula, "about": step.about,
+                           "shows": list(step.shows)} for step in self.steps]}
+
+
+def _plain(values: Any) -> Floats:
+    if hasattr(values, "detach"):                              # a tensor, of any precision and anywhere
+        values = values.detach().cpu()
+        values = values.numpy() if str(values.dtype) == "torch.float64" else values.float().numpy()
+    array = np.asarray(values)
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+
+# ---------------------------------------------------------------------------------------------- operations
+# The page has the same table, in compute_redo.js.
+
+
+def largest(x: Floats) -> Floats:
+    """The maximum of what is finite; 0 if nothing is."""
+    return np.max(x[np.isfinite(x)], initial=-np.inf) if np.isfinite(x).any() else np.zeros((), x.dtype)
+
+
+def power(x: Floats, top: Floats, base: float | None = None) -> Floats:
+    return np.exp((x - top) * (1.0 if base is None else np.log(base)))
+
+
+def share(x: Floats, total: Floats) -> Floats:
+    return x / total if total else np.zeros_like(x)
+
+
+def additive(query: Floats, keys: Floats, v: Floats) -> Floats:
+    return np.tanh(query + keys) @ v
+
+
+def between(x: Floats, after: int, to: int) -> Floats:
+    """x[after+1] + ... + x[to]: nothing where after = to."""
+    return x[after + 1:to + 1].sum(0)
+
+
+def product(x: Floats, after: int, to: int) -> Floats:
+    return x[after + 1:to + 1].prod(0)
+
+
+def fading(delta: Floats, a: Floats, b: Floats, c: Floats, row: int) -> Floats:
+    """(T,): c . exp(a (delta[s+1] + ... + delta[row])) delta[s] b[s], for each s; 0 after the row."""
+    passed = delta[:row + 1].sum() - np.cumsum(delta[:row + 1])                            # (s,)
+    kept = np.exp(passed[:, None] * np.atleast_1d(a)) * b[:row + 1] * c                    # (s, N)
+    return np.pad(kept.sum(1) * delta[:row + 1], (0, len(delta) - row - 1))
+
+
+def decaying(a: Floats, c: Floats, o: Floats, row: int) -> Floats:
+    """(T,): o a[row] ... a[s+1] c[s], for each s; 0 after the row."""
+    kept = np.append(np.cumprod(a[row:0:-1])[::-1], 1.0)                                   # (row + 1,)
+    return np.pad(o * kept * c[:row + 1], (0, len(a) - row - 1))
+
+
+def grown(a: Floats, x: Floats) -> Floats:
+    """exp(a x); each x by the row of rates that is its own."""
+    return np.exp(a * (x if np.ndim(x) == 0 or np.ndim(a) == np.ndim(x) else x[:, None]))
+
+
+def discounted(count: Floats, discount: Floats, total: Floats) -> Floats:
+    """(count - discount) / total, 0 where nothing was counted."""
+    there = (count > 0) & (total > 0)
+    return np.where(there, (count - discount) / np.where(there, total, 1.0), 0.0)
+
+
+def left_over(weight: Floats) -> Floats:
+    """For each order the product of the weights of all longer ones: what reaches it."""
+    return np.append(np.cumprod(weight[:0:-1])[::-1], 1.0)
+
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "pick": lambda x, index: x[index],
+    "turned": lambda weight, x: x @ weight,                    # one vector by a matrix, or each of several
+    "dot": lambda keys, query: keys @ query,
+    "times": lambda x, y: x * y,
+    "plus": lambda x, y: x + y,
+    "minus": lambda x, y: x - y,
+    "over": lambda x, y: x / y,
+    "scale": lambda x, by: x * by,
+    "tanh": np.tanh,
+    "exp": np.exp,
+    "softcap": lambda x, at: at * np.tanh(x / at),
+    "mask": lambda x, allowed: np.where(allowed > 0, x, -np.inf),
+    "sum": np.sum,
+    "mean": np.mean,
+    "norm": lambda x: np.sqrt((x * x).sum()),
+    "weighted": lambda alpha, values: alpha @ values,
+    "largest": largest, "power": power, "share": share, "additive": additive, "between": between, "product": product,
+    "fading": fading, "decaying": decaying, "grown": grown, "discounted": discounted, "left-over": left_over,
+}

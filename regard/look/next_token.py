@@ -1,0 +1,232 @@
+"""What comes next: the next-token distribution after a text and the tokens said since, and the token drawn from it.
+
+    texts = Continuations(regard.load("runs/stories"))
+    found = texts.after("Tom had a", how=Sampling(temperature=0.8, seed=3))
+    found.log_probs                              # (V,) float32: the model's own, before any filter
+    found.chosen                                 # what `regard generate --seed 3` would say here
+    texts.after("Tom had a", [found.chosen])     # one step on: costs one step, as does going back
+
+The prompt is read in one go and then a token at a time, exactly as generation does it, by the same `Reader`: so are the
+numbers, and so is the token that is drawn, with the noise of (seed, row 0, position).   V vocabulary
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from regard.contract import LanguageModel, Source
+from regard.decoding.caption import pixels_of
+from regard.decoding.sampling import Sampling, choose
+from regard.decoding.stream import Reader, padded
+from regard.decoding.translate import longest
+from regard.errors import DataError, RunError, SettingError
+from regard.text.vocabulary import FIRST, Tokenizer
+from regard.trained import Trained
+from regard.trained_caption import TrainedCaptioner
+from regard.trained_translate import TrainedTranslator
+
+MOST = 512                     # tokens said after a prompt
+KEPT, BYTES = 64, 2**26        # texts remembered, and how much their states may take
+
+Given = str | NDArray[np.uint8] | None           # what a translator or captioner reads: a sentence, or (S, S, 3) pixels
+
+
+@dataclass(frozen=True)
+class Next:
+    """What may follow a text, and what would be drawn."""
+
+    position: int                                # tokens read so far, <bos> included: the noise is drawn with it
+    prefix: tuple[tuple[int, str], ...]          # every token read, as (id, what it adds to the text)
+    said: tuple[tuple[int, str, float], ...]     # those after the prompt, with their log-probabilities
+    over: str                                    # "" · "end": <eos> was said · "length": no more may be said
+    log_probs: NDArray[np.float32] | None        # (V,), nothing left out; None once the text is over
+    chosen: int | None
+    chosen_piece: str
+    end: int
+    banned: tuple[int, ...]                      # tokens never said: the rest share their probability
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class Told:
+    """A text as far as it was read: its reader, what it says follows, and the log-probabilities of what was said."""
+
+    reader: Reader
+    log_probs: Tensor                            # (1, V)
+    scores: tuple[float, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What a text begins with: the prompt's ids, and what is translated or captioned."""
+
+    key: Hashable
+    prompt: tuple[int, ...]                      # <bos> first
+    source: Source | None
+    most: int                                    # tokens that may be said
+
+
+class Continuations:
+    """Texts that a model goes on with. What was read is remembered for a while, so that a step forward, back or into
+    another branch does not read the text again."""
+
+    def __init__(self, trained: Any):
+        self.trained = trained
+        self.model, self.tokenizer, self.banned = parts_of(trained)
+        self.known: OrderedDict[Hashable, Told] = OrderedDict()
+
+    def after(
+        self, prompt: str = "", said: Sequence[int] = (), how: Sampling | None = None, *, source: Given = None,
+        steps: int = 0,
+    ) -> Next:
+        """What follows the prompt and what was said; with `steps`, so many tokens are drawn first."""
+        opening, how, tokens = self._opening(prompt, source), how or Sampling(), list(said)
+        self._check(tokens)
+        for step in range(steps + 1):
+            over = self._over(tokens, opening)
+            told = self._read(opening, tokens[:-1] if over == "end" else tokens)
+            if over:
+                break
+            allowed = told.log_probs.clone()
+            allowed[:, list(self.banned)] = -torch.inf
+            position = len(opening.prompt) + len(tokens)
+            chosen = int(choose(allowed, how, torch.tensor([0]), torch.tensor([position])))
+            if step < steps:
+                tokens.append(chosen)
+        return self._told(opening, tokens, told, over, None if over else chosen)
+
+    # ------------------------------------------------------------------------------------- reading
+
+    @torch.no_grad()
+    def _read(self, opening: Opening, said: Sequence[int]) -> Told:
+        """From the longest part of it that is remembered, a token at a time."""
+        if isinstance(self.model, nn.Module):
+            self.model.eval()
+        first = next((n for n in range(len(said), -1, -1) if (opening.key, *said[:n]) in self.known), None)
+        told = self._begin(opening) if first is None else self.known[opening.key, *said[:first]]
+        for place in range(first or 0, len(said)):
+            told = self._step(told, said[place])
+            self._remember((opening.key, *said[:place + 1]), told)
+        self.known.move_to_end((opening.key, *said))
+        return told
+
+    def _begin(self, opening: Opening) -> Told:
+        notes: list[str] = []
+        reader = Reader(self.model, [opening.prompt], opening.most, opening.source, notes.append)
+        told = Told(reader, reader.read_prompts().float(), (), ())
+        self._remember((opening.key,), told)
+        told.notes = tuple(notes)
+        return told
+
+    def _step(self, told: Told, token: int) -> Told:
+        notes = list(told.notes)
+        reader = copy.copy(told.reader)
+        assert reader.state is not None
+        reader.state = reader.state.clone()               # what is read on from is spent
+        reader.texts, reader.used = [list(text) for text in reader.texts], list(reader.used)
+        reader.notice = notes.append if reader.notice is not None else None
+        log_probs = reader.read([token], [True]).float()
+        return Told(reader, log_probs, (*told.scores, float(told.log_probs[0, token])), tuple(notes))
+
+    def _remember(self, key: Hashable, told: Told) -> None:
+        self.known[key] = told
+        size = sum(each.reader.state.nbytes() for each in self.known.values() if each.reader.state is not None)
+        while len(self.known) > 1 and (len(self.known) > KEPT or size > BYTES):
+            _, dropped = self.known.popitem(last=False)
+            size -= 0 if dropped.reader.state is None else dropped.reader.state.nbytes()
+
+    # ------------------------------------------------------------------------------------- telling
+
+    def _opening(self, prompt: str, given: Given) -> Opening:
+        trained, begin = self.trained, self.tokenizer.bos
+        if isinstance(trained, Trained):
+            read = tuple(self.tokenizer.encode(prompt).tolist())
+            return Opening(("text", read), (begin, *read), None, MOST)
+        if isinstance(trained, TrainedCaptioner):
+            if not isinstance(given, np.ndarray):
+                raise DataError("a captioner goes on with what it says of a picture: give one")
+            pixels = trained.checked(given[None])
+            source = Source(pixels_of(pixels, self.model.device))
+            return Opening(("picture", pixels.tobytes()), (begin,), source, max(1, trained.context - 1))
+        if not isinstance(given, str) or not given.strip():
+            raise DataError("there is nothing to go on with: give a text to translate or to summarise")
+        ids = trained.encode([given])[0]
+        if len(ids) > trained.context:
+            raise DataError(f"the source has {len(ids):,} tokens with its end and the model reads at most "
+                            f"{trained.context:,}: give a shorter one")
+        items, lengths = padded([ids], self.model.device)
+        most = max(1, longest(len(ids), trained.context, self.model) - 1)
+        return Opening(("source", tuple(ids)), (begin,), Source(items, lengths), min(most, MOST))
+
+    def _check(self, said: Sequence[int]) -> None:
+        if len(said) > MOST:
+            raise SettingError(f"{len(said)} tokens were said: at most {MOST} can be followed")
+        for place, token in enumerate(said):
+            if not 0 <= token < self.model.vocab or token in self.banned:
+                raise SettingError(f"token {token} is never said: give ids from 0 to {self.model.vocab - 1} "
+                                   f"other than {', '.join(map(str, self.banned[:4]))}")
+            if token == self.tokenizer.eos and place + 1 < len(said):
+                raise SettingError(f"token {place + 1} of those said is <eos>, which ends the text: nothing follows it")
+
+    def _over(self, said: Sequence[int], opening: Opening) -> str:
+        if said and said[-1] == self.tokenizer.eos:
+            return "end"
+        return "length" if len(said) >= opening.most else ""
+
+    def _told(self, opening: Opening, said: Sequence[int], told: Told, over: str, chosen: int | None) -> Next:
+        ids = (*opening.prompt, *said)
+        pieces = written(self.tokenizer, ids)
+        scores = told.scores
+        if over == "end":
+            scores = (*scores, float(told.log_probs[0, self.tokenizer.eos]))
+        first = len(opening.prompt)
+        own = tuple((id, piece, score) for id, piece, score in
+                    zip(said, pieces[first:], scores, strict=True))
+        return Next(
+            position=len(ids), prefix=tuple(zip(ids, pieces, strict=True)), said=own, over=over,
+            log_probs=None if over else told.log_probs[0].cpu().numpy(), chosen=chosen,
+            chosen_piece="" if chosen is None else written(self.tokenizer, (*ids, chosen))[-1],
+            end=self.tokenizer.eos, banned=self.banned, notes=told.notes)
+
+
+def parts_of(trained: Any) -> tuple[LanguageModel, Tokenizer, tuple[int, ...]]:
+    """The model, the tokenizer of what it writes, and the tokens it never says."""
+    if isinstance(trained, Trained):
+        t = trained.tokenizer
+        return trained.language_model, t, (t.pad, t.bos, t.unk)
+    if isinstance(trained, TrainedTranslator):
+        return trained.model, trained.tokenizer.target, trained.marks.banned
+    if isinstance(trained, TrainedCaptioner):
+        return trained.model, trained.tokenizer, trained.marks.banned
+    raise RunError(f"a {trained.tables['run'].get('task', 'masked')} model writes nothing token by token: "
+                   "fill its blanks instead")
+
+
+def written(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+    """What each token adds to the text; nothing while a character is unfinished. Specials have their names."""
+    stream = tokenizer.stream()
+    return [tokenizer.token(id) if id < FIRST else stream.push(int(id)) for id in ids]
+
+
+def vocabulary(trained: Any) -> list[str]:
+    """The name of each token that the model could say, by its id; an empty one for an id that only a source has."""
+    model, tokenizer, _ = parts_of(trained)
+    return [tokenizer.token(id) if id < tokenizer.vocab_size else "" for id in range(model.vocab)]
+
+
+def entropy(log_probs: NDArray[np.floating[Any]]) -> float:
+    """In bits, of log-probabilities in nats."""
+    p = np.exp(log_probs.astype(np.float64))
+    with np.errstate(invalid="ignore"):
+        return float(-np.where(p > 0, p * log_probs, 0.0).sum() / math.log(2))

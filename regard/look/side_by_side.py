@@ -1,0 +1,297 @@
+"""Several language models on one text, aligned by its characters, since their tokens may differ.
+
+    seen = side_by_side({"a": regard.load("runs/a"), "b": regard.load("runs/b")}, "Tom had a red ball.")
+    seen.columns[0].bits, seen.columns[0].per_character
+    seen.pairs[0].overlap, seen.pairs[0].js
+
+The bits of a token are spread evenly over the characters it stands for, so that any two models compare, character by
+character; the bits of all tokens are those of `Trained.score`, to the last digit. What two models expect next is
+compared wherever both have read the same characters: by how many of their ten likeliest tokens have the same text, and,
+where the vocabularies are the same, by the Jensen-Shannon distance, the square root of the divergence in bits: 0 where
+they agree, 1 where nothing is possible to both. Models that write from a source are in side_by_side_written.py.
+T tokens · V vocabulary · D width
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.errors import DataError, RunError, SettingError
+from regard.look.saying import AT_ONCE, by_counts, by_head, by_steps
+from regard.look.sides import characters_of
+from regard.metrics.perplexity import score_batches
+from regard.models.neural import NeuralLM
+from regard.models.ngram import NGram
+from regard.text.batches import Batch
+from regard.text.piece_words import piece_spans
+from regard.text.vocabulary import FIRST, Tokenizer
+from regard.text.words import WhitespaceTokenizer
+from regard.trained import Trained
+
+TOP = 10
+MOST = 4                                        # models at once
+Expected = tuple[tuple[int, str, float], ...]   # (id, piece, p) of the likeliest next tokens, best first
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A token of the text: the characters it stands for, how surprising it was, and what was expected in its place."""
+
+    piece: str
+    start: int
+    end: int
+    bits: float                                 # infinite for what the model holds to be impossible
+    expected: Expected
+
+
+@dataclass(frozen=True)
+class Column:
+    """One model on the text."""
+
+    id: str
+    tokens: tuple[Scored, ...]
+    bits: float
+    characters: int
+    per_character: tuple[float, ...]            # bits of each character; they add up to `bits`
+    tokenizer: str                              # its digest
+    notes: tuple[str, ...] = ()
+
+    @property
+    def bits_per_character(self) -> float:
+        return self.bits / max(1, self.characters)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"id": self.id, "bits": finite(self.bits), "characters": self.characters,
+                "bits_per_character": finite(self.bits_per_character), "notes": list(self.notes),
+                "tokens": [listed(each) for each in self.tokens],
+                "per_character": [finite(bits) for bits in self.per_character]}
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Two models, wherever both have read the same characters and say what is next."""
+
+    a: str
+    b: str
+    at: tuple[tuple[int, int, int], ...]        # (characters read, the token of a that comes next, that of b)
+    overlap: tuple[int, ...]                    # how many of the ten likeliest have the same text
+    js: tuple[float, ...] | None
+    why_not: str | None                         # why there is no distance
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"a": self.a, "b": self.b, "at": [list(each) for each in self.at], "overlap": list(self.overlap),
+                "js": None if self.js is None else list(self.js), "why_not": self.why_not}
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    text: str
+    columns: tuple[Column, ...]
+    pairs: tuple[Meeting, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"kind": "text", "text": self.text, "models": [column.as_dict() for column in self.columns],
+                "pairs": [pair.as_dict() for pair in self.pairs]}
+
+
+def finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def listed(token: Scored) -> list[Any]:
+    return [token.piece, token.start, token.end, finite(token.bits), [list(each) for each in token.expected]]
+
+
+def side_by_side(models: Mapping[str, Any], text: str) -> SideBySide:
+    """Language models by name, on one text."""
+    check_several(models)
+    for name, trained in models.items():
+        if not isinstance(trained, Trained):
+            raise RunError(f"{name} is no language model: models are compared on a text with others that read one")
+    if not text:
+        raise DataError("there is no text to compare on: it is empty")
+    readings = [TextReading(name, trained, text) for name, trained in models.items()]
+    for group in alike(readings):
+        read_together(group)
+    pairs = [meeting(a, b) for a, b in combinations(readings, 2)]
+    return SideBySide(text, tuple(reading.column() for reading in readings), tuple(pairs))
+
+
+def check_several(models: Mapping[str, Any]) -> None:
+    if not 1 <= len(models) <= MOST:
+        raise SettingError(f"{len(models)} models: from 1 to {MOST} can be seen at once")
+
+
+# ------------------------------------------------------------------------------------------- one model
+
+
+@dataclass
+class TextReading:
+    """A model on its way through the text."""
+
+    name: str
+    trained: Trained
+    text: str
+    ids: list[int] = field(init=False)
+    expected: list[Expected] = field(default_factory=list)
+    js: dict[str, list[float]] = field(default_factory=dict)     # by the name of the other model
+
+    def __post_init__(self) -> None:
+        t = self.trained.tokenizer
+        self.ids = t.encode(self.text).tolist()
+        if not self.ids:
+            raise DataError(f"{self.name} reads nothing of this text, which is only white space: give it words")
+        self.digest = t.digest()
+        self.bytes = piece_spans(t, self.text, self.ids)
+        self.speller = Speller(t)
+        self.scores, self.nats = token_scores(self.trained, self.ids)
+
+    def expect(self, log_probs: Tensor) -> None:
+        """Keep the ten likeliest of each row of (t, V)."""
+        best = log_probs.topk(min(TOP, log_probs.shape[-1]), dim=-1)
+        for values, tokens in zip(best.values.double().exp().tolist(), best.indices.tolist(), strict=True):
+            self.expected.append(tuple((id, self.speller.name(id), p) for id, p in zip(tokens, values, strict=True)))
+            self.speller.read(self.ids[len(self.expected) - 1])
+
+    def boundaries(self) -> dict[int, int]:
+        """Bytes of the text that were read before each token, and the number of that token."""
+        return {(self.bytes[at - 1][1] if at else 0): at for at in range(len(self.ids))}
+
+    def column(self) -> Column:
+        t = self.trained.tokenizer
+        spans = characters_of(self.text, self.bytes)
+        bits = [-score / math.log(2) + 0.0 for score in self.scores]
+        tokens = tuple(Scored(t.token(id), *span, own, expected) for id, span, own, expected in
+                       zip(self.ids, spans, bits, self.expected, strict=True))
+        return Column(self.name, tokens, self.nats / math.log(2), len(self.text), spread(tokens, len(self.text)),
+                      self.digest, self.notes(spans))
+
+    def notes(self, spans: Sequence[tuple[int, int]]) -> tuple[str, ...]:
+        """What makes its bits mean less than they seem to."""
+        t, said = self.trained.tokenizer, []
+        if unknown := self.ids.count(t.unk):
+            said.append(f"{unknown:,} of the {len(self.ids):,} tokens are <unk>: their bits say only that a word is "
+                        "unknown, not which")
+        if free := len(self.text) - len({at for span in spans for at in range(*span)}):
+            said.append(f"{free:,} characters are white space between its tokens, and cost it nothing")
+        window = self.trained.window
+        if window is not None and len(self.ids) > window:
+            said.append(f"read in windows of {window:,} tokens, as in training: each begins without what was before it")
+        return tuple(said)
+
+
+def token_scores(trained: Trained, ids: Sequence[int]) -> tuple[list[float], float]:
+    """The log-probability of each token, and all the nats, summed as `Trained.score` does it."""
+    tokens, targets = torch.tensor([[trained.tokenizer.bos, *ids[:-1]]]), torch.tensor([list(ids)])
+    scores: list[float] = []
+    nats, width = 0.0, trained.window or len(ids)
+    for first in range(0, len(ids), width):
+        cut = slice(first, first + width)
+        for _, own in score_batches(trained.language_model, [Batch(tokens[:, cut], targets[:, cut], None)]):
+            nats -= float(own.double().sum())
+            scores += own[0].double().tolist()
+    return scores, nats
+
+
+def spread(tokens: Sequence[Scored], characters: int) -> tuple[float, ...]:
+    """The bits of each token, evenly over its characters; a character of several tokens has a part of each."""
+    amounts = [0.0] * characters
+    for token in tokens:
+        for at in range(token.start, token.end):
+            amounts[at] += token.bits / (token.end - token.start)
+    return tuple(amounts)
+
+
+class Speller:
+    """How a token would be written after those read so far: words have their space before them."""
+
+    def __init__(self, tokenizer: Tokenizer):
+        self.tokenizer = tokenizer
+        self.stream = tokenizer.stream() if isinstance(tokenizer, WhitespaceTokenizer) else None
+
+    def name(self, id: int) -> str:
+        if self.stream is None or id < FIRST:
+            return self.tokenizer.token(id) if id < self.tokenizer.vocab_size else ""
+        return copy(self.stream).push(id)
+
+    def read(self, id: int) -> None:
+        if self.stream is not None:
+            self.stream.push(id)
+
+
+# -------------------------------------------------------------------------------- whole distributions
+
+
+def alike(readings: Sequence[TextReading]) -> list[list[TextReading]]:
+    """Models with the same tokenizer together: they have the same tokens, and their distributions compare."""
+    groups: dict[tuple[str, int], list[TextReading]] = {}
+    for reading in readings:
+        groups.setdefault((reading.digest, reading.trained.language_model.vocab), []).append(reading)
+    return list(groups.values())
+
+
+@torch.no_grad()
+def read_together(group: Sequence[TextReading]) -> None:
+    """Go through the text with all of them, holding only a few rows of each one's (T, V) at a time."""
+    rows = max(1, AT_ONCE // group[0].trained.language_model.vocab)
+    parts = [in_chunks(distributions(reading.trained, reading.ids), rows) for reading in group]
+    for chunks in zip(*parts, strict=True):
+        for reading, chunk in zip(group, chunks, strict=True):
+            reading.expect(chunk)
+        for (a, p), (b, q) in combinations(zip(group, chunks, strict=True), 2):
+            a.js.setdefault(b.name, []).extend(distance(p, q).tolist())
+
+
+def distributions(trained: Trained, ids: Sequence[int]) -> Iterator[Tensor]:
+    """(t, V) log-probabilities in the place of each token, some rows at a time, in the windows of `Trained.score`."""
+    model, tokens = trained.language_model, torch.tensor([trained.tokenizer.bos, *ids[:-1]])
+    if isinstance(model, NGram):
+        return by_counts(model, tokens)
+    tokens = tokens.to(model.device)
+    windows = tokens.split(trained.window or len(tokens))
+    if isinstance(model, NeuralLM):
+        model.eval()
+        return by_head(model.head, torch.cat([model.encode(window[None])[0][0] for window in windows]))     # (T, D)
+    return (part for window in windows for part in by_steps(model, window))
+
+
+def in_chunks(parts: Iterable[Tensor], rows: int) -> Iterator[Tensor]:
+    """The same rows, so many at a time."""
+    held: list[Tensor] = []
+    for part in parts:
+        held.append(part)
+        while sum(map(len, held)) >= rows:
+            joined = torch.cat(held)
+            yield joined[:rows]
+            held = [joined[rows:]]
+    if sum(map(len, held)):
+        yield torch.cat(held)
+
+
+def distance(a: Tensor, b: Tensor) -> Tensor:
+    """(t,) Jensen-Shannon distances of log-probabilities (t, V): sqrt((KL(p | m) + KL(q | m)) / 2) in bits."""
+    a, b = a.double(), b.double()
+    middle = torch.logaddexp(a, b) - math.log(2)
+    halves = [torch.where(own > -torch.inf, own.exp() * (own - middle), 0.0).sum(-1) for own in (a, b)]
+    return ((halves[0] + halves[1]) / (2 * math.log(2))).clamp(0.0, 1.0).sqrt()
+
+
+def meeting(a: TextReading, b: TextReading) -> Meeting:
+    """Where both have read the same bytes of the text."""
+    ours, theirs = a.boundaries(), b.boundaries()
+    common = sorted(ours.keys() & theirs.keys())
+    raw = a.text.encode()
+    at = tuple((len(raw[:place].decode(errors="ignore")), ours[place], theirs[place]) for place in common)
+    overlap = tuple(len({piece for _, piece, _ in a.expected[mine]} & {piece for _, piece, _ in b.expected[their]})
+                    for _, mine, their in at)
+    js = a.js.get(b.name)
+    return Meeting(a.name, b.name, at, overlap, None if js is None else tuple(js[mine] for _, mine, _ in at),
+                   None if js is not None else "their vocabularies differ")

@@ -1,0 +1,130 @@
+"""Several translators, summarisers or captioners on one source: what each writes, and what the others think of it.
+
+    seen = written_side_by_side({"a": regard.load("runs/a"), "b": regard.load("runs/b")}, "Le chat noir dort.")
+    seen.columns[0].text, seen.columns[0].bits
+    seen.columns[0].judged                      # bits of what each of the models has written, in the eyes of the first
+
+Each writes its own text by beam search, so that there is no text in common to align. Instead each scores what all of
+them have written, with its end: the one that finds its own text likelier than another's is not always the better one.
+T target tokens · V vocabulary
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from regard.decoding.beam import Beam, beam_search
+from regard.decoding.spelling import pieces_of
+from regard.errors import RunError
+from regard.look.beam_tree import Start, start_of
+from regard.look.saying import by_head
+from regard.look.side_by_side import TOP, Scored, Speller, check_several, finite, listed
+from regard.look.sides import written_tokens
+from regard.models.neural import NeuralLM
+from regard.trained import Trained
+
+WIDTH = 5
+
+
+@dataclass(frozen=True)
+class Written:
+    """What one model writes: its tokens, the end included, and what it thinks of everybody's."""
+
+    id: str
+    text: str
+    tokens: tuple[Scored, ...]
+    bits: float                                 # of its own text, with the end if it has one
+    log_prob: float
+    score: float                                # log p / tokens^length penalty
+    finished: bool
+    judged: tuple[float | None, ...]            # bits of each model's text with its end; None: too long for this one
+    notes: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"id": self.id, "text": self.text, "tokens": [listed(each) for each in self.tokens],
+                "bits": finite(self.bits), "characters": len(self.text),
+                "bits_per_character": finite(self.bits / max(1, len(self.text))), "log_prob": finite(self.log_prob),
+                "score": finite(self.score), "finished": self.finished, "notes": list(self.notes),
+                "judged": [None if bits is None else finite(bits) for bits in self.judged]}
+
+
+@dataclass(frozen=True)
+class WrittenSideBySide:
+    source: str
+    columns: tuple[Written, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"kind": "written", "text": self.source, "pairs": [],
+                "models": [each.as_dict() for each in self.columns]}
+
+
+def written_side_by_side(models: Mapping[str, Any], what: Any, how: Beam | None = None) -> WrittenSideBySide:
+    """Models by name, on one source: a text, or a picture for captioners."""
+    check_several(models)
+    if len({type(trained) for trained in models.values()}) > 1 or any(isinstance(m, Trained) for m in models.values()):
+        raise RunError("these runs are of different tasks: compare language models with language models, translators "
+                       "with translators")
+    how = how or Beam(width=WIDTH)
+    starts = {name: start_of(trained, what, 0) for name, trained in models.items()}
+    found = {name: best_text(start, how) for name, start in starts.items()}
+    texts = [found[name][0] for name in starts]
+    columns = [column(name, start, *found[name], how, [judged(start, text) for text in texts])
+               for name, start in starts.items()]
+    return WrittenSideBySide(next(iter(starts.values())).text, tuple(columns))
+
+
+def best_text(start: Start, how: Beam) -> tuple[str, tuple[int, ...], bool]:
+    """The text that a model writes, its tokens, and whether it came to an end."""
+    ((best,),) = beam_search(start.model, start.source, limits=[start.limit], begin=start.begin, end=start.marks.end,
+                             how=how, banned=start.marks.banned)
+    return "".join(pieces_of(start.tokenizer, best.tokens)) if best.tokens else "", best.tokens, best.finished
+
+
+def column(
+    name: str, start: Start, text: str, tokens: Sequence[int], finished: bool, how: Beam, others: Sequence[float | None]
+) -> Written:
+    ids = [*tokens, start.marks.end] if finished else list(tokens)
+    scored = scored_tokens(start, ids, finished)
+    log_prob = -sum(each.bits for each in scored) * math.log(2)
+    notes = start.notes if finished else (*start.notes, f"it came to no end within {start.limit} tokens")
+    return Written(name, text, scored, -log_prob / math.log(2) + 0.0, log_prob, how.score(log_prob, len(ids)), finished,
+                   tuple(others), notes)
+
+
+@torch.no_grad()
+def scored_tokens(start: Start, ids: Sequence[int], finished: bool) -> tuple[Scored, ...]:
+    """Each token that was written, its bits, and what was expected there; the end stands for no characters."""
+    assert isinstance(start.model, NeuralLM), "what reads a source is a neural model"
+    model, t = start.model.eval(), start.tokenizer
+    read = torch.tensor([[*start.begin, *ids[:-1]]], device=model.device)
+    vectors = model.encode(read, model.start(1, None, start.source))[0][0]                    # (T, D)
+    written = ids[:-1] if finished else ids
+    spans = [(each.start, each.end) for each in written_tokens(t, written, pieces_of(t, written) if written else [])]
+    speller = Speller(t)
+    found: list[Scored] = []
+    for part in by_head(model.head, vectors):
+        for log_probs in part:
+            id = ids[len(found)]
+            best = log_probs.topk(min(TOP, len(log_probs)))
+            expected = tuple((other, speller.name(other), p) for other, p in
+                             zip(best.indices.tolist(), best.values.double().exp().tolist(), strict=True))
+            span = spans[len(found)] if len(found) < len(spans) else (spans[-1][1] if spans else 0,) * 2
+            found.append(Scored(t.token(id), *span, -float(log_probs[id]) / math.log(2) + 0.0, expected))
+            speller.read(id)
+    return tuple(found)
+
+
+@torch.no_grad()
+def judged(start: Start, text: str) -> float | None:
+    """The bits of a text with its end, in the eyes of this model; None where it is longer than all it may write."""
+    ids = [*start.tokenizer.encode(text).tolist(), start.marks.end]
+    if len(ids) > start.limit:
+        return None
+    tokens = torch.tensor([[*start.begin, *ids]], device=start.model.device)
+    scores, _ = start.model.score(tokens[:, :-1], tokens[:, 1:], start.model.start(1, None, start.source))
+    return -float(scores.double().sum()) / math.log(2) + 0.0

@@ -1,0 +1,154 @@
+"""Listening: a socket first, so that a port in use is said at once; then the application, and uvicorn around it.
+
+    serve(listen("127.0.0.1", 8000), registry, settings)
+
+Connections are few and impatient: one that does not finish its request's head in time is closed, and so is one that
+does not take its answer. Otherwise whoever opens connections and says nothing could keep everybody out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import threading
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from regard.errors import SettingError
+from regard.serve.registry import Registry
+
+CONNECTIONS = 128
+PATIENCE = 10.0                # seconds for the head of a request, and for the rest of an answer to be taken
+GOODBYE = 2                    # seconds for what still runs when the server is asked to stop
+
+log = logging.getLogger("regard.serve")
+
+
+class Impatient(H11Protocol):
+    """HTTP/1.1 that waits for nobody."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:               # type: ignore[override]
+        super().connection_made(transport)
+        self.waiting: asyncio.TimerHandle | None = None
+        self.watched = False
+        self.expect_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.between_requests():
+            if self.waiting is None:                       # the first bytes of the next one: it has its time
+                self.expect_head()
+        else:
+            self.stop_waiting()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.stop_waiting()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self.watch_writing()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.watch_writing()
+
+    def watch_writing(self) -> None:
+        """While there is something to be taken, see now and then that it becomes less."""
+        if not self.watched and self.transport.get_write_buffer_size():
+            self.watched = True
+            self.loop.call_later(PATIENCE, self.abort_if_stuck, self.transport.get_write_buffer_size())
+
+    def between_requests(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def expect_head(self) -> None:
+        self.waiting = self.loop.call_later(PATIENCE, self.give_up)
+
+    def stop_waiting(self) -> None:
+        if self.waiting is not None:
+            self.waiting.cancel()
+            self.waiting = None
+
+    def give_up(self) -> None:
+        self.waiting = None
+        if self.between_requests():
+            self.transport.abort()
+
+    def abort_if_stuck(self, before: int) -> None:
+        self.watched = False
+        if self.transport.is_closing() and self.transport.get_write_buffer_size() >= before > 0:
+            self.transport.abort()
+        else:
+            self.watch_writing()
+
+
+class Server(uvicorn.Server):
+    """Asked to stop, it first tells what is running: otherwise it would wait for the last word of every text."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.config.app.state.gate.stop()                  # type: ignore[union-attr]
+        super().handle_exit(sig, frame)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there; port 0 is any that is free."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM,
+                                                      flags=socket.AI_PASSIVE)[0]
+        found = socket.socket(family, socket.SOCK_STREAM)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            found.bind(address)
+            found.listen(CONNECTIONS)
+        except OSError:
+            found.close()
+            raise
+    except (OSError, OverflowError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise SettingError(
+            f"cannot listen at {host}, port {port} ({reason}): try another --port, or 0 for any") from None
+    return found
+
+
+def address_of(listening: socket.socket, host: str) -> str:
+    """What to open in a browser."""
+    shown = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname(), "": socket.gethostname()}.get(host, host)
+    return f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}"
+
+
+def serve(listening: socket.socket, registry: Registry, settings: Any, warm: bool = True) -> None:
+    """Serve until a signal says to stop."""
+    from regard.serve.app import make_app
+
+    if warm:
+        threading.Thread(target=warm_up, args=(registry,), daemon=True).start()
+    server = Server(configure(make_app(registry, settings)))
+    # What matters is logged by us; uvicorn would also tell of every client that breaks off.
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+    if threading.current_thread() is threading.main_thread():
+        for each in (signal.SIGINT, signal.SIGTERM):       # uvicorn raises the signal again when it has stopped
+            signal.signal(each, lambda number, frame: None)
+    server.run(sockets=[listening])
+
+
+def configure(app: Any) -> uvicorn.Config:
+    return uvicorn.Config(
+        app, http=Impatient, ws="none", loop="asyncio", lifespan="on", log_config=None, access_log=False,
+        proxy_headers=False, server_header=False, limit_concurrency=CONNECTIONS, timeout_keep_alive=5,
+        timeout_graceful_shutdown=GOODBYE, h11_max_incomplete_event_size=32 * 1024)
+
+
+def warm_up(registry: Registry) -> None:
+    """Load what is slow while the page is being opened: the library, and the first model."""
+    for opened in registry:
+        try:
+            _ = opened.trained
+        except Exception as error:                         # whoever asks for it hears of it; here it is only said
+            log.warning("%s was not loaded ahead of time: %s", opened.id, error)
+        return

@@ -1,0 +1,71 @@
+"""Lab: cards with their verdicts, charts that can run nothing, and worked examples to step through."""
+
+import json
+
+import pytest
+
+from tests.browser.conftest import Served, serious, shot
+from tests.browser.waiting import until
+
+SVG = ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 320 160"><script>window.parent.ran = 1</script>'
+       '<rect width="320" height="160" fill="#fff"/><path d="M20 140 L160 60 L300 30" fill="none" stroke="#0072b2" '
+       'stroke-width="3"/><text x="30" y="24" font-size="12">quality over length</text></svg>')
+
+
+def card(number, name, verdict, **more):
+    return {"name": name, "number": number, "title": name.title(), "claim": f"The claim of {name}.", "source": "a book",
+            "rule": "above 0.1", "verdict": verdict, "when": "2026-01-01", "where": "2 CPU cores", "seconds": 31.5,
+            "command": f"regard lab run {name} --seeds 5", "flipped": {"verdict": "fails"}, "csv": "x,y\n1,2\n",
+            "table": {"columns": ["family", "loss"], "rows": [["rnn", 1.25], ["transformer", 0.5]]},
+            "plots": [{"title": "quality over length", "svg": SVG}], **more}
+
+
+@pytest.fixture(scope="module")
+def measured(runs, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lab")
+    for each in (card(1, "bottleneck", "holds"), card(2, "cheating", "fails"),
+                 card(3, "scaling", "unclear", claim="<b>no markup</b>", flipped=None)):
+        (folder / f"{each['name']}.json").write_text(json.dumps(each))
+    server = Served(runs / "stories-ngram", "--lab", folder)
+    yield server.url
+    server.stop()
+
+
+def test_cards_tell_the_claim_the_verdict_and_the_command(page, measured):
+    page.goto(f"{measured}/#tab=lab")
+    page.wait_for_selector(".lab-card")
+    assert page.locator(".lab-card").count() == 3
+    first = page.locator("#lab-bottleneck")
+    assert "holds" in first.inner_text() and "regard lab run bottleneck --seeds 5" in first.inner_text()
+    assert "<b>no markup</b>" in page.locator("#lab-scaling").inner_text()
+    assert page.locator("#panel svg").count() == 0                     # charts are pictures, not part of the page
+    until(page, "[...document.querySelectorAll('.lab-card img')].every(each => each.naturalWidth > 0)")
+    assert page.evaluate("window.ran") is None
+    first.locator("summary").click()
+    assert first.locator("tbody tr").count() == 2
+    with page.expect_download() as saved:
+        first.locator("text=CSV").click()
+    assert saved.value.suggested_filename == "bottleneck.csv"
+    page.click("button:has-text('fails 1')")
+    assert page.locator(".lab-card").count() == 1 and "verdict=fails" in page.url
+    assert serious(page) == []
+    page.click("button:has-text('fails 1')")
+    shot(page, "lab-light")
+
+
+def test_without_results_it_says_how_they_come_and_examples_open_in_compute(page, served):
+    page.goto(f"{served}/#tab=lab&models=stories-transformer")
+    page.wait_for_selector(".lab-presets a")
+    assert "regard lab run all" in page.inner_text("#panel")
+    assert serious(page) == []
+    page.locator(".lab-presets a").first.focus()
+    page.keyboard.press("Enter")
+    until(page, "location.hash.includes('tab=compute') && location.hash.includes('preset=')")
+
+
+@pytest.mark.parametrize("theme", ["dark"], indirect=True)
+def test_in_the_dark_it_can_be_read(page, measured):
+    page.goto(f"{measured}/#tab=lab")
+    page.wait_for_selector(".lab-card")
+    assert serious(page) == []
+    shot(page, "lab-dark")

@@ -1,0 +1,43 @@
+"""The Triton kernel of the loss in Triton's interpreter, against torch; run by test_cross_entropy_triton.py.
+
+TRITON_INTERPRET must be set before Triton is first imported, and changes Triton for the whole process.
+"""
+
+import os
+import sys
+
+os.environ["TRITON_INTERPRET"] = "1"
+
+import torch
+
+from regard.kernels import cross_entropy_triton as in_triton
+from regard.kernels.cross_entropy import softmax_gradient_torch
+
+
+def equal(rows, vocab, smoothing, softcap, block=16):
+    in_triton.BLOCK = block
+    logits = 3 * torch.randn(rows, vocab)
+    targets, shares = torch.randint(vocab, (rows,)), torch.rand(rows)
+    ours, theirs = logits.clone(), logits.clone()
+    loss = in_triton.softmax_gradient(ours, targets, shares, smoothing, softcap)
+    torch.testing.assert_close(loss, softmax_gradient_torch(theirs, targets, shares, smoothing, softcap))
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def plain():
+    for vocab in (5, 16, 17, 40):
+        equal(3, vocab, 0.0, 0.0)
+
+
+def smoothed():
+    equal(3, 21, 0.1, 0.0)
+
+
+def capped():
+    equal(3, 21, 0.0, 2.0)
+    equal(2, 33, 0.1, 1.5)
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    globals()[sys.argv[1]]()

@@ -1,0 +1,66 @@
+"""The loss that works its gradients out on the way forward, against its definition."""
+
+import pytest
+import torch
+
+from regard.kernels import cross_entropy
+from regard.kernels.cross_entropy import by_definition, linear_cross_entropy, rows_at_once
+
+
+def drawn(positions=7, width=5, vocab=11, dtype=torch.float64):
+    h = torch.randn(positions, width, dtype=dtype, requires_grad=True)
+    weight = torch.randn(vocab, width, dtype=dtype, requires_grad=True)
+    return h, weight, torch.randint(vocab, (positions,)), torch.rand(positions, dtype=dtype)
+
+
+def found(way, h, weight, *rest, **options):
+    loss = way(h, weight, *rest, **options)
+    return [loss, *torch.autograd.grad(3 * loss, [h, weight])]
+
+
+@pytest.mark.parametrize("options", [{}, {"smoothing": 0.1}, {"softcap": 2.0}, {"smoothing": 0.2, "softcap": 1.5}], ids=str)
+@pytest.mark.parametrize("rows", [1, 3, 100])
+def test_loss_and_gradients_are_those_of_the_definition(options, rows, monkeypatch):
+    inputs = drawn()
+    monkeypatch.setattr(cross_entropy, "CPU_BYTES", rows * 11 * 8)
+    for ours, theirs in zip(found(linear_cross_entropy, *inputs, **options), found(by_definition, *inputs, **options),
+                            strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_a_share_of_nothing_counts_for_nothing_even_where_h_is_wild():
+    h, weight, targets, shares = drawn()
+    shares[2] = 0
+    wild = h.detach().clone()
+    wild[2] = 1e3
+    wild.requires_grad_()
+    loss, dh, dw = found(linear_cross_entropy, h, weight, targets, shares)
+    other, other_dh, other_dw = found(linear_cross_entropy, wild, weight, targets, shares)
+    assert loss == other and (other_dh[2] == 0).all() and torch.equal(dw, other_dw)
+    assert torch.equal(dh[[0, 1, 3]], other_dh[[0, 1, 3]])
+
+
+def test_under_autocast_the_gradient_of_the_weights_stays_in_float32():
+    h, weight, targets, shares = drawn(64, 16, 50, torch.float32)
+    expected = found(by_definition, h, weight, targets, shares)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = linear_cross_entropy(h, weight, targets, shares)
+    dh, dw = torch.autograd.grad(3 * loss, [h, weight])
+    assert loss.dtype == dh.dtype == dw.dtype == torch.float32
+    for ours, theirs in zip((loss, dh, dw), expected, strict=True):
+        assert (ours - theirs).norm() < 0.02 * theirs.norm()
+
+
+def test_it_compiles_as_one_operation():
+    h, weight, targets, shares = drawn(dtype=torch.float32)
+    compiled = torch.compile(lambda *inputs: linear_cross_entropy(*inputs), fullgraph=True, backend="aot_eager")
+    for ours, theirs in zip(found(compiled, h, weight, targets, shares), found(by_definition, h, weight, targets, shares),
+                            strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+def test_chunks_are_about_alike_and_none_is_too_large():
+    weight = torch.empty(1000, 4)
+    for positions in (1, 16_777, 16_778, 40_000):
+        rows = rows_at_once(positions, weight)
+        assert rows * 1000 * 4 <= cross_entropy.CPU_BYTES and rows * -(-positions // rows) - positions < rows

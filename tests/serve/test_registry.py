@@ -1,0 +1,115 @@
+"""Models by id: named, described without loading, loaded when used, stopped when not wanted."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import regard
+from regard.errors import RunError
+from regard.serve.refusals import Refusal
+from regard.serve.registry import Registry, UnknownModel, example_of, model_of, unique_id
+
+from .conftest import client_of, line_of
+
+
+def test_ids_are_names_for_addresses_and_unique(runs, tmp_path):
+    for folder in ("a/notes", "b/notes", "c/Mes notes é", "d/..."):
+        (tmp_path / folder).parent.mkdir(exist_ok=True)
+        shutil.copytree(runs / "stories-ngram", tmp_path / folder)
+    made = Registry([tmp_path / each for each in ("a/notes", "b/notes", "c/Mes notes é", "d/...", "a/../a/notes")])
+    assert list(made.models) == ["notes", "notes-2", "Mes-notes", "model"]
+    assert unique_id("notes", {"notes", "notes-2"}) == "notes-3"
+
+
+def test_an_unknown_id_is_told_what_there_is(registry):
+    with pytest.raises(UnknownModel, match="did you mean phrasebook"):
+        registry.get("phrasebok")
+
+
+def test_what_is_described_is_what_is_loaded(registry, runs):
+    for opened in registry:
+        about, trained = opened.describe(), regard.load(runs / opened.id, "cpu")
+        assert about["parameters"] == trained.parameters and about["family"] == trained.family
+        assert about["vocabulary"] == trained.tokenizer.vocab_size
+        assert about["steps"] == json.loads((runs / opened.id / "metrics.jsonl").read_text().splitlines()[-1])["step"]
+
+
+def test_there_is_a_text_to_begin_with(registry, runs):
+    first = {name: json.loads((runs / name / "samples.jsonl").read_text().splitlines()[0])
+             for name in ("phrasebook", "stories-transformer")}
+    assert registry.get("phrasebook").describe()["example"] == first["phrasebook"]["prompt"] != ""
+    told = registry.get("stories-transformer").describe()["example"]
+    both = first["stories-transformer"]
+    assert told == f"{both['prompt']} {both['reference']}"[:400] != " "
+
+
+def test_without_samples_a_text_of_the_corpus_will_do(tmp_path):
+    for files, task, begins in (
+            (["stories"], "lm", ""), (["own.txt"], "lm", "Once"), (["phrasebook"], "translate", "")):
+        found = example_of(tmp_path, {"data": {"files": files, "langs": "fr-en"}}, task)
+        assert found and found.startswith(begins)
+    assert example_of(tmp_path, {"data": {"files": ["phrasebook"], "langs": "en-fr"}}, "translate") != found
+    (tmp_path / "samples.jsonl").write_text("{broken")
+    assert example_of(tmp_path, {}, "lm") == "Once upon a time"
+
+
+def test_the_models_are_listed(client):
+    models = {each["id"]: each for each in client.get("/api/models").json()["models"]}
+    assert models["phrasebook"]["languages"] == ["fr", "en"] and models["phrasebook"]["task"] == "translate"
+    assert models["stories-transformer"]["context"] == 128 and models["stories-ngram"]["context"] is None
+
+
+def test_nothing_slow_is_loaded_before_it_is_needed(runs):
+    asked = f"""
+import sys
+from regard.serve.app import make_app
+from regard.serve.registry import Registry
+registry = Registry([{str(runs / "phrasebook")!r}, {str(runs / "stories-ngram")!r}])
+make_app(registry).openapi()
+print([opened.describe()["id"] for opened in registry], "torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True)
+    assert done.stdout.strip() == "['phrasebook', 'stories-ngram'] False", done.stderr
+
+
+def test_a_run_that_is_none_is_one_line(runs, tmp_path):
+    with pytest.raises(RunError, match="there is no run at"):
+        Registry([tmp_path / "nothing"])
+    shutil.copytree(runs / "stories-ngram", tmp_path / "unfinished")
+    (tmp_path / "unfinished" / "model.safetensors").unlink()
+    with pytest.raises(RunError, match=r"has no model\.safetensors yet"):
+        Registry([tmp_path / "unfinished"])
+
+
+def test_a_damaged_run_is_said_when_used_and_hurts_no_other(runs, tmp_path, caplog):
+    shutil.copytree(runs / "stories-ngram", tmp_path / "damaged")
+    header = (tmp_path / "damaged" / "model.safetensors").read_bytes()[:2000]
+    (tmp_path / "damaged" / "model.safetensors").write_bytes(header)
+    made = Registry([tmp_path / "damaged", runs / "stories-ngram"])
+    with pytest.raises(Refusal, match="log says why"):
+        _ = made.get("damaged").trained
+    client = client_of(made)
+    asked = {"prompt": "Once", "max_tokens": 1}
+    line = line_of(client.post("/v1/completions", json={"model": "damaged", **asked}), 503)
+    assert str(tmp_path) not in line and str(tmp_path) in caplog.text
+    assert client.post("/v1/completions", json={"model": "stories-ngram", **asked}).status_code == 200
+
+
+def test_a_model_is_loaded_once(registry):
+    assert registry.get("phrasebook").trained is registry.get("phrasebook").trained
+    assert registry.get("phrasebook").loaded
+    assert model_of(registry.get("phrasebook").trained).training is False
+
+
+def test_results_of_the_lab_pass_through(registry, tmp_path, caplog):
+    (tmp_path / "b.json").write_text('{"claim": "two", "value": NaN}')
+    (tmp_path / "a.json").write_text('{"claim": "one", "plot": {"x": [1]}}')
+    (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "list.json").write_text("[]")
+    cards = client_of(registry, lab=tmp_path).get("/api/lab").json()["cards"]
+    assert cards == [{"claim": "one", "plot": {"x": [1]}}, {"claim": "two", "value": None}]
+    assert "broken.json" in caplog.text
+    assert client_of(registry).get("/api/lab").json() == {"cards": []}
