@@ -92,3 +92,10 @@ def letters(rows: int, length: int, seed: int, step: int) -> Batch:
     begins = torch.randint(least, most, (rows, 1), generator=generator(seed, step))
     pieces = text[begins + torch.arange(length + 1)]
     return Batch(pieces[:, :-1], pieces[:, 1:], torch.ones(rows, length, dtype=torch.bool))
+
+
+def any_distance(longest: int, seed: int, step: int) -> int:
+    """A distance of this step, from one to the longest, short ones as often as long ones by their logarithm. Of a few
+    fixed distances a recurrent state could learn the rhythm alone: powers of four are all one more than threes."""
+    share = float(torch.rand(1, generator=generator(seed, step)))
+    return round((longest + 1) ** share - 0.5) or 1

@@ -113,8 +113,8 @@ def parameters(model: nn.Module) -> int:
 
 
 def far_apart(model: Any, std: float = 0.5) -> Any:
-    """The model with its word vectors drawn anew, this far apart. By default they start close to zero, which is good for
-    long training; in a few hundred steps most of the time would go by until words can be told from one another."""
+    """The model with its word vectors drawn anew, this far apart. By default they start close to zero, which is good
+    for long training; in a few hundred steps most of the time would go by until words can be told from one another."""
     with torch.no_grad():
         for module in model.modules():
             if isinstance(module, nn.Embedding):

@@ -14,18 +14,20 @@ SVG = ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 320 160"><script>wi
 
 def card(number, name, verdict, **more):
     return {"name": name, "number": number, "title": name.title(), "claim": f"The claim of {name}.", "source": "a book",
-            "rule": "above 0.1", "verdict": verdict, "when": "2026-01-01", "where": "2 CPU cores", "seconds": 31.5,
-            "command": f"regard lab run {name} --seeds 5", "flipped": {"verdict": "fails"}, "csv": "x,y\n1,2\n",
+            "rule": "above 0.1", "verdict": verdict, "where": {"device": "2 CPU cores", "when": "2026-01-01"}, "seconds": 31.5,
+            "command": f"regard lab run {name} --seeds 5", "flipped": {"verdict": "fails"}, "rules": [],
             "table": {"columns": ["family", "loss"], "rows": [["rnn", 1.25], ["transformer", 0.5]]},
-            "plots": [{"title": "quality over length", "svg": SVG}], **more}
+            "plots": [{"title": "quality over length", "file": "chart.svg"}], **more}
 
 
 @pytest.fixture(scope="module")
 def measured(runs, tmp_path_factory):
     folder = tmp_path_factory.mktemp("lab")
+    (folder / "cpu").mkdir()
+    (folder / "cpu" / "chart.svg").write_text(SVG)
     for each in (card(1, "bottleneck", "holds"), card(2, "cheating", "fails"),
                  card(3, "scaling", "unclear", claim="<b>no markup</b>", flipped=None)):
-        (folder / f"{each['name']}.json").write_text(json.dumps(each))
+        (folder / "cpu" / f"{each['name']}.json").write_text(json.dumps(each))
     server = Served(runs / "stories-ngram", "--lab", folder)
     yield server.url
     server.stop()

@@ -1,6 +1,7 @@
 """Models by id: named, described without loading, loaded when used, stopped when not wanted."""
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -105,11 +106,17 @@ def test_a_model_is_loaded_once(registry):
 
 
 def test_results_of_the_lab_pass_through(registry, tmp_path, caplog):
-    (tmp_path / "b.json").write_text('{"claim": "two", "value": NaN}')
-    (tmp_path / "a.json").write_text('{"claim": "one", "plot": {"x": [1]}}')
+    card = {"name": "b", "number": 2, "verdict": "holds", "rules": [{"mean": math.nan}], "arms": {},
+            "table": {"columns": ["x"], "rows": [[1]]}, "plots": [{"title": "t", "file": "b-1.svg"}]}
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / "b.json").write_text(json.dumps(card))
+    (tmp_path / "cpu" / "b-1.svg").write_text("<svg/>")
+    (tmp_path / "cpu" / "a.json").write_text(json.dumps({**card, "name": "a", "number": 1, "plots": []}))
+    (tmp_path / "cpu" / "unfinished.json").write_text('{"arms": {}}')
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "list.json").write_text("[]")
     cards = client_of(registry, lab=tmp_path).get("/api/lab").json()["cards"]
-    assert cards == [{"claim": "one", "plot": {"x": [1]}}, {"claim": "two", "value": None}]
+    assert [each["name"] for each in cards] == ["a", "b"] and cards[1]["rules"] == [{"mean": None}]
+    assert cards[1]["plots"][0]["svg"] == "<svg/>" and cards[1]["csv"] == "x\r\n1\r\n"
     assert "broken.json" in caplog.text
     assert client_of(registry).get("/api/lab").json() == {"cards": []}

@@ -1,0 +1,138 @@
+"""The worked examples of the lectures, exact to the digit.
+
+Each example is a small function that gives lines: what was worked out, what our own layers say, and what it has to be,
+as an exact fraction wherever it is one. `regard lab run worked` prints them; the tests hold every line.
+
+    A A B A, q = [0, 1], base 3      attend      1/6 1/6 1/2 1/6      1/6 1/6 1/2 1/6      equal
+
+The rows of attention among them are the presets of the page (`regard/look/presets.py`): the same data, not a copy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from torch import Tensor
+
+NAME, ABOUT = "worked", "The worked examples of the lectures, exact to the digit."
+Number = int | float | Fraction
+ROUNDING = 1e-12                           # what float64 may lose, relative to the largest number of a line
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing worked out: by what of ours, what came out, and what it has to be."""
+
+    what: str
+    by: str                                # the function or layer that worked it out
+    ours: tuple[Number, ...]
+    expected: tuple[Number, ...]           # a Fraction wherever it is one
+
+    @property
+    def equal(self) -> bool:
+        """Fractions are equal or not; numbers of a computer may differ by rounding."""
+        if len(self.ours) != len(self.expected):
+            return False
+        if not any(isinstance(each, float) for each in (*self.ours, *self.expected)):
+            return self.ours == self.expected
+        allowed = ROUNDING * max([1.0, *(abs(float(each)) for each in self.expected)])
+        return all(abs(float(a) - float(b)) <= allowed for a, b in zip(self.ours, self.expected, strict=True))
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"what": self.what, "by": self.by, "ours": written(self.ours), "expected": written(self.expected),
+                "equal": self.equal}
+
+
+@dataclass(frozen=True)
+class Example:
+    """A few lines that belong together; `presets` are the rows of attention on the page that show it."""
+
+    name: str
+    title: str
+    source: str                            # the lecture it is from
+    run: Callable[[], list[Line]]
+    presets: tuple[str, ...] = field(default=())
+
+    @property
+    def about(self) -> str:
+        return " ".join((self.run.__doc__ or "").split())
+
+
+def line(what: str, by: str, ours: Any, expected: Any) -> Line:
+    """A line of numbers, however they are nested."""
+    return Line(what, by, tuple(flat(ours)), tuple(flat(expected)))
+
+
+def flat(numbers: Any) -> Iterable[Number]:
+    if isinstance(numbers, Tensor):
+        numbers = numbers.detach().double().cpu().tolist()
+    if isinstance(numbers, (int, float, Fraction)):
+        yield numbers
+        return
+    for each in numbers:
+        yield from flat(each)
+
+
+def written(numbers: Sequence[Number]) -> str:
+    """As one would write it: 1/6 1/6 1/2 1/6. A number that is no small fraction has six digits."""
+    return " ".join(map(_written, numbers))
+
+
+def _written(number: Number) -> str:
+    if isinstance(number, (int, Fraction)) or not math.isfinite(number):
+        return str(number)
+    near = Fraction(number).limit_denominator(1000)
+    return str(near) if abs(near - Fraction(number)) < ROUNDING else f"{number:.6g}"
+
+
+def examples() -> dict[str, Example]:
+    """All worked examples by name, in the order of the lectures."""
+    from regard.lab import worked_attention, worked_equations, worked_recurrent
+
+    every = [*worked_attention.EXAMPLES, *worked_recurrent.EXAMPLES, *worked_equations.EXAMPLES]
+    return {each.name: each for each in every}
+
+
+def work_out() -> list[tuple[Example, list[Line]]]:
+    return [(each, each.run()) for each in examples().values()]
+
+
+# ----------------------------------------------------------------------------------------------- to be shown
+
+
+def as_dicts() -> list[dict[str, Any]]:
+    """Every example with its lines, as JSON."""
+    return [{"name": each.name, "title": each.title, "source": each.source, "about": each.about,
+             "presets": list(each.presets), "lines": [one.as_dict() for one in lines]} for each, lines in work_out()]
+
+
+def as_text(found: Sequence[dict[str, Any]]) -> str:
+    """Example by example: whether it is equal, what, by what of ours, and the two sides where they fit on a line."""
+    told = []
+    for each in found:
+        told.append(f"\n{each['title']} ({each['source']})\n  {each['about']}")
+        for one in each["lines"]:
+            sides = short(one["ours"]), "=" if one["equal"] else "NOT EQUAL", short(one["expected"])
+            told.append(f"    {one['what']}   [{one['by']}]\n      {'  '.join(sides)}")
+    right, every = counted(found)
+    return "\n".join([*told, f"\n{right} of {every} lines come out, to the digit"])
+
+
+def short(text: str, width: int = 64) -> str:
+    return text if len(text) <= width else f"{text[:width].rsplit(' ', 1)[0]} …"
+
+
+def counted(found: Sequence[dict[str, Any]]) -> tuple[int, int]:
+    """How many lines are equal, and how many there are."""
+    equal = [one["equal"] for each in found for one in each["lines"]]
+    return sum(equal), len(equal)
+
+
+def explained() -> str:
+    rows = [f"{each.name:<15} {each.title} ({each.source})"
+            + (f"; on the page: {', '.join(each.presets)}" if each.presets else "") for each in examples().values()]
+    return "\n".join([(__doc__ or "").strip(), "", *rows])

@@ -1,0 +1,217 @@
+"""Worked examples: the loss, one step of an RNN, queries, keys and values, and recurrent networks set by hand.
+
+All by our own layers with weights that were put in by hand, in float64.   d_c width of a word · d_h width of the state
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import torch
+from torch import Tensor
+
+from regard.lab.tiny import Batch, loss_of
+from regard.lab.worked import Example, Line, line
+from regard.layers.linear_recurrence import MatrixRecurrence
+from regard.layers.recurrent import Elman
+from regard.layers.self_attention import SelfAttention
+from regard.layers.stack import Stack
+from regard.models.neural import NeuralLM
+from regard.text.batches import Batch as TrainingBatch
+from regard.training.passes import Pass
+
+F = Fraction
+tanh = math.tanh
+
+
+def tensor(rows: object) -> Tensor:
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+# ------------------------------------------------------------------------------------------------ the loss
+
+WORDS = ("<pad>", "<bos>", "<eos>", "<unk>", "students", "opened", "their", "books", "people", "walked", "dogs", "the",
+         "classroom", "fell", "silent")
+SENTENCES = ("students opened their books", "people walked their dogs", "the classroom fell silent")
+
+
+def ids(sentence: str) -> list[int]:
+    return [WORDS.index(word) for word in f"<bos> {sentence} <eos>".split()]
+
+
+def bigram_model(chances: dict[tuple[str, str], Fraction]) -> NeuralLM:
+    """A network that says P(next | last word) as it is told to: one-hot words, log-probabilities as output weights.
+
+    What is left to 1 after each word goes to <unk>.
+    """
+    size = len(WORDS)
+    for last in {last for last, _ in chances}:
+        if left := F(1) - sum((chance for (word, _), chance in chances.items() if word == last), F(0)):
+            chances = chances | {(last, "<unk>"): left}
+    layer = MatrixRecurrence(size, size)
+    model = NeuralLM(Stack([layer]), vocab=size, tied=False).double()
+    told = torch.full((size, size), -1e4, dtype=torch.float64)
+    for (last, following), chance in chances.items():
+        told[WORDS.index(following), WORDS.index(last)] = math.log(chance)
+    with torch.no_grad():
+        for weight, value in ((model.embedding.weight, torch.eye(size)), (layer.w_c, torch.eye(size)),
+                              (layer.w_h, torch.zeros(size, size)), (model.head.weight, told)):
+            weight.copy_(value)
+    return model
+
+
+def batch_of(sentences: list[str]) -> tuple[Batch, list[int]]:
+    """Sentences as rows with <bos> and <eos>; shorter ones are padded, and pads do not count."""
+    rows = [ids(sentence) for sentence in sentences]
+    longest = max(map(len, rows))
+    held = torch.tensor([row + [0] * (longest - len(row)) for row in rows])
+    real = torch.tensor([len(row) - 1 for row in rows])
+    return Batch(held[:, :-1], held[:, 1:], torch.arange(longest - 1) < real[:, None], lengths=real), real.tolist()
+
+
+def training_loss(model: NeuralLM, batch: Batch) -> Tensor:
+    """What a training run minimises: what its own pass adds up, over the number of real tokens."""
+    piece = TrainingBatch(batch.tokens, batch.targets, batch.lengths)
+    total, _ = Pass(model, bfloat16=False)(piece, None, 1.0)      # a share in float32 would cost us digits
+    return total / piece.real
+
+
+def the_loss() -> list[Line]:
+    """L = (L_1 + L_2 + L_3) / 3: the average negative log-likelihood over all tokens of a batch; a pad is no token."""
+    halves = {("students", "opened"): F(1, 2), ("opened", "their"): F(1, 4), ("their", "books"): F(1, 8)}
+    three = Batch(torch.tensor([ids("students opened their")[1:-1]]), torch.tensor([ids("opened their books")[1:-1]]),
+                  torch.ones(1, 3, dtype=torch.bool), lengths=torch.tensor([3]))
+    scores, _ = bigram_model(halves).score(three.tokens, three.targets)
+    bits = [1, 2, 3]                                            # L_1, L_2 and L_3 in units of ln 2
+    counted = {("<bos>", "students"): F(1, 3), ("<bos>", "people"): F(1, 3), ("<bos>", "the"): F(1, 3),
+               ("their", "books"): F(1, 2), ("their", "dogs"): F(1, 2)}
+    counted |= {pair: F(1) for sentence in SENTENCES
+                for pair in zip(["<bos>", *sentence.split()], [*sentence.split(), "<eos>"], strict=True)
+                if pair not in counted}
+    even, _ = batch_of(list(SENTENCES))
+    uneven, real = batch_of([SENTENCES[0], "the classroom", SENTENCES[1]])
+    shorter = bigram_model(counted | {("classroom", "<eos>"): F(1, 2), ("classroom", "fell"): F(1, 2)})
+    of_even = (3 * math.log(3) + 2 * math.log(2)) / 15
+    of_uneven = (3 * math.log(3) + 3 * math.log(2)) / 13
+    return [
+        line("L_1, L_2, L_3 in units of ln 2", "NeuralLM.score", -scores / math.log(2), bits),
+        line("L = (L_1 + L_2 + L_3) / 3, in units of ln 2", "loss_of",
+             loss_of(bigram_model(halves), three) / math.log(2), F(2)),
+        line("three sentences, 5 tokens each: (3 ln 3 + 2 ln 2) / 15", "loss_of",
+             loss_of(bigram_model(counted), even), of_even),
+        line("tokens that count, one sentence shorter", "batch", real, [5, 3, 5]),
+        line("with pads: (3 ln 3 + 3 ln 2) / 13", "loss_of", loss_of(shorter, uneven), of_uneven),
+        line("the same by a training run's own pass", "training.Pass", training_loss(shorter, uneven), of_uneven),
+    ]
+
+
+# ------------------------------------------------------------------------------------------------ one step
+
+W_H = [[F(1, 2), F(-1)], [F(1), F(1, 4)]]                       # d_h x d_h
+W_C = [[F(1), F(0), F(-1)], [F(1, 2), F(2), F(0)]]              # d_h x d_c
+C = [[F(1), F(1, 2), F(-1)], [F(-2), F(1), F(1)]]               # two words
+
+
+def set_by_hand(f: str, w_h: list[list[Fraction]], w_c: list[list[Fraction]]) -> Elman:
+    layer = Elman(len(w_c[0]), len(w_h), f=f).double()
+    with torch.no_grad():
+        layer.w_h.copy_(floats(w_h))
+        layer.w_c.copy_(floats(w_c))
+        for bias in (layer.b_h, layer.b_c):
+            bias.zero_()
+    return layer
+
+
+def floats(rows: list[list[Fraction]]) -> Tensor:
+    return tensor([[float(x) for x in row] for row in rows])
+
+
+def inside(h: list[Fraction], c: list[Fraction]) -> list[Fraction]:
+    """W_h h + W_c c, in fractions."""
+    return [sum((w * x for w, x in zip([*of_h, *of_c], [*h, *c], strict=True)), F(0))
+            for of_h, of_c in zip(W_H, W_C, strict=True)]
+
+
+def rnn_step() -> list[Line]:
+    """h_t = f(W_h h_{t-1} + W_c c_t) with d_h = 2 and d_c = 3, for f = tanh and f = ReLU, from h_0 = 0."""
+    zero = [F(0), F(0)]
+    first = [max(x, F(0)) for x in inside(zero, C[0])]
+    second = [max(x, F(0)) for x in inside(first, C[1])]
+    relu, _ = set_by_hand("relu", W_H, W_C)(floats(C)[None])
+    h_1 = [tanh(x) for x in inside(zero, C[0])]
+    w_2 = [sum(float(w) * x for w, x in zip([*of_h, *of_c], [*h_1, *map(float, C[1])], strict=True))
+           for of_h, of_c in zip(W_H, W_C, strict=True)]
+    layer = set_by_hand("tanh", W_H, W_C)
+    smooth, _ = layer(floats(C)[None])
+    by_definition, _ = layer.by_definition(floats(C)[None], layer.first(1))
+    return [
+        line("W_c c_1, as h_0 = 0", "fractions", inside(zero, C[0]), [F(2), F(3, 2)]),
+        line("h_1 with ReLU", "Elman", relu[0, 0], first),
+        line("W_h h_1 + W_c c_2", "fractions", inside(first, C[1]), [F(-7, 2), F(27, 8)]),
+        line("h_2 with ReLU", "Elman", relu[0, 1], second),
+        line("h_1, h_2 with tanh", "Elman", smooth[0], [h_1, [tanh(x) for x in w_2]]),
+        line("the same a step at a time", "Elman.by_definition", by_definition[0], smooth[0]),
+    ]
+
+
+# --------------------------------------------------------------------------------- queries, keys and values
+
+
+def queries_keys_values() -> list[Line]:
+    """q = f(W_q c), k = f(W_k c), v = f(W_v c), with f = tanh, with f = ReLU, and without f."""
+    w = [[1, -1], [2, 0], [0, 3], [-1, 1], [1, 1], [-2, 1]]     # W_q, W_k and W_v, one above another
+    c = [F(1, 2), F(-1)]
+    inner = [sum((F(a) * x for a, x in zip(row, c, strict=True)), F(0)) for row in w]
+
+    def of(f: str) -> Tensor:
+        layer = SelfAttention(2, heads=1, positions="none", f=f).double()
+        with torch.no_grad():
+            layer.qkv.weight.copy_(tensor(w))
+        q, k, v = layer.queries_keys_values(tensor([[[float(x) for x in c]]]), torch.zeros(1, dtype=torch.long))
+        return torch.cat((q, k, v), -1)
+
+    return [
+        line("q, k, v = W c", "SelfAttention", of("none"), inner),
+        line("in numbers", "fractions", inner, [F(3, 2), F(1), F(-3), F(-3, 2), F(-1, 2), F(-2)]),
+        line("q, k, v = ReLU(W c)", "SelfAttention, f=relu", of("relu"), [max(x, F(0)) for x in inner]),
+        line("q, k, v = tanh(W c)", "SelfAttention, f=tanh", of("tanh"), [tanh(x) for x in inner]),
+    ]
+
+
+# ------------------------------------------------------------------------------- recurrent networks set by hand
+
+
+def adds_words() -> list[Line]:
+    """W_h = W_c = I and f = ReLU: each word is added into the state, h_i = h_{i-1} + w_i."""
+    words = [[1, 2], [0, 5], [3, 1]]
+    one: list[list[Fraction]] = [[F(1), F(0)], [F(0), F(1)]]
+    h, _ = set_by_hand("relu", one, one)(tensor([words]))
+    return [line("[1 2], [0 5], [3 1] added up", "Elman", h[0], [[1, 2], [1, 7], [4, 8]])]
+
+
+def adds_some() -> list[Line]:
+    """Only words of a certain value are added: Bs by their embedding, numbers by a flag that a second unit reads.
+
+    A word (value, flag) goes through g = ReLU(value - 100 (1 - flag)), which is 0 without the flag; the state adds g a
+    step later, since both are one layer: h_i = h_{i-1} + g_{i-1}.
+    """
+    letters = {"A": [1, 0], "B": [0, 1]}
+    only_b, _ = set_by_hand("relu", [[F(1)]], [[F(0), F(1)]])(tensor([[letters[x] for x in "AABAB"]]))
+    words = [[7, 1, 1], [5, 0, 1], [2, 1, 1], [0, 0, 1]]        # value, flag, and a one for the bias
+    gated, _ = set_by_hand("relu", [[F(1), F(1)], [F(0), F(0)]],
+                           [[F(0), F(0), F(0)], [F(1), F(100), F(-100)]])(tensor([words]))
+    return [
+        line("A A B A B: the Bs so far", "Elman", only_b[0], [0, 0, 1, 1, 2]),
+        line("7, (5), 2, of which (5) is not to be added: h", "Elman", gated[0, :, 0], [0, 7, 7, 9]),
+        line("what the second unit lets through", "Elman", gated[0, :, 1], [7, 0, 2, 0]),
+    ]
+
+
+EXAMPLES = (
+    Example("loss", "The loss: the average over all tokens of a batch", "lectures 000 and 004", the_loss),
+    Example("rnn-step", "One step of an RNN, d_h different from d_c", "lecture 004", rnn_step),
+    Example("qkv", "Queries, keys and values, with and without f", "lectures 000 and 004", queries_keys_values),
+    Example("adds-words", "An RNN set by hand that adds each word into its state", "lecture 001", adds_words),
+    Example("adds-some", "An RNN set by hand that adds only words of a certain value", "lecture 001", adds_some),
+)
