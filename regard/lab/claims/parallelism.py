@@ -1,0 +1,114 @@
+"""No parallelism over time: h[t] has to wait for h[t-1], so a longer text is a longer wait, whatever the machine.
+
+    RNN           h[t] = f(W_h h[t-1] + W_c c[t])            T steps, one after another
+    linear RNN    h[t] = a[t] * h[t-1] + b[t]                f(x) = x: pieces side by side, and the ends carried across
+    Transformer   y[t] = sum_s alpha[t, s] v[s]              all t at once; only the layers wait for one another
+
+Counted are the operations that stand one after another in a forward pass, followed as they run (`in_the_open.py`), and
+measured is the time of a training step on the same number of tokens, cut into ever longer rows. The scan of the linear
+recurrence has to equal its loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from regard.kernels.scan import scan, scan_loop
+from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Table, Values, column
+from regard.lab.in_the_open import depth_of
+from regard.lab.stopwatch import exponent, seconds
+from regard.lab.tiny import Batch, language_model, loss_of
+
+VOCAB = 32
+WIDTH = 64
+LENGTHS = (32, 64, 128, 256, 512)          # followed operation by operation
+ROWS = (32, 128, 512)                      # positions of a row, in steps of equally many tokens
+SETTINGS: dict[str, dict[str, Any]] = {
+    "rnn": dict(hidden=WIDTH), "gru": dict(hidden=WIDTH), "lstm": dict(hidden=WIDTH), "linear-rnn": {}, "mamba": {},
+    "transformer": dict(heads=2, context=1024)}
+
+
+def measured(setting: Setting, family: str) -> Values:
+    """Operations one after another by length and by layers, and the time of a step at equal tokens."""
+    if family == "rnn" and setting.flipped:
+        family = "linear-rnn"
+    models = {layers: language_model(family, VOCAB, width=WIDTH, layers=layers, **SETTINGS[family])
+              for layers in (1, 2, 4)}
+    by_length = [operations(models[2], length) for length in LENGTHS]
+    by_layers = [operations(each, LENGTHS[0]) for each in models.values()]
+    model = models[2].to(setting.device).train()
+    tokens = setting.pick(4096, 2048) * (1 if setting.device == "cpu" else 8)
+    times = [step_time(model, setting, rows=tokens // length, length=length) for length in ROWS]
+    return {"operations": by_length, "by_layers": by_layers, "milliseconds": [1000 * each for each in times],
+            "slower": times[-1] / times[0], "exponent": exponent(LENGTHS, by_length)}
+
+
+def operations(model: Any, length: int) -> int:
+    return depth_of(lambda: model.encode(torch.ones(1, length, dtype=torch.long)))
+
+
+def step_time(model: Any, setting: Setting, rows: int, length: int) -> float:
+    drawn = torch.randint(4, VOCAB, (rows, length + 1), generator=torch.Generator().manual_seed(setting.seed))
+    batch = Batch(drawn[:, :-1], drawn[:, 1:], torch.ones(rows, length, dtype=torch.bool)).to(setting.device)
+
+    def step() -> None:
+        model.zero_grad(set_to_none=True)
+        loss_of(model, batch).backward()
+
+    return seconds(step, setting.device, repeats=setting.pick(5, 3))
+
+
+def scans(setting: Setting) -> Values:
+    """The scan beside the loop that defines it: how far apart, and how much faster."""
+    chance = torch.Generator().manual_seed(setting.seed)
+    a = torch.rand(2, 1024, WIDTH, generator=chance).to(setting.device)
+    b = torch.randn(2, 1024, WIDTH, generator=chance).to(setting.device)
+    apart = (scan(a.double(), b.double()) - scan_loop(a.double(), b.double())).abs().max()
+    return {"apart": float(apart),
+            "faster": seconds(lambda: scan_loop(a, b), setting.device) / seconds(lambda: scan(a, b), setting.device)}
+
+
+def charts(seeds: Sequence[Seed]) -> list[Chart]:
+    ways = {"operations": ("Operations that wait for one another, two layers", "operations in a chain", LENGTHS),
+            "milliseconds": ("A training step on equally many tokens", "milliseconds a step", ROWS)}
+    return [Chart(title, "positions of a row", y, [Line(name, x, column(seeds, name, key)) for name in SETTINGS],
+                  log_x=True, log_y=True) for key, (title, y, x) in ways.items()]
+
+
+def table(seeds: Sequence[Seed]) -> Table:
+    first = seeds[0]
+    rows = [[name, *first[name]["operations"], f"{first[name]['exponent']:.2f}", *first[name]["by_layers"],
+             f"{sum(column(seeds, name, 'slower')) / len(seeds):.2f}"] for name in SETTINGS]
+    return Table(["operations one after another", *(f"T={n}" for n in LENGTHS), "exponent", "1 layer", "2", "4",
+                  f"time, rows of {ROWS[-1]} / {ROWS[0]}"], rows)
+
+
+EXPERIMENT = Experiment(
+    name="parallelism", number=4, title="No parallelism over time in RNNs",
+    claim="An RNN's operations wait for one another along the text, a Transformer's only along its layers; a linear "
+          "RNN can be computed in parallel, and equals its loop.",
+    source="lectures 000, 002 and 004: lack of parallelizability; you can parallelize a linear RNN",
+    equation="RNN: T steps one after another; Transformer: as many as layers; linear RNN by scan: about sqrt(T)",
+    refuted="an RNN whose operations do not grow in proportion to the text, a Transformer whose operations do, or a "
+            "linear RNN that is as slow in long rows or differs from its loop",
+    flip="takes the nonlinearity out of the RNN: a linear RNN, by scan",
+    arms=(*(Arm(name, lambda s, name=name: measured(s, name)) for name in SETTINGS),             # type: ignore[misc]
+          Arm("scan", scans)),
+    rules=(Rule("the RNN's operations grow with the length to the power", lambda s: s["rnn"]["exponent"], above=0.9,
+                exact=True),
+           Rule("the Transformer's to the power", lambda s: abs(s["transformer"]["exponent"]), below=0.01, exact=True),
+           Rule("its operations grow with the layers, from 1 to 4 by a factor of",
+                lambda s: s["transformer"]["by_layers"][-1] / s["transformer"]["by_layers"][0], above=2, exact=True),
+           Rule("the linear RNN's, by scan, to the power", lambda s: s["linear-rnn"]["exponent"], below=0.6,
+                exact=True),
+           Rule("scan and loop differ by", lambda s: s["scan"]["apart"], below=1e-10, exact=True),
+           Rule("the scan is faster than the loop by a factor of", lambda s: s["scan"]["faster"], above=2),
+           Rule("at equal tokens long rows cost the RNN, beyond what they cost the linear RNN, a factor of",
+                lambda s: s["rnn"]["slower"] / s["linear-rnn"]["slower"], above=1.5)),
+    charts=charts, table=table, timing=True,
+    notes="Operations are followed on a CPU, whatever the device of the times. An operation is one call, whatever goes "
+          "on inside it; the kernels that fuse all steps of an RNN into one call still take them one after another. "
+          "Attention's own cost grows with the length as well: see `quadratic`.")
