@@ -1,0 +1,68 @@
+"""The frame: what is fetched at first, tabs that come when they are opened, and a view that outlives its server."""
+
+import pytest
+
+from tests.browser.conftest import Served
+from tests.browser.waiting import until
+
+TABS = ("read", "compute", "generate", "beam", "compare", "train", "lab")
+
+
+def open_page(page, url):
+    fetched = {}
+    page.on("response", lambda answer: fetched.update({answer.url.split("/")[-1]: answer}))
+    page.goto(url)
+    page.wait_for_selector("#tabs button")
+    return fetched
+
+
+def test_the_first_view_needs_little_code_and_it_comes_packed(page, served):
+    fetched = open_page(page, f"{served}/#models=stories-ngram&text=Tom had a dog.")
+    page.wait_for_selector("canvas")
+    code = {name: answer for name, answer in fetched.items() if name.endswith((".js", ".css")) or name == ""}
+    assert "app.js" in code and "tab_read.js" in code and "tab_train.js" not in code
+    assert sum(len(answer.body()) for answer in code.values()) < 200_000
+    assert all(answer.headers["content-encoding"] == "gzip" for answer in code.values())
+
+
+@pytest.mark.parametrize("name", TABS)
+def test_every_tab_opens_and_closes_by_the_keyboard_alone(page, served, name):
+    open_page(page, f"{served}/#models=stories-ngram&text=Tom had a dog.&tab={'read' if name != 'read' else 'train'}")
+    page.focus("#tabs [aria-selected=true]")
+    for _ in TABS:
+        if page.get_attribute("#tabs [aria-selected=true]", "id") == f"tab-{name}":
+            break
+        page.keyboard.press("ArrowRight")
+    until(page, f"document.getElementById('panel').dataset.tab === '{name}' && document.getElementById('panel').children.length > 0")
+    page.keyboard.press("ArrowRight")
+    until(page, f"document.getElementById('panel').dataset.tab !== '{name}'")
+
+
+def test_quick_changes_leave_the_last_tab_open(page, served):
+    open_page(page, f"{served}/#models=stories-ngram&text=Tom had a dog.")
+    for name in ("generate", "beam", "train", "lab", "compare"):
+        page.evaluate(f"document.getElementById('tab-{name}').click()")
+    until(page, "document.querySelector('#panel').textContent.includes('bits per character')"
+                " || document.querySelector('#panel').textContent.length > 20")
+    assert page.get_attribute("#panel", "data-tab") == "compare"
+    assert page.locator("#panel .lab-card, #panel .gen-token").count() == 0
+
+
+def test_a_copied_address_restores_the_view_after_a_restart(page, runs):
+    server = Served(runs / "stories-transformer")
+    asked = "#models=stories-transformer&text=Tom had a red kite.&layer=2&head=1&row=3&column=2"
+    open_page(page, server.url + "/" + asked)
+    page.wait_for_selector("canvas")
+    until(page, "document.getElementById('said').textContent.includes('reads') || "
+                "document.getElementById('panel').textContent.includes('reads')")
+    seen = page.inner_text("#panel")
+    server.stop()
+    other = Served(runs / "stories-transformer")
+    try:
+        page.goto("about:blank")
+        open_page(page, other.url + "/" + asked)
+        page.wait_for_selector("canvas")
+        until(page, "document.getElementById('panel').textContent.includes('reads')")
+        assert page.inner_text("#panel") == seen
+    finally:
+        other.stop()
