@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 
 from regard import storage
 from regard.errors import SettingError
+from regard.probe.labels import visible
+from regard.probe.render_figure import quiet
 from regard.probe.render_html import Saved, plain_side, saved_page, track_of
 
 COLUMNS = 6
@@ -81,9 +84,9 @@ def sheet(
 
     columns = min(COLUMNS, 1 + len(words))
     rows = -(-(1 + len(words)) // columns)
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "regard"}):
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "regard"}), quiet():
         figure = Figure(figsize=(1.7 * columns, 2.0 * rows + 0.5), layout="constrained")
-        figure.suptitle(title, wrap=True)
+        figure.suptitle(fill(visible(title), 20 * columns), parse_math=False)         # matplotlib's own reads $ as maths
         figure.subplots(rows, columns)
         panels = figure.axes
         for panel in panels:
@@ -91,7 +94,7 @@ def sheet(
         panels[0].imshow(image)
         for panel, word, weights in zip(panels[1:], words, seen, strict=False):
             panel.imshow(lit(image, weights))
-            panel.set_title(word, fontsize=10)
+            panel.set_title(visible(word), fontsize=10, parse_math=False)
         held = io.BytesIO()
         figure.savefig(held, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else {"Software": None})
     return held.getvalue()

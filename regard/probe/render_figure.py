@@ -51,7 +51,7 @@ def picture(maps: Sequence[Map], form: str) -> bytes:
     if len(maps) > MOST_MAPS:
         raise SettingError(f"{len(maps)} maps do not fit in one picture, which holds {MOST_MAPS}: write them to .html")
     settings: Any = {**SETTINGS, "font.family": _families()}
-    with matplotlib.style.context("default"), matplotlib.rc_context(settings), _quiet():
+    with matplotlib.style.context("default"), matplotlib.rc_context(settings), quiet():
         figure = draw(maps)
         data = io.BytesIO()
         metadata: dict[str, Any] = {"Date": None, "Creator": "Regard"} if form == "svg" else {"Software": "Regard"}
@@ -179,7 +179,7 @@ def _families() -> list[str]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """A letter that no font here has is drawn as a box: no need to be told of it many times over."""
     fonts = logging.getLogger("matplotlib.font_manager")
     before = fonts.level
