@@ -1,0 +1,108 @@
+"""Past the end: learned positions stop at the n of training; positions that are computed go on.
+
+    learned        x_t + p_t, a vector for each t <= n that was trained
+    sinusoidal     x_t + PE(t), PE_2i(t) = sin(t / 10000^(2i/D)), PE_2i+1(t) = cos of the same
+    rotary         (R_t q) . (R_s k) = q . R_(s-t) k: only the distance counts
+    ALiBi          q . k - m (t - s): what is far away counts for less
+
+Each model learns our stories letter by letter, in pieces of n letters, and is then given pieces four times as long.
+Measured is by how much the loss of a letter grows from the second half of the first n places to the places past them.
+The table of learned vectors is given room for 4 n, so that there is something to measure; with room for n it refuses to
+go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from regard.errors import SettingError
+from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Table, Values, column
+from regard.lab.tasks import FIRST, letters, story_text
+from regard.lab.tiny import fit, language_model
+
+N, TIMES, BUCKET = 32, 4, 8                # places in training, how much further is read, places averaged over
+WIDTH = 48
+KINDS = ("learned", "sinusoidal", "rotary", "alibi")
+
+
+def trained(setting: Setting, kind: str) -> Values:
+    known, _ = story_text(setting.seed)
+    model = language_model("transformer", FIRST + len(known), setting.device, layers=2, width=WIDTH, heads=4,
+                           context=N * TIMES, positions=kind)
+    with torch.no_grad():
+        model.embedding.weight *= WIDTH**0.5                   # Vaswani et al., section 3.4: as large as sinusoids are
+    rows, length = (8, N * TIMES) if kind == "learned" and setting.flipped else (32, N)
+    fit(model, lambda step: letters(rows, length, setting.seed, step), setting.pick(450, 220), rate=1e-2)
+    losses = loss_by_place(model, setting.seed)
+    within, past = losses[N // 2:N], losses[N:]
+    buckets = [sum(losses[at:at + BUCKET]) / BUCKET for at in range(0, N * TIMES, BUCKET)]
+    return {"losses": buckets, "grows": sum(past) / len(past) - sum(within) / len(within)}
+
+
+@torch.no_grad()
+def loss_by_place(model: Any, seed: int, rows: int = 128) -> list[float]:
+    """Nats a letter at each of the 4 n places of pieces that were not learned from."""
+    batch = letters(rows, N * TIMES, seed, -1).to(model.device)
+    scores, _ = model.score(batch.tokens, batch.targets)
+    return [-float(each) for each in scores.mean(0).cpu()]
+
+
+def refusal(setting: Setting) -> Values:
+    """Whether a model with n learned positions refuses to read one letter more than n."""
+    known, _ = story_text(setting.seed)
+    model = language_model("transformer", FIRST + len(known), setting.device, layers=1, width=8, heads=1, context=N,
+                           positions="sinusoidal" if setting.flipped else "learned")
+    batch = letters(1, N + 1, setting.seed, 0).to(setting.device)
+    model.score(batch.tokens[:, :N], batch.targets[:, :N])
+    try:
+        model.score(batch.tokens, batch.targets)
+    except SettingError as refused:
+        return {"refuses": 1.0, "says": str(refused)}
+    return {"refuses": 0.0, "says": ""}
+
+
+def share(seed: Seed, kind: str) -> float:
+    """What this kind loses past n, as a share of what learned positions lose."""
+    return float(seed[kind]["grows"] / seed["learned"]["grows"])
+
+
+def charts(seeds: Sequence[Seed]) -> list[Chart]:
+    places = [at + BUCKET // 2 for at in range(0, N * TIMES, BUCKET)]
+    lines = [Line("ALiBi" if kind == "alibi" else kind, places, column(seeds, kind, "losses")) for kind in KINDS]
+    return [Chart(f"The loss of a letter by its place; trained on {N} places", "place in the text, letters",
+                  "nats a letter", lines)]
+
+
+def table(seeds: Sequence[Seed]) -> Table:
+    """The loss over n places at a time, and by how much it grows past the first n."""
+    columns = ["positions", *(f"places {at + 1} to {at + N}" for at in range(0, N * TIMES, N)), "grows by"]
+    rows = []
+    for kind in KINDS:
+        mean = torch.tensor(column(seeds, kind, "losses")).mean(0).unflatten(0, (TIMES, -1)).mean(1).tolist()
+        grows = column(seeds, kind, "grows")
+        rows.append([kind, *(f"{each:.2f}" for each in mean), f"{sum(grows) / len(grows):.2f}"])
+    return Table(columns, rows)
+
+
+EXPERIMENT = Experiment(
+    name="past-the-end", number=9, title="Past the length of training",
+    claim="Learned positions stop at the n they were trained on; sinusoids, rotations and ALiBi go on past it.",
+    source="lecture 002, 10.3.2: we know nothing about sequences longer than n; lecture 003, the sinusoids",
+    equation="x_t + p_t, t <= n",
+    refuted="learned positions losing nothing past n, or a kind that is computed losing half as much as they do",
+    flip="trains the learned positions on all the places that are read later; what refuses gets computed ones",
+    arms=(Arm("refusal", refusal, once=True), *(Arm(kind, partial(trained, kind=kind)) for kind in KINDS)),
+    rules=(Rule("a model with n learned positions refuses the next one", lambda s: s["refusal"]["refuses"], above=0.5,
+                exact=True),
+           Rule("with learned positions a letter past n costs more, by", lambda s: s["learned"]["grows"], above=0.2,
+                unit=" nats"),
+           *(Rule(f"what {kind} positions lose past n, as a share of what learned ones lose", partial(share, kind=kind),
+                  below=0.5)
+             for kind in KINDS[1:])),
+    charts=charts, table=table,
+    notes="Two layers of width 48, n = 32 letters, read up to 128; embeddings start times sqrt(D), or the sinusoids "
+          "would drown them. A position that can be computed is not yet one that a model can use: see past 32.")
