@@ -4,8 +4,9 @@
     python bench/gpt2.py --small                                   a smoke test, on any machine
 
 12 layers of 768 in 12 heads, 1,024 tokens, a vocabulary of 50,304, bfloat16, AdamW, compiled: forward, backward,
-clipping and update, on random tokens. nanoGPT on one H200 with torch 2.11: 523,000 tokens a second with 32 rows, 537,000 with 64
-(15.1 and 28.9 GB). Beside it a large product and a large copy, measured in the same run: a slower day shows.
+clipping and update, on random tokens. nanoGPT on one H200 with torch 2.11: 523,000 tokens a second with 32 rows,
+537,000 with 64 (15.1 and 28.9 GB). Beside it a large product and a large copy, measured in the same run: a slower day
+shows.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def timed(chromium: Any, address: str, model: str, text: str) -> dict[str, float
         context = chromium.new_context(viewport={"width": 1280, "height": 800})
         tab = context.new_page()
         tab.goto(f"{address}/#{urlencode({'models': model, 'text': 'Once'})}" if not warm else view)
-        tab.wait_for_selector("#panel[data-ready]", timeout=120_000)
+        tab.wait_for_selector("#panel[data-map]", timeout=120_000)
         if not warm:
             found |= reading(tab, address, model, text)
         else:

@@ -4,7 +4,8 @@
 
 Logits of all positions would be the largest tensor of a training step by far. What is left of a chunk of them is its
 part of the loss, and the gradients of h and W, which are small; so that no logit is kept, and none is worked out twice.
-With smoothing e a target is 1 - e of itself and e of the whole vocabulary; with a softcap c the logits are c tanh(W h / c).
+With smoothing e a target is 1 - e of itself and e of the whole vocabulary; with a softcap c the logits are
+c tanh(W h / c).
 N positions · D width · V vocabulary
 """
 

@@ -20,10 +20,10 @@ from typing import Any
 
 from regard import __version__, storage
 from regard.errors import RunError
-from regard.lab import in_the_open, stopwatch, tasks, tiny
+from regard.lab import in_the_open, phrases, stopwatch, tasks, tiny
 from regard.lab.experiment import Experiment, Seed, Setting, Values
 
-HELPERS = (tiny, tasks, in_the_open, stopwatch)      # what claims share: if it changes, they are measured again
+HELPERS = (tiny, tasks, phrases, in_the_open, stopwatch)   # what claims share: if it changes, they are measured again
 
 
 @dataclass

@@ -96,8 +96,9 @@ def _all_tasks(experiments: Sequence[Experiment], plan: Plan) -> list[Task]:
 
 
 def _side_by_side(tasks: Sequence[Task], plan: Plan, until: float | None, keep: Callable[..., None]) -> None:
-    workers = min(plan.workers or os.cpu_count() or 1, len(tasks))
-    if workers <= 1 or plan.device != "cpu":
+    usual = (os.cpu_count() or 1) if plan.device == "cpu" else 1
+    workers = min(plan.workers or usual, len(tasks))
+    if workers <= 1:
         for task in _in_time(tasks, until):
             keep(task, *timed(task.arm, task.setting))
         return

@@ -56,7 +56,8 @@ def identity(trained: Any) -> str:
         owner = getattr(trained, "language_model", None) or trained.model
         for name, tensor in owner.saved_tensors().items():
             digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-            part = tensor.detach().flatten()[:SAMPLE // tensor.element_size()].cpu().clone(memory_format=torch.contiguous_format)
+            part = tensor.detach().flatten()[:SAMPLE // tensor.element_size()].cpu()
+            part = part.clone(memory_format=torch.contiguous_format)
             digest.update(part.view(torch.uint8).numpy().tobytes())
         known = trained.__dict__["_identity"] = digest.hexdigest()
     return known

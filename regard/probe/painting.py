@@ -86,7 +86,7 @@ def sheet(
     rows = -(-(1 + len(words)) // columns)
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "regard"}), quiet():
         figure = Figure(figsize=(1.7 * columns, 2.0 * rows + 0.5), layout="constrained")
-        figure.suptitle(fill(visible(title), 20 * columns), parse_math=False)         # matplotlib's own reads $ as maths
+        figure.suptitle(fill(visible(title), 20 * columns), parse_math=False)      # its own wrapping takes $ for maths
         figure.subplots(rows, columns)
         panels = figure.axes
         for panel in panels:

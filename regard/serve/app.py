@@ -12,6 +12,7 @@ import hashlib
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -160,25 +161,30 @@ page = APIRouter(include_in_schema=False)
 @page.api_route("/{name}", methods=["GET", "HEAD"])
 async def file(request: Request, name: str = "index.html") -> Response:
     """A file of the page. Only names that are in its folder are known, so that no other can be reached."""
-    path = await run_in_threadpool(page_file, name)
-    data = await run_in_threadpool(path.read_bytes)
-    etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
-    headers = {"ETag": etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
-    if etag in [each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")]:
+    path = PAGE / name
+    try:
+        found = kept_file(name, path.stat().st_mtime_ns)
+    except (OSError, ValueError):
+        raise Refusal(404, "there is nothing at this address") from None
+    headers = {"ETag": found.etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+    if found.etag in [each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")]:
         return Response(status_code=304, headers=headers)
-    if "gzip" in request.headers.get("accept-encoding", ""):
-        data = await run_in_threadpool(packed, data)
-        headers["Content-Encoding"] = "gzip"
-    return Response(data, headers=headers, media_type=MEDIA[path.suffix])
+    gzipped = "gzip" in request.headers.get("accept-encoding", "")
+    headers |= {"Content-Encoding": "gzip"} if gzipped else {}
+    return Response(found.gzipped if gzipped else found.data, headers=headers, media_type=MEDIA[path.suffix])
+
+
+@dataclass(frozen=True)
+class PageFile:
+    data: bytes
+    gzipped: bytes
+    etag: str
 
 
 @functools.lru_cache(maxsize=256)
-def packed(data: bytes) -> bytes:
-    return gzip.compress(data, 6, mtime=0)
-
-
-def page_file(name: str) -> Path:
-    found = {path.name: path for path in PAGE.iterdir() if path.is_file() and path.suffix in MEDIA}
-    if name not in found:
-        raise Refusal(404, "there is nothing at this address")
-    return found[name]
+def kept_file(name: str, changed: int) -> PageFile:
+    """A file of the page, read and packed once. Names that are not in its folder are not looked for anywhere else."""
+    if name not in {path.name for path in PAGE.iterdir() if path.is_file() and path.suffix in MEDIA}:
+        raise FileNotFoundError(name)
+    data = (PAGE / name).read_bytes()
+    return PageFile(data, gzip.compress(data, 6, mtime=0), f'"{hashlib.sha256(data).hexdigest()[:32]}"')

@@ -33,7 +33,8 @@ def test_every_tab_opens_and_closes_by_the_keyboard_alone(page, served, name):
         if page.get_attribute("#tabs [aria-selected=true]", "id") == f"tab-{name}":
             break
         page.keyboard.press("ArrowRight")
-    until(page, f"document.getElementById('panel').dataset.tab === '{name}' && document.getElementById('panel').children.length > 0")
+    until(page, f"document.getElementById('panel').dataset.tab === '{name}'")
+    until(page, "document.getElementById('panel').children.length > 0")
     page.keyboard.press("ArrowRight")
     until(page, f"document.getElementById('panel').dataset.tab !== '{name}'")
 

@@ -14,7 +14,8 @@ SVG = ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 320 160"><script>wi
 
 def card(number, name, verdict, **more):
     return {"name": name, "number": number, "title": name.title(), "claim": f"The claim of {name}.", "source": "a book",
-            "rule": "above 0.1", "verdict": verdict, "where": {"device": "2 CPU cores", "when": "2026-01-01"}, "seconds": 31.5,
+            "rule": "above 0.1", "verdict": verdict, "seconds": 31.5,
+            "where": {"device": "2 CPU cores", "when": "2026-01-01"},
             "command": f"regard lab run {name} --seeds 5", "flipped": {"verdict": "fails"}, "rules": [],
             "table": {"columns": ["family", "loss"], "rows": [["rnn", 1.25], ["transformer", 0.5]]},
             "plots": [{"title": "quality over length", "file": "chart.svg"}], **more}

@@ -18,7 +18,8 @@ def found(way, h, weight, *rest, **options):
     return [loss, *torch.autograd.grad(3 * loss, [h, weight])]
 
 
-@pytest.mark.parametrize("options", [{}, {"smoothing": 0.1}, {"softcap": 2.0}, {"smoothing": 0.2, "softcap": 1.5}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"smoothing": 0.1}, {"softcap": 2.0}, {"smoothing": 0.2, "softcap": 1.5}],
+                         ids=str)
 @pytest.mark.parametrize("rows", [1, 3, 100])
 def test_loss_and_gradients_are_those_of_the_definition(options, rows, monkeypatch):
     inputs = drawn()
@@ -54,8 +55,8 @@ def test_under_autocast_the_gradient_of_the_weights_stays_in_float32():
 def test_it_compiles_as_one_operation():
     h, weight, targets, shares = drawn(dtype=torch.float32)
     compiled = torch.compile(lambda *inputs: linear_cross_entropy(*inputs), fullgraph=True, backend="aot_eager")
-    for ours, theirs in zip(found(compiled, h, weight, targets, shares), found(by_definition, h, weight, targets, shares),
-                            strict=True):
+    rest = (weight, targets, shares)
+    for ours, theirs in zip(found(compiled, h, *rest), found(by_definition, h, *rest), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
 

@@ -198,7 +198,7 @@ def headings(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "docs").rglob("*.py"))], ids=lambda page: page.name)
 def test_no_page_names_a_place_on_a_machine(page):
-    text = page.read_text("utf-8").replace("http://127.0.0.1:8000", "")          # where `regard serve` answers, anywhere
+    text = page.read_text("utf-8").replace("http://127.0.0.1:8000", "")      # where `regard serve` answers, anywhere
     found = FORBIDDEN.search(text)
     assert found is None, f"{page.name} says {found[0]}" if found else ""
 

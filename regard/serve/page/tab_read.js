@@ -89,6 +89,7 @@ async function loadView() {
     own.frame = frameFrom(view, app.state.frame);
     refreshControls(view);
     drawAll();
+    own.root.dataset.map = look.id;                        // from here on it can be used; the atlas may take longer
     await drawAtlas(await atlas);
     own.root.dataset.ready = `${look.id} ${view.track.name} ${view.layer} ${view.head}`;
   } catch (error) {

@@ -1,0 +1,140 @@
+"""RNN against Transformer against SSM: one table at an equal budget.
+
+    RNN, GRU        h_t = f(W_h h_{t-1} + W_c c_t)                     one state, step by step
+    SSM (Mamba)     h_t = a_t h_{t-1} + b_t c_t, with chosen a, b      one state, in parallel
+    Transformer     h_t = sum_s softmax_s(q_t · k_s) v_s               all words, in parallel
+
+The lecture's last page: RNNs need less memory to generate, but are trained step by step and lose what is far back; a
+Transformer is trained in parallel and loses nothing, but its memory grows with the text; an SSM keeps long-range
+dependencies at the price of an RNN. All have the same number of weights and see the same lessons: letters of our
+stories for quality, and a name said k words ago for range. Speeds and bytes are those of the same models.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from regard.config import fill
+from regard.families import FAMILIES
+from regard.families.fit import fit_parameters
+from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Table, Values, column
+from regard.lab.stopwatch import kept_bytes, seconds
+from regard.lab.tasks import FIRST, any_distance, letters, recall_at, story_text
+from regard.lab.tiny import accuracy, far_apart, fit, loss_of, loss_on, parameters
+
+WEIGHTS = 16_000
+NAMES, NOISE = 12, 16
+DISTANCES = (1, 2, 4, 8, 16, 32, 64, 128)
+LONGEST = DISTANCES[-1]
+LONG = 256                                 # tokens of a text that is trained on at once, for the speed
+READ = 1024                                # tokens that a state has room for, for the memory
+WINDOW = 8                                 # words that a Transformer sees, flipped
+MODELS: dict[str, dict[str, Any]] = {
+    "rnn": dict(width=32, tied=False), "gru": dict(width=32, tied=False), "mamba": dict(layers=1, state=8),
+    "transformer": dict(layers=1, context=2 * READ)}
+
+
+def built(setting: Setting, family: str, vocab: int) -> Any:
+    kind = FAMILIES[family]
+    assert kind.build is not None
+    own = MODELS[family] | (dict(window=WINDOW) if setting.flipped and family == "transformer" else {})
+    settings = fit_parameters(kind, fill(kind.settings, own, "model"), vocab, WEIGHTS)
+    return far_apart(kind.build(settings, vocab).to(setting.device))
+
+
+def measured(setting: Setting, family: str) -> Values:
+    known, _ = story_text(setting.seed)
+    model = built(setting, family, FIRST + len(known))
+    fit(model, lambda step: letters(32, 48, setting.seed, step), setting.pick(100, 70), rate=1e-2)
+    bits = loss_on(model, letters(100, 48, setting.seed, -1)) / math.log(2)
+    return {"bits": bits, "recall": recalled(setting, family), "parameters": parameters(model),
+            **speeds(setting, model), "state": model.start(1, READ).nbytes() / 1024}
+
+
+def recalled(setting: Setting, family: str) -> list[float]:
+    model = built(setting, family, FIRST + 1 + NAMES + NOISE)
+    fit(model, lambda step: recall_at(48, any_distance(LONGEST, setting.seed, step), NAMES, NOISE, setting.seed, step),
+        setting.pick(250, 200), rate=1e-2)
+    return [accuracy(model, recall_at(200, k, NAMES, NOISE, setting.seed, -k)) for k in DISTANCES]
+
+
+def speeds(setting: Setting, model: Any) -> Values:
+    """Tokens a second in training and in writing, and the KiB that training holds for each token."""
+    rows, written, repeats = 8, 32, setting.pick(7, 3)
+    batch = letters(rows, LONG, setting.seed, 0).to(setting.device)
+    trained = seconds(lambda: loss_of(model, batch).backward(), setting.device, repeats=repeats, warm=2)
+    held = kept_bytes(lambda: loss_of(model, batch), setting.device)
+    wrote = seconds(lambda: write(model, written), setting.device, repeats=repeats)
+    return {"train_speed": rows * LONG / trained, "write_speed": written / wrote,
+            "train_memory": held / 1024 / (rows * LONG)}
+
+
+@torch.no_grad()
+def write(model: Any, number: int) -> None:
+    state, word = model.start(1, number), torch.full((1, 1), FIRST, device=model.device)
+    for _ in range(number):
+        said, state = model.step(word, state)
+        word = said.argmax(-1, keepdim=True)
+
+
+MEASURES = {"bits": "bits a letter", "train_speed": "tokens/s, training", "write_speed": "tokens/s, writing",
+            "train_memory": "KiB a token held in training", "state": f"KiB of state after {READ} tokens"}
+
+
+def charts(seeds: Sequence[Seed]) -> list[Chart]:
+    def bars(title: str, y: str, keys: Sequence[str], log: bool = True) -> Chart:
+        lines = [Line(MEASURES[key], list(MODELS), [[seed[arm][key] for arm in MODELS] for seed in seeds])
+                 for key in keys]
+        return Chart(title, "family", y, lines, kind="bars", log_y=log)
+
+    return [
+        Chart("A name, k words later", "words between the name and the question", "share of names recalled",
+              [Line(arm, DISTANCES, column(seeds, arm, "recall")) for arm in MODELS], log_x=True, y_from=0, y_to=1.03,
+              levels=[("chance", 1 / NAMES)]),
+        bars("Quality: held-out letters of stories", "bits a letter", ["bits"], log=False),
+        bars("Speed", "tokens a second", ["train_speed", "write_speed"]),
+        bars("Memory", "KiB", ["train_memory", "state"])]
+
+
+def table(seeds: Sequence[Seed]) -> Table:
+    def mean(values: Sequence[float]) -> str:
+        return f"{sum(values) / len(values):.3g}" if max(values) < 1000 else f"{sum(values) / len(values):,.0f}"
+
+    def row(arm: str) -> list[Any]:
+        far = [values[-1] for values in column(seeds, arm, "recall")]
+        return [arm, *(mean(column(seeds, arm, key)) for key in MEASURES), mean(far),
+                f"{seeds[0][arm]['parameters']:,}"]
+
+    return Table(["family", *MEASURES.values(), f"names recalled after {LONGEST} words", "parameters"],
+                 [row(arm) for arm in MODELS])
+
+
+def last(seed: Seed, arm: str) -> float:
+    return float(seed[arm]["recall"][-1])
+
+
+EXPERIMENT = Experiment(
+    name="one-table", number=21, title="RNN against Transformer against SSM",
+    claim="An RNN needs less memory to generate but loses what is far back and is slower to train than a Transformer; "
+          "an SSM keeps long-range dependencies with the memory of an RNN.",
+    source="lecture 003, comparison between RNNs and attention-based models",
+    equation="state O(1), steps O(T) · state O(1), parallel · state O(T), parallel",
+    refuted="an Elman RNN recalling as far or training as fast as a Transformer, an SSM recalling no farther, or "
+            "a Transformer's state as small as a recurrent one",
+    flip=f"lets the Transformer see the last {WINDOW} words only",
+    arms=tuple(Arm(family, partial(measured, family=family)) for family in MODELS),
+    rules=(Rule(f"at {LONGEST} words the Transformer recalls more than the Elman RNN, by",
+                lambda s: last(s, "transformer") - last(s, "rnn"), above=0.3),
+           Rule("the SSM recalls more than the Elman RNN, by", lambda s: last(s, "mamba") - last(s, "rnn"), above=0.3),
+           Rule(f"after {READ} tokens the Transformer's state is larger than any other by a factor of",
+                lambda s: s["transformer"]["state"] / max(s[arm]["state"] for arm in MODELS if arm != "transformer"),
+                above=4, exact=True),
+           Rule(f"on texts of {LONG} tokens the Transformer is trained faster than the Elman RNN by a factor of",
+                lambda s: s["transformer"]["train_speed"] / s["rnn"]["train_speed"], above=1)),
+    charts=charts, table=table, timing=True,
+    notes=f"About {WEIGHTS:,} weights each, one layer; as many steps on the same batches.")
