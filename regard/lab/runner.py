@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,10 @@ class Task:
 
 
 def run(experiments: Sequence[Experiment], plan: Plan, out: Path, say: Say) -> list[Experiment]:
-    """Run what is missing; gives the experiments that are not complete yet because the time was over."""
+    """Run what is missing; gives the experiments that are not complete yet: the time was over, or an arm failed.
+
+    An arm that fails is told in a line, and the others go on.
+    """
     until = None if plan.minutes is None else time.monotonic() + 60 * plan.minutes
     kept = {each.name: open_results(out, each, plan.device) for each in experiments}
     open_ = [task for each in experiments for task in missing(each, plan, kept[each.name])]
@@ -66,8 +70,14 @@ def run(experiments: Sequence[Experiment], plan: Plan, out: Path, say: Say) -> l
     alone = [task for task in open_ if task.experiment.timing]
     done = len(_all_tasks(experiments, plan)) - len(open_)
 
-    def keep(task: Task, values: Values, seconds: float) -> None:
+    def keep(task: Task, measured: Callable[[], tuple[Values, float]]) -> None:
         nonlocal done
+        try:
+            values, seconds = measured()
+        except Exception as error:
+            why = (str(error).strip().splitlines() or [""])[0]
+            say(f"     {task.experiment.name}: {task.key} failed: {type(error).__name__}: {why}")
+            return
         done += 1
         one = kept[task.experiment.name]
         one.add(task.key, values, seconds)
@@ -100,7 +110,7 @@ def _side_by_side(tasks: Sequence[Task], plan: Plan, until: float | None, keep: 
     workers = min(plan.workers or usual, len(tasks))
     if workers <= 1:
         for task in _in_time(tasks, until):
-            keep(task, *timed(task.arm, task.setting))
+            keep(task, partial(timed, task.arm, task.setting))
         return
     coming = _in_time(tasks, until)
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_one_thread) as pool:
@@ -111,14 +121,14 @@ def _side_by_side(tasks: Sequence[Task], plan: Plan, until: float | None, keep: 
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                keep(running.pop(future), *future.result())
+                keep(running.pop(future), future.result)
 
 
 def _one_by_one(tasks: Sequence[Task], plan: Plan, until: float | None, keep: Callable[..., None], say: Say) -> None:
     for task in _in_time(tasks, until):
         if (load := others_load()) > BUSY:
             say(f"     other work keeps {load:.1f} cores busy: the times of {task.experiment.name} may be off")
-        keep(task, *timed(task.arm, task.setting))
+        keep(task, partial(timed, task.arm, task.setting))
 
 
 def _in_time(tasks: Sequence[Task], until: float | None) -> Iterator[Task]:

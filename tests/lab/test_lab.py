@@ -85,13 +85,16 @@ def test_what_was_measured_is_not_measured_again_and_time_ends_a_run(tmp_path):
     assert len(calls) == 7                                                        # another size is another measurement
 
 
-def test_an_arm_that_fails_keeps_what_came_before_it(tmp_path):
+def test_an_arm_that_fails_is_told_and_the_others_go_on(tmp_path):
     calls = []
     one = toy(calls=calls)
-    broken = Experiment(**{**vars(one), "arms": (*one.arms, Arm("c", lambda s: {"x": 1 / s.seed}))})
-    with pytest.raises(ZeroDivisionError):
-        runner.run([broken], runner.Plan(3, workers=1), tmp_path, lambda text: None)
-    assert open_results(tmp_path, broken, "cpu").has("a · seed 0 · full")
+    broken = Experiment(**{**vars(one), "arms": (*one.arms, Arm("c", lambda s: {"x": 1.0 / s.seed}))})
+    said = []
+    assert runner.run([broken], runner.Plan(3, workers=1), tmp_path, said.append) == [broken]
+    kept = open_results(tmp_path, broken, "cpu")
+    assert kept.has("a · seed 0 · full") and kept.has("c · seed 2 · full") and not kept.has("c · seed 0 · full")
+    assert [line.strip() for line in said if "failed" in line] == [
+        "toy: c · seed 0 · full failed: ZeroDivisionError: float division by zero"]
 
 
 def test_a_card_has_all_that_the_report_shows_and_flipping_changes_the_verdict(tmp_path):

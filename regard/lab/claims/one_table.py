@@ -67,8 +67,10 @@ def speeds(setting: Setting, model: Any) -> Values:
     """Tokens a second in training and in writing, and the KiB that training holds for each token."""
     rows, written, repeats = 8, 32, setting.pick(7, 3)
     batch = letters(rows, LONG, setting.seed, 0).to(setting.device)
+    model.train()
     trained = seconds(lambda: loss_of(model, batch).backward(), setting.device, repeats=repeats, warm=2)
     held = kept_bytes(lambda: loss_of(model, batch), setting.device)
+    model.eval()
     wrote = seconds(lambda: write(model, written), setting.device, repeats=repeats)
     return {"train_speed": rows * LONG / trained, "write_speed": written / wrote,
             "train_memory": held / 1024 / (rows * LONG)}
