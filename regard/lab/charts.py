@@ -84,7 +84,7 @@ def _bars(axes: Any, chart: Chart) -> None:
         mean, low, high = _spread(line)
         places = np.arange(len(names)) + (at - (count - 1) / 2) * width
         axes.bar(places, mean, width * 0.92, color=COLOURS[style], alpha=0.85, label=line.name,
-                 yerr=[mean - low, high - mean], ecolor=INK, capsize=2.5, error_kw={"linewidth": 1})
+                 yerr=np.maximum(0, [mean - low, high - mean]), ecolor=INK, capsize=2.5, error_kw={"linewidth": 1})
         for seed in line.y:
             axes.plot(places, seed, ".", color=INK, markersize=2.5)
     longest = max((len(str(name)) for name in names), default=0)

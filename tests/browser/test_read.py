@@ -11,11 +11,12 @@ from regard.probe.colours import ABOVE, BELOW, MOST, between
 from regard.serve.payload import unpack
 from regard.text import stories
 from tests.browser.conftest import serious, shot
+from tests.browser.waiting import until
 
 SHORT = "Mia had a red ball."
 STORY = " ".join(stories.generate(4))
 FRENCH = "Le chat noir dort."
-HAS_DOG = "() => [...document.querySelectorAll('.token')].some(each => each.textContent.includes('dog'))"
+HAS_DOG = "[...document.querySelectorAll('.token')].some(each => each.textContent.includes('dog'))"
 
 
 def open_view(page, served, model, **state):
@@ -115,7 +116,7 @@ def test_a_row_of_a_long_text_is_asked_for_when_it_is_pointed_at(page, served):
     text = " ".join(stories.generate(14))
     open_view(page, served, "stories-ngram", text=text, row=200)
     assert page.locator(".read-minimap").is_visible() and page.locator(".read-ribbons").is_hidden()
-    page.wait_for_function("() => document.querySelector('.top-ten')")
+    until(page, "document.querySelector('.top-ten')")
     _, row = numbers(page, served, "row", row=200)
     rows = page.locator(".top-ten tbody tr").all_inner_texts()
     assert len(rows) == int(row[0, 0].sum())
@@ -138,7 +139,7 @@ def middle_of(page, row, column):
 def test_hovering_tells_clicking_pins_and_escape_lets_go(page, served):
     open_view(page, served, "stories-transformer", text=SHORT)
     page.mouse.move(*middle_of(page, 3, 1))
-    page.wait_for_function("() => /reads.*rank/.test(document.querySelector('.read-line').textContent)")
+    until(page, "/reads.*rank/.test(document.querySelector('.read-line').textContent)")
     hovered = page.locator(".read-line").inner_text()
     page.mouse.down()
     page.mouse.up()
@@ -175,7 +176,7 @@ def test_ribbons_hold_the_share_that_is_asked_for(page, served):
     page.locator(".read-ribbons path").nth(fewest(0.5)).wait_for(state="detached")
     assert page.locator(".read-ribbons path").count() == fewest(0.5)
     open_view(page, served, "stories-transformer", text=STORY, row=30)
-    page.wait_for_function("() => document.querySelectorAll('.read-ribbons path[data-row]').length > 0")
+    until(page, "document.querySelectorAll('.read-ribbons path[data-row]').length > 0")
     rows = page.locator(".read-ribbons path[data-row]").evaluate_all("all => all.map(each => each.dataset.row)")
     assert set(rows) == {"30"}
 
@@ -192,7 +193,7 @@ def test_a_journey_by_keyboard_alone(page, served):
     assert page.evaluate("document.activeElement.getAttribute('role')") == "application"
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowUp")
-    page.wait_for_function(r"() => / reads .*rank \d+/.test(document.querySelector('#said').textContent)")
+    until(page, r"/ reads .*rank \d+/.test(document.querySelector('#said').textContent)")
     said = page.locator("#said").inner_text()
     assert re.search(r"“.*” reads “.*”, .*, rank \d", said)
     assert page.locator("#said").get_attribute("aria-live") == "polite"
@@ -219,7 +220,7 @@ def test_no_key_fires_while_typing_and_slash_goes_to_the_text(page, served):
     settled(page, "1", "1")
     page.locator("#text").fill("Tom had a dog.")
     page.keyboard.press("Enter")
-    page.wait_for_function(HAS_DOG)
+    until(page, HAS_DOG)
 
 
 def test_space_plays_through_the_rows(page, served):
@@ -277,9 +278,9 @@ def test_what_is_hidden_pooled_or_scaled_is_said(page, served):
     page.wait_for_selector(f'.read-cells[data-rows="{rows - 1}"]')
     assert "nothing is renormalised" in page.locator("#panel").inner_text()
     page.get_by_label("autoscale").check()
-    page.wait_for_function("() => document.querySelector('.read-legend').textContent.includes('autoscaled')")
+    until(page, "document.querySelector('.read-legend').textContent.includes('autoscaled')")
     page.get_by_label("whole words").check()
-    page.wait_for_function(f"() => +document.querySelector('.read-cells').dataset.rows < {rows - 5}")
+    until(page, f"+document.querySelector('.read-cells').dataset.rows < {rows - 5}")
     assert "all its pieces together" in page.locator("#panel").inner_text()
 
 
@@ -304,7 +305,7 @@ def test_the_model_writes_on_and_each_token_has_its_surprise(page, served):
     before = page.locator(".token").count()
     page.get_by_label("Tokens to write").fill("6")
     page.get_by_role("button", name="Write", exact=True).click()
-    page.wait_for_function(f"() => document.querySelectorAll('.token').length > {before}")
+    until(page, f"document.querySelectorAll('.token').length > {before}")
     assert "bits" in page.locator(".token").last.get_attribute("title")
 
 
@@ -312,7 +313,7 @@ def test_a_translator_reads_the_target_that_it_is_given(page, served):
     open_view(page, served, "phrasebook", source=FRENCH)
     page.get_by_label("Target: edit it").fill("the dog is black .")
     page.get_by_role("button", name="Read this target").click()
-    page.wait_for_function(HAS_DOG)
+    until(page, HAS_DOG)
     page.get_by_role("button", name="The model’s own").click()
     page.wait_for_function(HAS_DOG.replace("=> [", "=> !["))
 
@@ -332,13 +333,13 @@ def test_a_captioner_paints_the_picture_for_each_word(page, served):
 def test_influence_stands_beside_weights(page, served):
     open_view(page, served, "stories-transformer", text=SHORT)
     page.get_by_label("Shows", exact=True).select_option("influence-occlusion")
-    page.wait_for_function("() => document.querySelector('.badge').textContent.includes('influence')")
+    until(page, "document.querySelector('.badge').textContent.includes('influence')")
     assert "is moved by" in page.locator(".read-line").inner_text() or page.locator(".top-ten tbody tr").count() > 0
 
 
 def test_what_cannot_be_read_is_said_in_one_line(page, served):
     page.goto(f"{served}/#models=phrasebook&source=+")
-    page.wait_for_function("() => document.querySelector('#said').textContent.includes('blank')")
+    until(page, "document.querySelector('#said').textContent.includes('blank')")
     assert page.locator(".read-empty").inner_text() == page.locator("#said").inner_text()
     page.troubles.clear()                            # the browser itself notes the refused request on its console
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.browser.test_read import SHORT, STORY, numbers, open_view
+from tests.browser.waiting import until
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -36,7 +37,7 @@ def test_the_address_is_copied(page, served):
     open_view(page, served, "stories-transformer", text=SHORT, layer=2, head=1)
     page.locator("#share").click()
     page.get_by_role("menuitem", name="Copy the address").click()
-    page.wait_for_function("() => document.querySelector('#said').textContent.includes('copied')")
+    until(page, "document.querySelector('#said').textContent.includes('copied')")
     assert "layer=2&head=1" in page.evaluate("navigator.clipboard.readText()")
 
 

@@ -13,12 +13,14 @@ export function readAddress(hash = location.hash) {
   return state;
 }
 
-const PAUSE = 250;                       // milliseconds between writes: browsers refuse too many
-let addressTimer, addressWritten = 0;
+const MOST_WRITES = 60, WHILE = 10000, PAUSE = 250;      // so many in so many milliseconds; beyond, browsers refuse
+let addressTimer, addressWrites = [];
 
+/** At once; but of many in a row, as when a key is held, only some. */
 export function writeAddress(state) {
   clearTimeout(addressTimer);
-  const rest = addressWritten + PAUSE - performance.now();
+  addressWrites = addressWrites.filter(time => time > performance.now() - WHILE);
+  const rest = addressWrites.length < MOST_WRITES ? 0 : addressWrites.at(-1) + PAUSE - performance.now();
   if (rest > 0) addressTimer = setTimeout(() => putAddress(state), rest);
   else putAddress(state);
 }
@@ -26,7 +28,7 @@ export function writeAddress(state) {
 /** Writes it now, for whoever is about to read it. */
 export function putAddress(state) {
   clearTimeout(addressTimer);
-  addressWritten = performance.now();
+  addressWrites.push(performance.now());
   const kept = Object.entries(state).filter(([, value]) => value !== undefined && value !== null && value !== "" && !(Array.isArray(value) && !value.length));
   const hash = new URLSearchParams(kept.map(([name, value]) => [name, Array.isArray(value) ? value.join(",") : String(value)]));
   if (location.protocol !== "about:") history.replaceState(null, "", `#${hash}`);     // a notebook's frame may have none
