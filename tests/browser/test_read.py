@@ -315,7 +315,7 @@ def test_a_translator_reads_the_target_that_it_is_given(page, served):
     page.get_by_role("button", name="Read this target").click()
     until(page, HAS_DOG)
     page.get_by_role("button", name="The model’s own").click()
-    page.wait_for_function(HAS_DOG.replace("=> [", "=> !["))
+    until(page, f"!{HAS_DOG}")
 
 
 def test_a_captioner_paints_the_picture_for_each_word(page, served):
