@@ -54,8 +54,8 @@ class Served:
 
 
 @pytest.fixture(scope="session")
-def served(runs):
-    server = Served(*(runs / name for name in RUNS))
+def served(runs, tmp_path_factory):
+    server = Served(*(runs / name for name in RUNS), "--lab", tmp_path_factory.mktemp("no-results"))
     yield server.url
     server.stop()
 

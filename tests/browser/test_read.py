@@ -325,7 +325,7 @@ def test_a_captioner_paints_the_picture_for_each_word(page, served):
     words.first.click()
     light = page.locator(".read-picture").evaluate("node => node.toDataURL()")
     page.get_by_label("heat").check()
-    page.wait_for_function("before => document.querySelector('.read-picture').toDataURL() !== before", arg=light)
+    until(page, f"document.querySelector('.read-picture').toDataURL() !== {json.dumps(light)}")
     assert "reads most of the patch in row" in page.locator(".read-painted").inner_text()
     shot(page, "read-picture")
 
