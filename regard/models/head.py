@@ -56,13 +56,11 @@ class Head(nn.Module):
         ]
         return torch.cat(chunks).view(targets.shape)
 
-
     def loss(self, h: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
         """- sum(shares * score(h, targets)), one number: how a training step asks."""
-        flat = self.project(h).flatten(0, 1)
-        if len(flat) * self.weight.shape[0] <= largest_logits(h.is_cuda):
+        if targets.numel() * self.weight.shape[0] <= largest_logits(h.is_cuda):
             return -(self.score(h, targets) * shares).sum()
-        smoothing = self.smoothing if self.training else 0.0
+        flat, smoothing = self.project(h).flatten(0, 1), self.smoothing if self.training else 0.0
         return linear_cross_entropy(flat, self.weight, targets.flatten(), shares.flatten(), smoothing, self.softcap)
 
 

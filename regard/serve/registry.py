@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import RegardError, RunError, did_you_mean
-from regard.run_folder import RunFolder
+from regard.run_folder import SAMPLES, RunFolder
 from regard.serve.limits import FairLock, check
 from regard.serve.refusals import Refusal, log
 
@@ -27,7 +27,7 @@ TABS = {
     "summarise": ("read", "compute", "generate", "beam", "compare"),
     "caption": ("read", "compute", "generate", "beam", "compare"),
 }
-SAMPLES, LONGEST_SAMPLE = "samples.jsonl", 10_000_000
+LONGEST_SAMPLE = 10_000_000
 EXAMPLE = 400                    # characters
 EXAMPLES = {"lm": "Once upon a time", "masked": "Once upon a ___.", "translate": "", "summarise": "",
             "caption": "shapes-1"}

@@ -74,3 +74,37 @@ def test_log_probabilities_are_float32_even_under_bfloat16():
     assert everything.dtype == scores.dtype == torch.float32
     torch.testing.assert_close(everything.exp().sum(-1), torch.ones(B, T), rtol=0, atol=1e-5)
     torch.testing.assert_close(scores, head.score(h, targets), rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("width", [4, 6])                                   # as wide as the embedding, and projected
+def test_the_loss_of_a_step_is_that_of_its_scores_with_and_without_logits(width, training, monkeypatch):
+    torch.manual_seed(0)
+    embedding = nn.Embedding(11, 4)
+    made = Head(width, 11, embedding=embedding, smoothing=0.1, softcap=3.0).double().train(training)
+    h, targets = torch.randn(2, 5, width, dtype=torch.float64, requires_grad=True), torch.randint(11, (2, 5))
+    shares = torch.rand(2, 5, dtype=torch.float64)
+    shares[1, 3:] = 0
+    weights = [h, *made.parameters()]
+    expected = -(made.score(h, targets) * shares).sum()
+    wanted = [expected, *torch.autograd.grad(expected, weights)]
+    for largest in (10**9, 1):                                              # scores of all; then chunk by chunk
+        monkeypatch.setattr("regard.models.head.largest_logits", lambda gpu, largest=largest: largest)
+        loss = made.loss(h, targets, shares)
+        for ours, theirs in zip([loss, *torch.autograd.grad(loss, weights)], wanted, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["transformer", "prefix", "rnn-attention"])
+def test_the_loss_of_a_translator_is_that_of_its_scores(name):
+    from regard.families.translate import TRANSLATE
+
+    kind = TRANSLATE[name]
+    model, source = kind.example(torch.float64), kind.example_source()
+    tokens = torch.randint(4, 9, (len(source.items), 6))
+    shares = torch.rand(tokens.shape, dtype=torch.float64)
+    pair = (source.items, source.lengths)
+    scores, _ = model.learn(tokens, tokens, None, None, *pair)
+    loss, state = model.loss(tokens, tokens, shares, None, None, *pair)
+    assert state is None
+    torch.testing.assert_close(loss, -(scores * shares).sum())
