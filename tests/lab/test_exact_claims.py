@@ -123,11 +123,11 @@ def test_the_gradient_over_a_distance_is_that_of_a_known_decay() -> None:
 
 
 def test_the_cache_of_a_transformer_grows_and_a_recurrent_state_does_not() -> None:
-    own = generation_memory.SETTINGS["transformer"]
-    transformer = language_model("transformer", 8, width=8, context=512, **own)
+    own = generation_memory.SETTINGS["transformer"] | {"context": 512}
+    transformer = language_model("transformer", 8, width=8, **own)
     sizes = [transformer.start(1, n).nbytes() for n in (64, 128, 256)]
     assert sizes[2] - sizes[1] == 2 * (sizes[1] - sizes[0]) > 0
-    windowed = language_model("transformer", 8, width=8, context=512, window=32, **own)
+    windowed = language_model("transformer", 8, width=8, window=32, **own)
     assert windowed.start(1, 64).nbytes() == windowed.start(1, 256).nbytes()
     state = generation_memory.after(transformer, 100, 8)
     said, state = transformer.step(torch.full((1, 1), 4), state)

@@ -76,10 +76,9 @@ def test_only_without_positions_and_mask_the_answer_ignores_the_order(kind, same
 # ------------------------------------------------------------------------------------------ past the end
 
 
-def test_learned_positions_refuse_the_next_place_and_computed_ones_do_not():
+def test_learned_positions_refuse_the_next_place():
     assert past_the_end.refusal(Setting())["refuses"] == 1
     assert "33 tokens" in past_the_end.refusal(Setting())["says"]
-    assert past_the_end.refusal(Setting(flipped=True))["refuses"] == 0
 
 
 def test_the_verdict_past_the_end_follows_the_losses():

@@ -21,22 +21,22 @@ from regard.lab.tiny import language_model
 VOCAB = 32
 WIDTH = 64
 WRITTEN = 16                               # words written at each length
+LONGEST = {"cpu": 16384, "cuda": 65536}    # words read before
 SETTINGS: dict[str, dict[str, Any]] = {
     "rnn": dict(layers=2, hidden=WIDTH), "gru": dict(layers=2, hidden=WIDTH), "lstm": dict(layers=2, hidden=WIDTH),
-    "linear-rnn": dict(layers=2), "mamba": dict(layers=2), "transformer": dict(layers=2, heads=2, positions="alibi")}
+    "linear-rnn": dict(layers=2), "mamba": dict(layers=2),
+    "transformer": dict(layers=2, heads=2, positions="alibi", context=2 * max(LONGEST.values()))}
+FLIPPED = SETTINGS | {"transformer": SETTINGS["transformer"] | {"window": 32}}
 
 
 def lengths(setting: Setting) -> tuple[int, ...]:
-    longest = 16384 if setting.device == "cpu" else 65536
-    return tuple(longest // 4**at for at in (3, 2, 1, 0))
+    return tuple(LONGEST[setting.device] // 4**at for at in (3, 2, 1, 0))
 
 
 @torch.no_grad()
 def measured(setting: Setting, family: str) -> Values:
     along = lengths(setting)
-    own = dict(SETTINGS[family], context=2 * along[-1]) if family == "transformer" else SETTINGS[family]
-    if setting.flipped and family == "transformer":
-        own = own | {"window": 32}
+    own = (FLIPPED if setting.flipped else SETTINGS)[family]
     model = language_model(family, VOCAB, setting.device, width=WIDTH, **own).eval()
     sizes, speeds = [], []
     for length in along:

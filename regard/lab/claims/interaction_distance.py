@@ -27,29 +27,27 @@ DISTANCES = (1, 2, 4, 8, 16, 32, 48)
 NAMES, NOISE = 8, 8
 WIDTH = 32
 NOTHING = 1e-8                             # of a gradient, is none: rounding is about as large
-SETTINGS: dict[str, dict[str, Any]] = {
-    "rnn": dict(hidden=WIDTH), "gru": dict(hidden=WIDTH), "lstm": dict(hidden=WIDTH),
-    "linear-rnn": dict(layers=1), "mamba": dict(layers=1), "transformer": dict(layers=1, heads=2, context=64)}
+BY_WORDS, WHOLE = True, False              # how the shortest way through a model is followed
+MODELS: dict[str, tuple[str, dict[str, Any], bool]] = {
+    "rnn": ("rnn", dict(hidden=WIDTH), BY_WORDS), "gru": ("gru", dict(hidden=WIDTH), BY_WORDS),
+    "lstm": ("lstm", dict(hidden=WIDTH), BY_WORDS), "linear-rnn": ("linear-rnn", dict(layers=1), BY_WORDS),
+    "mamba": ("mamba", dict(layers=1), BY_WORDS),
+    "transformer": ("transformer", dict(layers=1, heads=2, context=64), WHOLE)}
+FLIPPED = MODELS | {                       # an RNN with a layer of attention above it: a way of one step
+    "rnn": ("hybrid", dict(layers=2, heads=2, context=64, pattern=("rnn", "attention")), WHOLE)}
 
 
-def measured(setting: Setting, family: str) -> Values:
-    model = model_of(family, setting)
+def measured(setting: Setting, arm: str) -> Values:
+    family, own, by_words = (FLIPPED if setting.flipped else MODELS)[arm]
+    model = language_model(family, FIRST + 1 + NAMES + NOISE, setting.device, width=WIDTH, **own)
     fit(model, lambda step: recall_at(32, distance_at(setting.seed, step), NAMES, NOISE, setting.seed, step),
         setting.pick(300, 150), rate=5e-3)
     right = [accuracy(model, recall_at(128, k, NAMES, NOISE, setting.seed, -1 - k)) for k in DISTANCES]
     found = [gradient(model, recall_at(32, k, NAMES, NOISE, setting.seed, -100 - k).tokens) for k in DISTANCES]
-    by_words = family != "transformer" and not (family == "rnn" and setting.flipped)
     steps = [operations_between(model, k, by_words) for k in DISTANCES]
     relative = [max(each / found[0], NOTHING) if found[0] else math.nan for each in found]
     return {"gradient": found, "relative": relative, "right": right, "operations": steps,
             "growth": (steps[-1] - steps[0]) / (DISTANCES[-1] - DISTANCES[0]), "lost": -math.log10(relative[-1])}
-
-
-def model_of(family: str, setting: Setting) -> Any:
-    if family == "rnn" and setting.flipped:        # an RNN with a layer of attention above it: a way of one step
-        return language_model("hybrid", FIRST + 1 + NAMES + NOISE, setting.device, width=WIDTH, layers=2, heads=2,
-                              context=64, pattern=("rnn", "attention"))
-    return language_model(family, FIRST + 1 + NAMES + NOISE, setting.device, width=WIDTH, **SETTINGS[family])
 
 
 def distance_at(seed: int, step: int) -> int:
@@ -103,7 +101,7 @@ def shortest_way(output: Tensor, leaf: Tensor) -> int:
 
 def charts(seeds: Sequence[Seed]) -> list[Chart]:
     def lines(key: str) -> list[Line]:
-        return [Line(name, DISTANCES, column(seeds, name, key)) for name in SETTINGS]
+        return [Line(name, DISTANCES, column(seeds, name, key)) for name in MODELS]
 
     away = "words between, k"
     return [Chart("Gradient from the question back to the name", away, "norm, relative to k = 1", lines("relative"),
@@ -122,7 +120,7 @@ EXPERIMENT = Experiment(
     refuted="a way through the RNN that does not grow with k, one through the Transformer that does, or a gradient "
             "that falls no more in the RNN than in the Transformer",
     flip="puts a layer of attention on the RNN",
-    arms=tuple(Arm(name, lambda s, name=name: measured(s, name)) for name in SETTINGS),          # type: ignore[misc]
+    arms=tuple(Arm(name, lambda s, name=name: measured(s, name)) for name in MODELS),            # type: ignore[misc]
     rules=(Rule("operations a word on the shortest way through the RNN", lambda s: s["rnn"]["growth"], above=1,
                 exact=True),
            Rule("and through the Transformer", lambda s: s["transformer"]["growth"], below=0.01, exact=True),
