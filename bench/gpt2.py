@@ -25,10 +25,12 @@ import torch
 from regard.families.transformer import TransformerSettings, build_transformer
 from regard.run_folder import RunFolder
 from regard.text.batches import Batch
+from regard.training.figures import Figures
 from regard.training.job import Job
 from regard.training.log import Progress
 from regard.training.settings import TrainingSettings
 
+REPEATS = 3
 PEER = {32: 523_000, 64: 537_000}          # nanoGPT, tokens a second
 FULL: dict[str, Any] = dict(layers=12, width=768, heads=12, context=1024, positions="learned", tied=True)
 SMALL: dict[str, Any] = dict(layers=2, width=32, heads=2, context=32, positions="learned", tied=True)
@@ -85,29 +87,32 @@ def trained(device: torch.device, sizes: dict[str, Any], vocab: int, rows: int, 
             step(job, number)
         compiled = time.perf_counter() - began
         times = []
-        for number in range(arguments.steps):
+        for _ in range(REPEATS):                  # whole rounds: the loop is a step ahead of the GPU
             began = time.perf_counter()
-            loss = step(job, number)
-            times.append(time.perf_counter() - began)
+            for number in range(arguments.steps):
+                figures = step(job, number)
+            loss, _ = figures.read()
+            wait(device)
+            times.append((time.perf_counter() - began) / arguments.steps)
     tokens = rows * sizes["context"]
     speed = tokens / statistics.median(times)
-    figures = {"rows": rows, "micro": arguments.micro, "tokens_a_second": round(speed),
+    told: dict[str, Any] = {"rows": rows, "micro": arguments.micro, "tokens_a_second": round(speed),
                "ms_a_step": round(1e3 * statistics.median(times), 2), "seconds_before": round(compiled, 1),
                "loss": round(loss, 4), "parameters": sum(w.numel() for w in model.parameters())}
     if device.type == "cuda":
-        figures["peak_gb"] = round(torch.cuda.max_memory_allocated() / 1e9, 1)
+        told["peak_gb"] = round(torch.cuda.max_memory_allocated() / 1e9, 1)
     if rows in PEER:
-        figures |= {"nanogpt": PEER[rows], "ratio": round(speed / PEER[rows], 3)}
-    return figures
+        told |= {"nanogpt": PEER[rows], "ratio": round(speed / PEER[rows], 3)}
+    return told
 
 
-def step(job: Job, number: int) -> float:
+def step(job: Job, number: int) -> Figures:
     """As `training.loop.fit` takes it."""
     job.optimizers.set_rate(1.0)
     loss, _, _ = job.backward(number, job.settings.micro_batch)
-    job.clip_gradients()
+    figures = Figures(number, loss, job.clip_gradients())
     job.update()
-    return loss
+    return figures
 
 
 def calibration(device: torch.device, size: int) -> dict[str, float]:

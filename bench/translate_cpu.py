@@ -317,16 +317,16 @@ class Regard(Tool):
         """As in training/loop.py, without its validations and saves."""
         from dataclasses import replace
 
-        from regard.training.loop import require_finite
+        from regard.training.figures import Figures
         from regard.training.schedule import rate
 
         job, batch = self.job, self.job.batches.batch(self.at)
         job.optimizers.set_rate(rate(self.at, replace(job.settings, steps=last, warmup=0.1, schedule="constant")))
         loss, tokens, _ = job.backward(self.at, 0)
-        require_finite(self.at, loss=loss, gradient=job.clip_gradients())
+        told, _ = Figures(self.at, loss, job.clip_gradients()).read()
         job.update()
         self.at += 1
-        return loss, {"tokens": tokens, "pairs": len(batch.tokens), "places": batch.tokens.numel()}
+        return told, {"tokens": tokens, "pairs": len(batch.tokens), "places": batch.tokens.numel()}
 
     def keep(self) -> dict[str, Any]:
         self.corpus.tokenizer.save(self.run.tokenizer_path)

@@ -77,9 +77,14 @@ class Batch:
     def to(self, device: torch.device) -> Batch:
         if device.type == "cpu":
             return self
-        tokens, targets = (t.pin_memory().to(device, non_blocking=True) for t in (self.tokens, self.targets))
-        lengths = None if self.lengths is None else self.lengths.to(device)
+        tokens, targets = sent(self.tokens, device), sent(self.targets, device)
+        lengths = None if self.lengths is None else sent(self.lengths, device)
         return replace(self, tokens=tokens, targets=targets, lengths=lengths)
+
+
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """On its way to a GPU: nothing waits for it, as from ordinary memory it would for all that was asked before."""
+    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
 class Windows:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.errors import DataError
-from regard.text.batches import Batch
+from regard.text.batches import Batch, sent
 from regard.text.shards import Shard
 from regard.text.shuffle import key_of, permute
 from regard.text.vocabulary import BOS, PAD
@@ -49,7 +49,7 @@ class PairBatch(Batch):
         return self._with_source(super().rows(first, stop), lambda each: each[first:stop])
 
     def to(self, device: torch.device) -> PairBatch:
-        return self._with_source(super().to(device), lambda each: each.to(device, non_blocking=True))
+        return self._with_source(super().to(device), lambda each: sent(each, device))
 
     def _with_source(self, part: Batch, change: Callable[[Tensor], Tensor]) -> PairBatch:
         source, lengths = (None if each is None else change(each) for each in self.source_items())

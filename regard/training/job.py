@@ -51,15 +51,15 @@ class Job:
         if settings.reading == "streams" and model.context is not None:
             raise SettingError("training.reading = 'streams' carries the state on without end, but this model reads "
                                f"at most {model.context} tokens: use training.reading = 'windows'")
-        gpu = model.device.type == "cuda"
+        gpu = self.ahead = model.device.type == "cuda"         # of what is read by one step
         self.bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and gpu)
         self.run = make_pass(model, settings.compile, self.bfloat16, self.say)
         self.static = self.run.loss != model.loss or isinstance(self.run, CapturedPass)
 
     # ------------------------------------------------------------------------------------- one step
 
-    def backward(self, step: int, micro_batch: int) -> tuple[float, int, int]:
-        """Loss, number of tokens read and rows at once, with the gradients in place.
+    def backward(self, step: int, micro_batch: int) -> tuple[Tensor, int, int]:
+        """Loss, number of tokens read and rows at once, with the gradients in place. Nothing waits for a GPU.
 
         When memory runs out, half as many rows go at once and the same batch is tried again: the loss is a sum
         over its tokens divided by their number, so that the pieces do not change it.
@@ -84,7 +84,7 @@ class Job:
         self.carried = after
         return loss, batch.read, micro_batch
 
-    def _pieces(self, batch: Batch, state: State | None, rows: int) -> tuple[float, State | None]:
+    def _pieces(self, batch: Batch, state: State | None, rows: int) -> tuple[Tensor, State | None]:
         total = torch.zeros((), device=self.model.device)
         states: list[State] = []
         for first in range(0, len(batch.tokens), rows):
@@ -94,7 +94,7 @@ class Job:
             total += loss
             if own is not None:
                 states.append(own)
-        return total.item(), None if state is None else join(states).detach()
+        return total, None if state is None else join(states).detach()
 
     def _static(self, piece: Batch) -> Batch:
         """Documents of all lengths would each be compiled or recorded anew: where that is done they come in few widths.
@@ -111,9 +111,9 @@ class Job:
             return self.model.start(len(batch.tokens), batch.tokens.shape[1])
         return self.carried
 
-    def clip_gradients(self) -> float:
+    def clip_gradients(self) -> Tensor:
         limit = self.settings.clip or float("inf")
-        return nn.utils.clip_grad_norm_(self.model.parameters(), limit).item()
+        return nn.utils.clip_grad_norm_(self.model.parameters(), limit)
 
     def forget(self) -> None:
         """Drop what optimisers, average and carried state remember, as before the first step."""

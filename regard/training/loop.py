@@ -2,6 +2,7 @@
 
 One step: take batch number `step` (a pure function of the seed), go forward and backward in as many pieces as
 memory wants, refuse anything that is not finite, update. Now and then validate, and save everything.
+On a GPU the loop is one step ahead of what it reads (see figures.py), and waits before it saves anything.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ import math
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from regard.errors import Interrupted, TrainingStopped
+from regard.errors import Interrupted
+from regard.training.figures import Figures
 from regard.training.job import Job
 from regard.training.log import spoken
 from regard.training.schedule import rate
@@ -38,26 +41,37 @@ def fit(job: Job, at: At) -> At:
     """Train from where `at` stands to the last step, or until the validation loss has stopped falling."""
     s = job.settings
     clock = Clock(at.seconds)
+    waiting: deque[tuple[At, Figures]] = deque()
     with stop_signals() as stop:
         while at.step < s.steps and not (s.patience and at.waited >= s.patience):
             job.optimizers.set_rate(rate(at.step, s))
             loss, tokens, micro = job.backward(at.step, at.micro_batch)
-            norm = job.clip_gradients()
-            require_finite(at.step, loss=loss, gradient=norm)
+            figures = Figures(at.step, loss, job.clip_gradients())
+            if not job.ahead:
+                figures.read()                                # what is not finite changes no weight
             job.update()
             at = replace(at, step=at.step + 1, tokens=at.tokens + tokens, micro_batch=micro, seconds=clock.seconds())
-            last = at.step == s.steps
-            if last or at.step % s.log_every == 0:
-                job.log(at, train_loss=loss, gradient_norm=norm, rate=rate(at.step - 1, s))
-            job.show(at, loss)
-            if due(at.step, s.valid_every, s.steps):
+            stopping, last = stop(), at.step == s.steps
+            measure, save = due(at.step, s.valid_every, s.steps), due(at.step, s.checkpoint_every, s.steps) or stopping
+            waiting.append((at, figures))
+            while len(waiting) > (1 if job.ahead and not (measure or save) else 0):
+                tell(job, *waiting.popleft())
+            if measure:
                 at = validate(job, at, clock)
-            if stop() or due(at.step, s.checkpoint_every, s.steps):
+            if save:
                 job.save(at)
-            if stop() and not last:
+            if stopping and not last:
                 raise Interrupted(f"stopped at step {at.step:,} of {s.steps:,}; everything is saved: "
                                   "go on with --resume")
     return at
+
+
+def tell(job: Job, at: At, figures: Figures) -> None:
+    """What came out of the step that led to `at`."""
+    loss, norm = figures.read()
+    if at.step == job.settings.steps or at.step % job.settings.log_every == 0:
+        job.log(at, train_loss=loss, gradient_norm=norm, rate=rate(at.step - 1, job.settings))
+    job.show(at, loss)
 
 
 def due(step: int, every: int, last: int) -> bool:
@@ -89,15 +103,6 @@ def cost(found: dict[str, float]) -> float:
 def told(found: dict[str, float]) -> str:
     judged = [f" · {JUDGED.get(name, name)} {value:.2f}" for name, value in found.items() if name != "valid_loss"]
     return f"loss {found['valid_loss']:.4f}" + "".join(judged)
-
-
-def require_finite(step: int, **values: float) -> None:
-    """Stop before the update: a weight that is not a number never comes back."""
-    for name, value in values.items():
-        if not math.isfinite(value):
-            raise TrainingStopped(
-                f"the {name} became {value} at step {step:,}; it changed no weight and the last checkpoint is good: "
-                "go on with --resume and a lower --rate")
 
 
 class Clock:

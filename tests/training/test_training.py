@@ -108,11 +108,11 @@ def test_a_value_that_is_not_finite_stops_before_the_update(train, tmp_path, mon
     def poisoned(self):
         steps.append({name: p.detach().clone() for name, p in self.model.named_parameters()})
         norm = original(self)
-        return math.nan if what == "gradient" and len(steps) == 5 else norm
+        return norm * math.nan if what == "gradient" and len(steps) == 5 else norm
 
     def poisoned_loss(self, step, micro):
         loss, tokens, micro = untouched(self, step, micro)
-        return (math.inf if what == "loss" and step == 4 else loss), tokens, micro
+        return (loss + math.inf if what == "loss" and step == 4 else loss), tokens, micro
 
     untouched = jobs.Job.backward
     monkeypatch.setattr(jobs.Job, "clip_gradients", poisoned)
