@@ -46,20 +46,23 @@ def list_(folder: str | None, out: str, as_json: bool) -> None:
     from regard.lab.find import experiments
     from regard.lab.outcome import cards
 
-    known = {(card["name"], card["machine"]): card["verdict"] for card in (cards(out) if Path(out).is_dir() else [])}
+    known = cards(out) if Path(out).is_dir() else []
     rows: list[dict[str, Any]] = [
         {"number": each.number, "name": each.name, "claim": each.claim,
-         "verdicts": {machine: verdict for (name, machine), verdict in known.items() if name == each.name}}
+         "verdicts": {card["machine"]: card["verdict"] for card in known if card["name"] == each.name},
+         "quick": [card["machine"] for card in known if card["name"] == each.name and card["quick"]]}
         for each in experiments(folder).values()]
     right, every = worked.counted(worked.as_dicts())
     rows.insert(0, {"number": 0, "name": worked.NAME, "claim": worked.ABOUT,
-                    "verdicts": {"here": f"{right} of {every} equal"}})
+                    "verdicts": {"here": f"{right} of {every} equal"}, "quick": []})
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
-    for row in rows:
-        told = ", ".join(f"{verdict} ({machine})" for machine, verdict in row["verdicts"].items()) or "not run"
-        click.echo(f"{row['number']:>3}  {row['name']:<16} {told:<24} {row['claim']}")
+    told = [", ".join(f"{verdict} ({machine}{', quick' * (machine in row['quick'])})"
+                      for machine, verdict in row["verdicts"].items()) or "not run" for row in rows]
+    names, verdicts = max(len(row["name"]) for row in rows), max(map(len, told))
+    for row, verdict in zip(rows, told, strict=True):
+        click.echo(f"{row['number']:>3}  {row['name']:<{names}}  {verdict:<{verdicts}}  {row['claim']}")
 
 
 @command.command("explain")
@@ -97,7 +100,7 @@ def run_(name: str, **options: Any) -> None:
 @command.command("flip")
 @running
 def flip(name: str, **options: Any) -> None:
-    """Run it with the supposed cause taken away: the verdict has to change."""
+    """Run it with the supposed cause taken away, and say whether the verdict changed."""
     from regard.lab import worked
 
     if name == worked.NAME:
@@ -110,7 +113,10 @@ def flip(name: str, **options: Any) -> None:
 @OUT
 @FROM
 def report_(page: str, out: str, folder: str | None) -> None:
-    """Everything that has been measured, as one page that needs nothing else."""
+    """Everything that has been measured, as one page that needs nothing else.
+
+    Verdicts, tables and charts are worked out again from the arms that are kept; nothing is measured, on no device.
+    """
     _write_report(page, Path(out), folder)
 
 
@@ -122,24 +128,42 @@ def _run(
     from regard.lab.find import experiment, experiments
     from regard.lab.outcome import conclude
     from regard.lab.results import open_results
-    from regard.trained import pick_device
 
-    pick_device(device)
     chosen = list(experiments(folder).values()) if name == "all" else [experiment(name, folder)]
     plan = runner.Plan(seeds or (runner.QUICK_SEEDS if quick else runner.SEEDS), quick, device, flipped, minutes,
                        workers or 0, folder)
     left = runner.run(chosen, plan, Path(out), lambda text: None if quiet else click.echo(text, err=True))
-    told = [card for each in chosen if each not in left
-            if (card := conclude(each, open_results(Path(out), each, device), plan)) is not None]
+    told = []
+    for each in chosen:
+        if each in left:
+            continue
+        if (card := conclude(each, open_results(Path(out), each, device), plan)) is None:
+            click.echo(runner.changed(each.name), err=True)          # between its last arm and now
+        else:
+            told.append(card)
     if as_json:
-        click.echo(json.dumps([{**card, "plots": [plot["file"] for plot in card["plots"]]} for card in told], indent=1))
+        click.echo(json.dumps([{**card, "plots": [plot["file"] for plot in card.get("plots", [])]} for card in told],
+                              indent=1))
     else:
         for card in told:
-            _print(card, flipped)
+            _print(card)
+    if flipped and name == "all":
+        click.echo(_flips(told), err=as_json)
     if page:
         _write_report(page, Path(out), folder)
     if left:
         click.echo(f"{len(left)} of {len(chosen)} experiments are not complete: the same command goes on", err=True)
+
+
+def _flips(told: list[dict[str, Any]]) -> str:
+    """How many verdicts changed, and which did not: a negative result is a result."""
+    from regard.lab.outcome import did_change
+
+    by = {outcome: [card["name"] for card in told if did_change(card) is outcome] for outcome in (True, False, None)}
+    lines = [f"{len(by[True])} of {len(told)} verdicts changed"]
+    lines += [f"flipping did not change: {', '.join(by[False])}"] * bool(by[False])
+    lines += [f"to compare with, run as they are at the same size: {', '.join(by[None])}"] * bool(by[None])
+    return "\n".join(lines)
 
 
 def _work_out(as_json: bool) -> None:
@@ -152,38 +176,42 @@ def _work_out(as_json: bool) -> None:
         raise RunError(f"{every - right} of {every} lines of the worked examples do not come out")
 
 
-def _print(card: dict[str, Any], flipped: bool) -> None:
+def _print(card: dict[str, Any]) -> None:
+    """A run's own outcome: its table, what each rule says, and the verdict; of a flipped one, whether that changed."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    from regard.lab.outcome import flip_told
+    from regard.lab.verdict import told
+
     console = Console()
     console.print(Text(f"\n{card['number']}. {card['title']}", style="bold"))
-    own = card["flipped"] if flipped else card
-    if not flipped:
+    if "table" in card:
         table = Table(*map(str, card["table"]["columns"]))
         for row in card["table"]["rows"]:
             table.add_row(*map(str, row))
         console.print(table)
-    for rule in own["rules"]:
-        console.print(Text(f"  {rule['says']}: {rule['mean']:.3g} ({rule['low']:.3g} to {rule['high']:.3g}), to be "
-                           f"{rule['side']} {rule['bound']:g}: {rule['verdict']}"))
-    if flipped:
-        told = f"Flipped ({card['flip']}): {own['verdict']}; as it is: {card['verdict']}"
-        console.print(Text(told, style="bold"))
-    else:
-        console.print(Text(f"Verdict: {card['verdict']}", style="bold"))
+    for rule in card["rules"]:
+        console.print(Text(f"  {told(rule)}"))
+    verdict = (f"Flipped ({card['flip']}): {flip_told({'flipped': card, 'seeds': card['seeds']})}"
+               if "unflipped" in card else f"Verdict: {card['verdict']}")
+    console.print(Text(verdict, style="bold"))
+    if card["smaller_than"]:
+        console.print(Text(f"What is kept goes on telling of the larger run ({card['smaller_than']})."))
 
 
 def _write_report(page: str, out: Path, folder: str | None) -> None:
     from regard import storage
     from regard.lab.find import experiments
-    from regard.lab.outcome import cards
+    from regard.lab.outcome import cards, redraw
     from regard.lab.report import report
 
+    every = experiments(folder)
+    old = redraw(every.values(), out) if out.is_dir() else []
     known = cards(out) if out.is_dir() else []
     if not known:
         raise RunError(f"there are no results under {out}: run some with `regard lab run all`")
-    missing = [name for name in experiments(folder) if name not in {card["name"] for card in known}]
-    storage.write_file(Path(page), report(known, missing))
+    missing = [name for name in every if name not in {card["name"] for card in known}]
+    storage.write_file(Path(page), report(known, missing, old))
     click.echo(f"wrote {page}", err=True)

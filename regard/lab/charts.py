@@ -1,23 +1,32 @@
 """Charts of the lab: the mean over seeds as a line or a bar, and what lies between the least and the largest.
 
-Okabe and Ito's colours with dashes and marks of their own, so that lines can be told apart without colour. Light
-background; SVG and PNG.
+Okabe and Ito's colours with dashes and marks of their own, so that lines can be told apart without colour. Up to five
+lines have their spread as a band; of more, bands would hide one another, so each has thin whiskers, a little beside
+those of the others. Light background; SVG and PNG.
 """
 
 from __future__ import annotations
 
+import inspect
 import io
+import sys
 from collections.abc import Sequence
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 
+from regard import storage
 from regard.lab.experiment import Chart, Line
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6BB1", "#7A7A00")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1)), (0, (8, 2)), (0, (1, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (10, 3)))
 MARKS = "osD^vPX*<"
+HATCHES = ("", "///", "...", "xxx", "\\\\\\", "ooo", "|||", "---", "+++")
 INK, SOFT = "#1d232a", "#56606b"
+BANDS = 5                                  # lines, at most, whose spread is drawn as a band
+LABELS = 14                                # places, at most, that are all written along the axis
+TOGETHER = 62                              # letters, at most, of names that stand upright along it
 
 
 def draw(chart: Chart, kind: str = "svg") -> bytes:
@@ -25,33 +34,62 @@ def draw(chart: Chart, kind: str = "svg") -> bytes:
     import matplotlib
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context({"font.family": ["DejaVu Sans"], "font.size": 11, "svg.hashsalt": "regard",
+    with matplotlib.rc_context({"font.family": ["DejaVu Sans"], "font.size": 12, "svg.hashsalt": "regard",
                                 "svg.fonttype": "path", "axes.edgecolor": SOFT, "text.color": INK,
-                                "axes.labelcolor": INK, "xtick.color": SOFT, "ytick.color": SOFT}):
-        figure = Figure(figsize=(7.2, 4.2), layout="constrained", facecolor="white")
+                                "axes.labelcolor": INK, "xtick.color": SOFT, "ytick.color": SOFT,
+                                "hatch.linewidth": 0.8, "hatch.color": "white"}):
+        figure = Figure(figsize=(7.2, 4.4), layout="constrained", facecolor="white")
         axes = figure.add_subplot()
-        _bars(axes, chart) if chart.kind == "bars" else _lines(axes, chart)
-        for name, level in chart.levels:
-            axes.axhline(level, color=SOFT, linewidth=1, linestyle=(0, (4, 3)), zorder=0)
-            axes.annotate(name, (0.01, level), xycoords=("axes fraction", "data"), va="bottom", fontsize=9, color=SOFT)
-        axes.set_title(chart.title, fontsize=12, loc="left")
-        axes.set_xlabel(chart.x)
-        axes.set_ylabel(chart.y)
         if chart.log_y:
             axes.set_yscale("log")
+        _bars(axes, chart) if chart.kind == "bars" else _lines(axes, chart)
+        axes.set_title(fill(chart.title, 66), fontsize=13, loc="left")
+        axes.set_xlabel(chart.x)
+        axes.set_ylabel(fill(chart.y, 38))
         if chart.y_from is not None or chart.y_to is not None:
             axes.set_ylim(chart.y_from, chart.y_to)
+        _levels(axes, chart)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color="#e3e7ec", linewidth=0.8)
         axes.set_axisbelow(True)
+        _legend(figure, axes, chart)
         held = io.BytesIO()
         figure.savefig(held, format=kind, dpi=120, metadata={"Date": None} if kind == "svg" else {"Software": None})
     return held.getvalue()
 
 
+def drawing(chart: Chart) -> str:
+    """A hash of the numbers and of the code that draws them: of what was drawn so already there is nothing to draw."""
+    return storage.digest((inspect.getsource(sys.modules[__name__]) + repr(chart)).encode())[:16]
+
+
+# ------------------------------------------------------------------------------------------------- parts
+
+
+def places_of(lines: Sequence[Line]) -> list[Any]:
+    """Every place along the axis that some line has: numbers in order, names as they first come."""
+    found = list(dict.fromkeys(x for line in lines for x in line.x))
+    return found if any(isinstance(x, str) for x in found) else sorted(found)
+
+
 def _spread(line: Line) -> tuple[Any, Any, Any]:
     y = np.asarray(line.y, np.float64)
-    return y.mean(0), y.min(0), y.max(0)
+    with np.errstate(invalid="ignore"):
+        return y.mean(0), y.min(0), y.max(0)
+
+
+def _drawn(line: Line) -> tuple[Any, Any, Any]:
+    """The same, with nothing where the mean is no finite number."""
+    mean, low, high = _spread(line)
+    return tuple(np.where(np.isfinite(mean), each, np.nan) for each in (mean, low, high))       # type: ignore[return-value]
+
+
+def _not_finite(axes: Any, x: Any, mean: Any, colour: str) -> None:
+    """A mean that is no finite number is a cross at the top, lest it be taken for not measured."""
+    if (lost := ~np.isfinite(mean)).any():
+        axes.plot(x[lost], np.full(lost.sum(), 0.975), "x", color=colour, markersize=7, markeredgewidth=2,
+                  transform=axes.get_xaxis_transform(), clip_on=False)
+        axes.annotate("× no finite number", (0.99, 0.9), xycoords="axes fraction", ha="right", fontsize=10, color=SOFT)
 
 
 def _style(line: Line, at: int) -> int:
@@ -59,50 +97,110 @@ def _style(line: Line, at: int) -> int:
 
 
 def _lines(axes: Any, chart: Chart) -> None:
+    places, many = places_of(chart.lines), len(chart.lines) > BANDS
+    named = any(isinstance(x, str) for x in places)
     for at, line in enumerate(chart.lines):
         style = _style(line, at)
-        mean, low, high = _spread(line)
-        axes.fill_between(line.x, low, high, color=COLOURS[style], alpha=0.18, linewidth=0)
-        axes.plot(line.x, mean, color=COLOURS[style], linestyle=DASHES[style], marker=MARKS[style],
-                  markersize=4.5 if len(line.x) <= 24 else 0, linewidth=1.8, label=line.name)
+        mean, low, high = _drawn(line)
+        x = np.array([places.index(each) for each in line.x] if named else line.x, np.float64)
+        if many:
+            x = _beside(x, places, chart.log_x, (at - (len(chart.lines) - 1) / 2) / len(chart.lines))
+            axes.errorbar(x, mean, np.maximum(0, [mean - low, high - mean]), fmt="none", ecolor=COLOURS[style],
+                          elinewidth=1, capsize=1.5, alpha=0.6, zorder=1.5)
+        else:
+            axes.fill_between(x, low, high, color=COLOURS[style], alpha=0.18, linewidth=0)
+        axes.plot(x, mean, color=COLOURS[style], linestyle=DASHES[style], marker=MARKS[style],
+                  markersize=5.5 if len(line.x) <= 24 else 0, linewidth=1.5 if many else 2, label=line.name)
+        _not_finite(axes, x, mean, COLOURS[style])
+    _ticks(axes, chart, places, named)
+
+
+def _beside(x: Any, places: Sequence[Any], log_x: bool, share: float) -> Any:
+    """A little to the left or right, by a share (-1/2 to 1/2) of a third of the way to the nearest other place."""
+    at = np.arange(len(places)) if any(isinstance(each, str) for each in places) else np.asarray(places, np.float64)
+    if len(at) < 2:
+        return x
+    return x * np.exp(share / 3 * np.diff(np.log(at)).min()) if log_x else x + share / 3 * np.diff(at).min()
+
+
+def _ticks(axes: Any, chart: Chart, places: Sequence[Any], named: bool) -> None:
+    from matplotlib.ticker import NullLocator
+
     if chart.log_x:
         axes.set_xscale("log", base=2)
-        ticks = sorted({x for line in chart.lines for x in line.x})
-        if len(ticks) <= 14:
-            axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
-            axes.minorticks_off()
-    if len(chart.lines) > 1:
-        axes.legend(frameon=False, fontsize=9.5, loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=3.2)
+    if named:
+        axes.set_xticks(range(len(places)), places)
+    elif len(places) <= LABELS and (chart.log_x or _apart(places)):
+        axes.set_xticks(places, [f"{x:g}" for x in places])
+        axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _apart(places: Sequence[Any]) -> bool:
+    """Whether all of these places can be written along the axis: whole numbers that do not crowd one another."""
+    steps = np.diff(np.asarray(places, np.float64))
+    return all(float(x).is_integer() for x in places) and (not len(steps) or bool(steps.min() >= steps.sum() / LABELS))
 
 
 def _bars(axes: Any, chart: Chart) -> None:
-    """One group a name along the axis, one bar a line; whiskers from the least to the largest, a dot a seed."""
-    count, names = len(chart.lines), list(chart.lines[0].x)
+    """One group a name along the axis, one bar a line; whiskers from the least to the largest, a dot a seed.
+
+    A bar has no foot on a logarithmic axis: there the mean is a mark.
+    """
+    count, names = len(chart.lines), places_of(chart.lines)
     width = 0.8 / count
     for at, line in enumerate(chart.lines):
         style = _style(line, at)
-        mean, low, high = _spread(line)
-        places = np.arange(len(names)) + (at - (count - 1) / 2) * width
-        axes.bar(places, mean, width * 0.92, color=COLOURS[style], alpha=0.85, label=line.name,
-                 yerr=np.maximum(0, [mean - low, high - mean]), ecolor=INK, capsize=2.5, error_kw={"linewidth": 1})
+        mean, low, high = _drawn(line)
+        places = np.array([names.index(x) for x in line.x]) + (at - (count - 1) / 2) * width
+        if chart.log_y:
+            axes.plot(places, mean, MARKS[style], color=COLOURS[style], markersize=9, label=line.name)
+        else:
+            axes.bar(places, mean, width * 0.92, color=COLOURS[style], hatch=HATCHES[style] if count > 1 else "",
+                     alpha=0.85, linewidth=0, label=line.name)
+        axes.errorbar(places, mean, np.maximum(0, [mean - low, high - mean]), fmt="none", ecolor=INK, capsize=2.5,
+                      elinewidth=1)
+        _not_finite(axes, places, mean, COLOURS[style])
         for seed in line.y:
-            axes.plot(places, seed, ".", color=INK, markersize=2.5)
+            axes.plot(places, seed, ".", color=INK, markersize=3.5)
     longest = max((len(str(name)) for name in names), default=0)
-    turned: Any = {"rotation": 30, "ha": "right"} if longest * len(names) > 60 else {}
+    turned: Any = {"rotation": 30, "ha": "right"} if longest * len(names) > TOGETHER else {}
     axes.set_xticks(range(len(names)), [str(name) for name in names], **turned)
-    if count > 1:
-        axes.legend(frameon=False, fontsize=9.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes.set_xlim(-0.6, len(names) - 0.4)
+
+
+def _levels(axes: Any, chart: Chart) -> None:
+    """What to compare with, across the chart; its name has a white edge, to be read before anything."""
+    from matplotlib.patheffects import withStroke
+
+    for name, level in chart.levels:
+        axes.axhline(level, color=INK, linewidth=1.1, linestyle=(0, (4, 3)), zorder=2.5)
+        axes.annotate(name, (0.008, level), xycoords=("axes fraction", "data"), xytext=(0, 2), va="bottom",
+                      textcoords="offset points", fontsize=10, color=INK, zorder=5,
+                      path_effects=[withStroke(linewidth=2.5, foreground="white")])
+
+
+def _legend(figure: Any, axes: Any, chart: Chart) -> None:
+    """A few lines are named below, which leaves the chart its width; many stand beside it, one below another."""
+    if len(chart.lines) < 2:
+        return
+    many = len(chart.lines) > BANDS
+    longest = max(len(line.name) for line in chart.lines)
+    columns = 1 if many else max(1, min(len(chart.lines), 72 // (longest + 8)))
+    figure.legend(*axes.get_legend_handles_labels(), frameon=False, fontsize=11, handlelength=2.8, ncols=columns,
+                  loc="outside right center" if many else "outside lower center", columnspacing=1.4)
+
+
+# ------------------------------------------------------------------------------------------------- in words
 
 
 def rows_of(charts: Sequence[Chart]) -> tuple[list[str], list[list[Any]]]:
-    """The first chart as a table: a row a line, a column a place, `mean (least–largest)` in each."""
+    """The first chart as a table: a row a line, a column a place, `mean (least–largest)` in each; empty where a line
+    has no such place."""
     if not charts:
         return [], []
-    chart = charts[0]
-    columns = ["", *(f"{x:g}" if isinstance(x, float) else str(x) for x in chart.lines[0].x)]
-    rows = []
-    for line in chart.lines:
-        cells = [f"{mean:.3g}" if low == high else f"{mean:.2g} ({low:.2g}–{high:.2g})"
-                 for mean, low, high in zip(*_spread(line), strict=True)]
-        rows.append([line.name, *cells])
-    return columns, rows
+    places, rows = places_of(charts[0].lines), []
+    for line in charts[0].lines:
+        cells = {x: f"{mean:.3g}" if low == high else f"{mean:.2g} ({low:.2g}–{high:.2g})"
+                 for x, mean, low, high in zip(line.x, *_spread(line), strict=True)}
+        rows.append([line.name, *(cells.get(x, "") for x in places)])
+    return ["", *(f"{x:g}" if isinstance(x, float) else str(x) for x in places)], rows

@@ -114,6 +114,7 @@ class Experiment:
     timing: bool = False                   # its numbers are times: it is run alone on the machine
     notes: str = ""                        # what a careful reader should know: sizes, what was left out
     about: str = field(default="", compare=False)              # the doc string of its file
+    files: tuple[str, ...] = field(default=(), compare=False)  # of the code that measures; see `find`
 
     @property
     def rule_text(self) -> str:

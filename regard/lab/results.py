@@ -1,7 +1,8 @@
 """What was measured, on disk: one JSON file an experiment and machine, written after every arm, so that a run can be
 stopped and taken up again at any time. Verdict, table and charts are worked out from the arms that are kept.
 
-    lab/results/cpu/bottleneck.json        arms of each seed, verdict, where and when; and the same of the flipped run
+    lab/results/cpu/bottleneck.json        arms of each seed; the card (verdict, table, where, when) of the largest run;
+                                           and what came out of the largest run that was flipped
     lab/results/cpu/bottleneck-1.svg       charts (and .png)
 """
 
@@ -52,6 +53,13 @@ class Kept:
         keys = {key_of(arm, setting) for setting in settings for arm in experiment.arms}
         return sum(self.arms[key]["seconds"] for key in keys if key in self.arms)
 
+    def ran(self, setting: Setting) -> dict[str, Any]:
+        """Where and when arms of this kind were measured last."""
+        return self.record.get("ran", {}).get(kind_of(setting)) or self.record.get("where", {})
+
+    def runs_here(self, setting: Setting) -> None:
+        self.record.setdefault("ran", {})[kind_of(setting)] = where(setting.device)
+
     def save(self) -> None:
         storage.make_folder(self.path.parent)
         kept = {**self.record, "version": self.version, "arms": self.arms}
@@ -59,9 +67,11 @@ class Kept:
 
 
 def key_of(arm: Any, setting: Setting) -> str:
-    size = "quick" if setting.quick else "full"
-    seed = "once" if arm.once else f"seed {setting.seed}"
-    return f"{arm.name} · {seed} · {size}{' · flipped' if setting.flipped else ''}"
+    return f"{arm.name} · {'once' if arm.once else f'seed {setting.seed}'} · {kind_of(setting)}"
+
+
+def kind_of(setting: Setting) -> str:
+    return f"{'quick' if setting.quick else 'full'}{' · flipped' if setting.flipped else ''}"
 
 
 def open_results(folder: Path, experiment: Experiment, device: str) -> Kept:
@@ -80,12 +90,21 @@ def open_results(folder: Path, experiment: Experiment, device: str) -> Kept:
 
 
 def version_of(experiment: Experiment) -> str:
-    """A hash of the code that measures: of the experiment's own file and of what all share."""
+    """A hash of the code that measures: of the experiment's own files and of what all share."""
     seen = hashlib.sha256()
-    for file in (inspect.getsourcefile(experiment.charts), *map(inspect.getsourcefile, HELPERS)):
+    for file in (*(experiment.files or [inspect.getsourcefile(experiment.charts)]),
+                 *map(inspect.getsourcefile, HELPERS)):
         assert file is not None
         seen.update(Path(file).read_bytes())
     return seen.hexdigest()[:16]
+
+
+def has_changed(experiment: Experiment, version: str) -> bool:
+    """Whether the code on disk is other than it was; a file that is gone is other."""
+    try:
+        return version_of(experiment) != version
+    except OSError:
+        return True
 
 
 def where(device: str) -> dict[str, Any]:

@@ -1,18 +1,24 @@
 """Running experiments: arm by arm and seed by seed, kept after each, until all are done or the minutes are over.
 
-Arms without times in them run side by side, each on one core; where times are measured an arm runs alone.
+Arms without times in them run side by side, each on one core; where times are measured an arm runs alone. An arm is
+kept only if the code on disk is still what it was at the start: workers read it when they begin, and what is kept says
+by which code it was measured.
 """
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -20,7 +26,8 @@ import torch
 from regard.errors import RunError
 from regard.lab.experiment import Arm, Experiment, Setting, Values
 from regard.lab.find import experiment as named
-from regard.lab.results import Kept, key_of, open_results, where
+from regard.lab.results import Kept, has_changed, key_of, open_results
+from regard.trained import pick_device
 
 SEEDS, QUICK_SEEDS = 5, 3
 BUSY = 0.7                                 # of one core, beside this process: too much for a measurement of times
@@ -44,6 +51,10 @@ class Plan:
     def settings(self) -> list[Setting]:
         return [Setting(seed, self.quick, self.device, self.flipped) for seed in range(self.seeds)]
 
+    @property
+    def side_by_side(self) -> int:
+        return self.workers or ((os.cpu_count() or 1) if self.device == "cpu" else 1)
+
 
 @dataclass(frozen=True)
 class Task:
@@ -59,38 +70,17 @@ class Task:
 
 
 def run(experiments: Sequence[Experiment], plan: Plan, out: Path, say: Say) -> list[Experiment]:
-    """Run what is missing; gives the experiments that are not complete yet: the time was over, or an arm failed.
-
-    An arm that fails is told in a line, and the others go on.
+    """Run what is missing; gives the experiments that are not complete yet: the time was over, an arm failed, or their
+    code changed. An arm that fails is told in a line, and the others go on. Without anything to run no device is asked
+    for.
     """
-    until = None if plan.minutes is None else time.monotonic() + 60 * plan.minutes
-    kept = {each.name: open_results(out, each, plan.device) for each in experiments}
-    open_ = [task for each in experiments for task in missing(each, plan, kept[each.name])]
-    beside = [task for task in open_ if not task.experiment.timing]
-    alone = [task for task in open_ if task.experiment.timing]
-    done = len(_all_tasks(experiments, plan)) - len(open_)
-
-    def keep(task: Task, measured: Callable[[], tuple[Values, float]]) -> None:
-        nonlocal done
-        try:
-            values, seconds = measured()
-        except Exception as error:
-            why = (str(error).strip().splitlines() or [""])[0]
-            say(f"     {task.experiment.name}: {task.key} failed: {type(error).__name__}: {why}")
-            return
-        done += 1
-        one = kept[task.experiment.name]
-        one.add(task.key, values, seconds)
-        one.record["where"] = where(plan.device)
-        one.save()
-        say(f"{done:>4} of {done + waiting()}   {task.experiment.name}: {task.key}   {seconds:.1f} s")
-
-    def waiting() -> int:
-        return sum(not kept[task.experiment.name].has(task.key) for task in open_)
-
-    _side_by_side(beside, plan, until, keep)
-    _one_by_one(alone, plan, until, keep, say)
-    return [each for each in experiments if kept[each.name].seeds(each, plan.settings) is None]
+    progress = Progress(experiments, plan, out, say)
+    if progress.open:
+        pick_device(plan.device)
+    _side_by_side(progress, plan)
+    _one_by_one(progress)
+    return [each for each in experiments
+            if each.name in progress.changed or progress.kept[each.name].seeds(each, plan.settings) is None]
 
 
 def missing(experiment: Experiment, plan: Plan, kept: Kept) -> list[Task]:
@@ -102,40 +92,120 @@ def _all_tasks(experiments: Sequence[Experiment], plan: Plan) -> list[Task]:
             if not (arm.once and setting.seed)]
 
 
+# --------------------------------------------------------------------------------------------- keeping count
+
+
+class Progress:
+    """What is kept, what is still open, how long that may take, and what is said about it."""
+
+    def __init__(self, experiments: Sequence[Experiment], plan: Plan, out: Path, say: Say):
+        self.kept = {each.name: open_results(out, each, plan.device) for each in experiments}
+        self.open = [task for each in experiments for task in missing(each, plan, self.kept[each.name])]
+        self.total = len(_all_tasks(experiments, plan))
+        self.done = self.total - len(self.open)
+        self.until = None if plan.minutes is None else time.monotonic() + 60 * plan.minutes
+        self.workers = plan.side_by_side
+        self.changed: set[str] = set()                       # experiments whose code is no longer what it was
+        self.took: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self.say = say
+
+    def coming(self, *, timing: bool) -> Iterator[Task]:
+        """What is to be run next, as long as there is time and its code is the same."""
+        for task in [task for task in self.open if task.experiment.timing == timing]:
+            if self.until is not None and time.monotonic() >= self.until:
+                return
+            if task.experiment.name not in self.changed:
+                yield task
+
+    def keep(self, task: Task, measured: Callable[[], tuple[Values, float]]) -> None:
+        """Take what an arm gave, or say why there is nothing to take."""
+        self.open.remove(task)
+        name, failed = task.experiment.name, None
+        try:
+            values, seconds = measured()
+        except Exception as error:
+            failed = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
+        if has_changed(task.experiment, self.kept[name].version):
+            self._leave(name)
+        elif failed is not None:
+            self.say(f"     {name}: {task.key} failed: {failed}")
+        else:
+            self._take(task, values, seconds)
+
+    def _take(self, task: Task, values: Values, seconds: float) -> None:
+        name, kept = task.experiment.name, self.kept[task.experiment.name]
+        self.done += 1
+        self.took[name, task.arm.name].append(seconds)
+        kept.add(task.key, values, seconds)
+        kept.runs_here(task.setting)
+        kept.save()
+        self.say(f"{self.done:>4} of {self.total}   {name}: {task.key}   {seconds:.1f} s{self._left()}")
+
+    def _leave(self, name: str) -> None:
+        """No more of an experiment whose code changed: what is kept would not be what its hash says."""
+        if name not in self.changed:
+            self.say(f"     {changed(name)}")
+        self.changed.add(name)
+
+    def _left(self) -> str:
+        """Nothing where it is less than a minute: nobody plans by that."""
+        waiting = [task for task in self.open if task.experiment.name not in self.changed]
+        beside = self.expected([task for task in waiting if not task.experiment.timing]) / self.workers
+        seconds = beside + self.expected([task for task in waiting if task.experiment.timing])
+        return f"   {roughly(seconds)} left" if seconds >= 60 else ""
+
+    def expected(self, tasks: Sequence[Task]) -> float:
+        """Seconds for these, one after another: each as long as its arm took so far, or as an arm took on average."""
+        usual = fmean(seconds for each in self.took.values() for seconds in each)
+        return sum(fmean(self.took.get((task.experiment.name, task.arm.name), [usual])) for task in tasks)
+
+
+def changed(name: str) -> str:
+    return (f"{name}: its code changed during the run, so it has no verdict and what ran since is not kept: the same "
+            "command measures it anew")
+
+
+def roughly(seconds: float) -> str:
+    return f"about {seconds / 60:.0f} min" if seconds < 7200 else f"about {seconds / 3600:.1f} h"
+
+
 # ------------------------------------------------------------------------------------------ carrying out
 
 
-def _side_by_side(tasks: Sequence[Task], plan: Plan, until: float | None, keep: Callable[..., None]) -> None:
-    usual = (os.cpu_count() or 1) if plan.device == "cpu" else 1
-    workers = min(plan.workers or usual, len(tasks))
+def _side_by_side(progress: Progress, plan: Plan) -> None:
+    coming = progress.coming(timing=False)
+    workers = min(progress.workers, sum(not task.experiment.timing for task in progress.open))
     if workers <= 1:
-        for task in _in_time(tasks, until):
-            keep(task, partial(timed, task.arm, task.setting))
+        for task in coming:
+            progress.keep(task, partial(timed, task.arm, task.setting))
         return
-    coming = _in_time(tasks, until)
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_one_thread) as pool:
         running: dict[Future[Any], Task] = {}
         while True:
             while len(running) < workers and (new := next(coming, None)) is not None:
-                running[pool.submit(carry_out, new.experiment.name, new.arm.name, new.setting, plan.folder)] = new
+                running[_submitted(pool, new, plan.folder)] = new
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                keep(running.pop(future), future.result)
+                progress.keep(running.pop(future), future.result)
 
 
-def _one_by_one(tasks: Sequence[Task], plan: Plan, until: float | None, keep: Callable[..., None], say: Say) -> None:
-    for task in _in_time(tasks, until):
+def _submitted(pool: ProcessPoolExecutor, task: Task, folder: str | None) -> Future[Any]:
+    try:
+        return pool.submit(carry_out, task.experiment.name, task.arm.name, task.setting, folder)
+    except BrokenProcessPool:
+        raise RunError("a process that measured was ended, perhaps for want of memory; what was measured is kept: the "
+                       "same command goes on, with --workers 1 in less memory") from None
+
+
+def _one_by_one(progress: Progress) -> None:
+    alone = dict.fromkeys(task.experiment.name for task in progress.open if task.experiment.timing)
+    for number, task in enumerate(progress.coming(timing=True)):
+        if number == 0:
+            progress.say(f"     these measure times, and run alone, one arm after another: {', '.join(alone)}")
         if (load := others_load()) > BUSY:
-            say(f"     other work keeps {load:.1f} cores busy: the times of {task.experiment.name} may be off")
-        keep(task, partial(timed, task.arm, task.setting))
-
-
-def _in_time(tasks: Sequence[Task], until: float | None) -> Iterator[Task]:
-    for task in tasks:
-        if until is not None and time.monotonic() >= until:
-            return
-        yield task
+            progress.say(f"     other work keeps {load:.1f} cores busy: the times of {task.experiment.name} may be off")
+        progress.keep(task, partial(timed, task.arm, task.setting))
 
 
 def carry_out(experiment: str, arm: str, setting: Setting, folder: str | None) -> tuple[Values, float]:
@@ -150,7 +220,12 @@ def timed(arm: Arm, setting: Setting) -> tuple[Values, float]:
     values = arm.run(setting)
     if not isinstance(values, dict):
         raise RunError(f"arm {arm.name} gave a {type(values).__name__}: give a dict of numbers")
-    return values, time.perf_counter() - began
+    seconds = time.perf_counter() - began
+    try:
+        json.dumps(values)
+    except TypeError as error:
+        raise RunError(f"arm {arm.name}: {error}: give plain numbers, lists of them or strings") from None
+    return values, seconds
 
 
 def _one_thread() -> None:

@@ -6,7 +6,7 @@ else 10,000 of them; what 95% of the means lie between.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
@@ -32,6 +32,8 @@ class Judged:
     bound: float
     side: str                              # above · below
     verdict: str
+    exact: bool = False                    # low and high are the least and the largest, not an interval
+    unit: str = ""
 
 
 def judge(experiment: Experiment, seeds: Sequence[Seed]) -> tuple[str, list[Judged]]:
@@ -51,7 +53,8 @@ def judge_rule(rule: Rule, seeds: Sequence[Seed]) -> Judged:
         verdict = UNCLEAR
     else:
         verdict = HOLDS if good > 0 else FAILS if bad <= 0 else UNCLEAR
-    return Judged(rule.says, tuple(values), mean, low, high, rule.bound, "above" if sign > 0 else "below", verdict)
+    side = "above" if sign > 0 else "below"
+    return Judged(rule.says, tuple(values), mean, low, high, rule.bound, side, verdict, rule.exact, rule.unit)
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
@@ -65,6 +68,14 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
         means = drawn[np.random.default_rng(0).integers(len(drawn), size=(10_000, len(drawn)))].mean(1)
     low, high = np.quantile(means, [0.025, 0.975])
     return float(low), float(high)
+
+
+def told(rule: Mapping[str, Any]) -> str:
+    """What one rule says, in a line: the number, what it lies between, the bound, and the verdict."""
+    unit = rule.get("unit", "")
+    kind = "least and largest of the seeds" if rule.get("exact") else "95% over seeds"
+    return (f"{rule['says']}: {rule['mean']:.3g}{unit} ({kind}: {rule['low']:.3g} to {rule['high']:.3g}), to be "
+            f"{rule['side']} {rule['bound']:g}{unit}: {rule['verdict']}")
 
 
 def as_dicts(judged: Sequence[Judged]) -> list[dict[str, Any]]:

@@ -5,7 +5,8 @@ as an exact fraction wherever it is one. `regard lab run worked` prints them; th
 
     A A B A, q = [0, 1], base 3      attend      1/6 1/6 1/2 1/6      1/6 1/6 1/2 1/6      equal
 
-The rows of attention among them are the presets of the page (`regard/look/presets.py`): the same data, not a copy.
+Each is a preset of the page, where its lines are read one by one (`worked-loss`). The rows of attention among them can
+be stepped through besides (`regard/look/presets.py`): the same data, not a copy.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Line:
     by: str                                # the function or layer that worked it out
     ours: tuple[Number, ...]
     expected: tuple[Number, ...]           # a Fraction wherever it is one
+    row: int = 0                           # numbers in a row, of a matrix; 0: it is none
 
     @property
     def equal(self) -> bool:
@@ -44,12 +46,12 @@ class Line:
 
     def as_dict(self) -> dict[str, Any]:
         return {"what": self.what, "by": self.by, "ours": written(self.ours), "expected": written(self.expected),
-                "equal": self.equal}
+                "row": self.row, "equal": self.equal}
 
 
 @dataclass(frozen=True)
 class Example:
-    """A few lines that belong together; `presets` are the rows of attention on the page that show it."""
+    """A few lines that belong together; `presets` are the rows of attention on the page that can be stepped through."""
 
     name: str
     title: str
@@ -61,10 +63,27 @@ class Example:
     def about(self) -> str:
         return " ".join((self.run.__doc__ or "").split())
 
+    @property
+    def preset(self) -> str:
+        """What it is called on the page, all its lines."""
+        return f"worked-{self.name}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "title": self.title, "source": self.source, "about": self.about,
+                "preset": self.preset, "presets": list(self.presets)}
+
 
 def line(what: str, by: str, ours: Any, expected: Any) -> Line:
     """A line of numbers, however they are nested."""
-    return Line(what, by, tuple(flat(ours)), tuple(flat(expected)))
+    return Line(what, by, tuple(flat(ours)), tuple(flat(expected)), row_of(expected))
+
+
+def row_of(numbers: Any) -> int:
+    """How long the rows of a matrix are; 0 of a vector or a number."""
+    if isinstance(numbers, Tensor):
+        return numbers.shape[-1] if numbers.dim() > 1 else 0
+    nested = isinstance(numbers, list) and isinstance(numbers[0], list)
+    return len(numbers[0]) if nested else 0
 
 
 def flat(numbers: Any) -> Iterable[Number]:
@@ -106,8 +125,7 @@ def work_out() -> list[tuple[Example, list[Line]]]:
 
 def as_dicts() -> list[dict[str, Any]]:
     """Every example with its lines, as JSON."""
-    return [{"name": each.name, "title": each.title, "source": each.source, "about": each.about,
-             "presets": list(each.presets), "lines": [one.as_dict() for one in lines]} for each, lines in work_out()]
+    return [{**each.as_dict(), "lines": [one.as_dict() for one in lines]} for each, lines in work_out()]
 
 
 def as_text(found: Sequence[dict[str, Any]]) -> str:
@@ -133,6 +151,6 @@ def counted(found: Sequence[dict[str, Any]]) -> tuple[int, int]:
 
 
 def explained() -> str:
-    rows = [f"{each.name:<15} {each.title} ({each.source})"
-            + (f"; on the page: {', '.join(each.presets)}" if each.presets else "") for each in examples().values()]
+    rows = [f"{each.name:<15} {each.title} ({each.source}); "
+            f"on the page: {', '.join((each.preset, *each.presets))}" for each in examples().values()]
     return "\n".join([(__doc__ or "").strip(), "", *rows])

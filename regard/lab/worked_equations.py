@@ -7,6 +7,7 @@ sides of an equation are the same numbers and not nearly the same.   L length ·
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import torch
@@ -15,11 +16,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.lab.in_the_open import OpenDot
 from regard.lab.worked import Example, Line, line
-from regard.lab.worked_attention import PLAIN, read, tensor
+from regard.lab.worked_attention import PLAIN, read, rows_of, tensor
 from regard.layers.attend import attend
 from regard.layers.positions import SinusoidalPositions
 from regard.layers.scores import Location
 from regard.layers.self_attention import SelfAttention
+from regard.look import presets
 
 F = Fraction
 Matrix = list[list[Fraction]]
@@ -76,13 +78,12 @@ def softmax3(scores: Matrix) -> Matrix:
     return [[p / sum(row) for p in row] for row in powers]
 
 
-def whole(rows: list[list[int]]) -> Matrix:
+def whole(rows: Sequence[Sequence[int]]) -> Matrix:
     return [[F(x) for x in row] for row in rows]
 
 
-X = whole([[1, 0], [0, 1], [2, -1]])
-W_Q, W_K, W_V = whole([[1, 1], [0, 1]]), whole([[0, 1], [1, -1]]), whole([[2, 0], [1, 3]])
-P = whole([[0, 0, 1], [1, 0, 0], [0, 1, 0]])
+X, P = whole(presets.X), whole(presets.P)
+W_Q, W_K, W_V = whole(presets.W_Q), whole(presets.W_K), whole(presets.W_V)
 WQK = product(W_Q, transposed(W_K))                             # W_Q W_K^T
 
 
@@ -137,24 +138,22 @@ def equivariance() -> list[Line]:
 
 def location() -> list[Line]:
     """e(q, k_i) = w_i · q + b_i is the score of a query (q, 1) and keys (w_i, b_i): A(q, K, V) with K = (W, b)."""
-    w, b, q, v = [[1, 0], [0, 1], [1, -1]], [0, -1, 2], [2, 1], [[6, 0], [0, 6], [12, 6]]
+    query, keys, v = rows_of("location")                        # (q, 1), (W, b) and V
     layer = Location(1, 2, places=3).double()
     with torch.no_grad():
-        layer.weight.copy_(tensor(w).T[None])
-        layer.bias.copy_(tensor(b)[None, None])
+        layer.weight.copy_(keys[:, :2].T[None])
+        layer.bias.copy_(keys[:, 2][None, None])
     nothing = torch.zeros(1, 1, 3, 2, dtype=torch.float64)      # a location score looks at no key
-    asked = tensor([q])[None, None]
-    keys = tensor([[*row, bias] for row, bias in zip(w, b, strict=True)])
-    general = read(tensor([[*q, 1]]), keys, tensor(v))
-    powers = [F(3) ** s for s in (2, 0, 3)]
-    share = [p / sum(powers) for p in powers]
-    output = [sum((a * row[at] for a, row in zip(share, v, strict=True)), F(0)) for at in range(2)]
+    asked = query[None, None, :, :2]
+    general = read(query, keys, v)
+    values = [[F(x) for x in row] for row in presets.PRESETS["location"].values]
+    [output] = product(softmax3([[F(2), F(0), F(3)]]), values)
     return [
         line("e = W q + b", "Location", layer(asked, nothing), [2, 0, 3]),
-        line("(q, 1) · (w_i, b_i)", "Dot", PLAIN(tensor([[*q, 1]])[None, None], keys[None, None]), [2, 0, 3]),
+        line("(q, 1) · (w_i, b_i)", "Dot", PLAIN(query[None, None], keys[None, None]), [2, 0, 3]),
         line("A(q, K, V) is location attention", "attend",
-             attend(asked, nothing, tensor(v)[None, None], score=layer), general),
-        line("with base 3", "attend", read(tensor([[*q, 1]]), keys, tensor(v), 3), output),
+             attend(asked, nothing, v[None, None], score=layer), general),
+        line("with base 3", "attend", read(query, keys, v, 3), output),
         line("in numbers", "fractions", output, [F(378, 37), F(168, 37)]),
     ]
 
@@ -194,8 +193,9 @@ def operations(heads: int, width: int, length: int) -> int:
 
 EXAMPLES = (
     Example("sinusoids", "The sinusoid table", "lecture 003", sinusoids),
-    Example("expanded", "A(X) expanded", "lecture 003", expanded),
-    Example("equivariance", "The proof of equivariance, line by line", "lecture 003", equivariance),
-    Example("location", "Location-linear attention is a special case", "lecture 003", location),
+    Example("expanded", "A(X) expanded", "lecture 003", expanded, ("expanded",)),
+    Example("equivariance", "The proof of equivariance, line by line", "lecture 003", equivariance,
+            ("expanded", "equivariance")),
+    Example("location", "Location-linear attention is a special case", "lecture 003", location, ("location",)),
     Example("heads", "Multi-head is a concatenation times a matrix", "lectures 002 and 003", heads),
 )

@@ -22,6 +22,7 @@ from regard.look.arithmetic_attention import softmax_steps, value_steps
 from regard.look.arithmetic_sheet import Sheet
 
 Row = tuple[int | str, ...]               # whole numbers, or fractions and decimals as they are written
+Matrix = tuple[tuple[int, ...], ...]
 BASES = ("e", "3")
 A, B = (1, 0), (0, 1)
 
@@ -90,6 +91,11 @@ def numbers(rows: Sequence[Any]) -> np.ndarray:
                      for row in rows], np.float64)
 
 
+def product(a: Matrix, b: Matrix) -> Matrix:
+    return tuple(tuple(sum(x * y for x, y in zip(row, column, strict=True)) for column in zip(*b, strict=True))
+                 for row in a)
+
+
 # ---------------------------------------------------------------------------------------- exact fractions
 
 
@@ -125,6 +131,20 @@ def with_fractions(made: Sheet, preset: Preset, base: str, column: int) -> Sheet
 
 AABA: dict[str, Any] = dict(columns=("A", "A", "B", "A"), values=(A, A, B, A), base="3")
 THREE: dict[str, Any] = dict(columns=("v₁", "v₂", "v₃"), values=((1, 0, 0), (0, 1, 0), (0, 0, 1)))
+
+# A(X) = softmax(X W_Q W_K^T X^T) X W_V, in whole numbers; P moves the rows of X.
+X: Matrix = ((1, 0), (0, 1), (2, -1))
+W_Q: Matrix = ((1, 1), (0, 1))
+W_K: Matrix = ((0, 1), (1, -1))
+W_V: Matrix = ((2, 0), (1, 3))
+P: Matrix = ((0, 0, 1), (1, 0, 0), (0, 1, 0))
+
+
+def reading(x: Matrix, row: int) -> dict[str, Any]:
+    """A row of A(X): q = x W_Q, K = X W_K, V = X W_V."""
+    return dict(query=product(x, W_Q)[row], keys=product(x, W_K), values=product(x, W_V), base="3")
+
+
 ALL = [
     Preset("aaba", "A A B A, looking for B",
            "Embeddings A = [1, 0] and B = [0, 1]; the query [0, 1] looks for Bs. With base 3 the weights come out "
@@ -156,5 +176,18 @@ ALL = [
            **THREE),
     Preset("table-3", "Third row of the table: .1 .5 .4", "The third word reads all three.",
            weights=("0.1", "0.5", "0.4"), **THREE),
+    Preset("expanded", "A(X): the row of x₁",
+           "X has the rows [1, 0], [0, 1], [2, −1]; W_Q = [1 1; 0 1], W_K = [0 1; 1 −1], W_V = [2 0; 1 3]. The query "
+           "is x₁ W_Q, the keys are X W_K, the values X W_V: a row of A(X) = softmax(X W_Q W_Kᵀ Xᵀ) X W_V.",
+           columns=("x₁", "x₂", "x₃"), **reading(X, 0)),
+    Preset("equivariance", "A(P X): the row of x₁, moved",
+           "The rows of X in another order: x₃, x₁, x₂. The query of x₁ is the same, and so is each key and value; the "
+           "weights move along with them, and the output is that of A(X).",
+           columns=("x₃", "x₁", "x₂"), **reading(product(P, X), 1)),
+    Preset("location", "A location score as keys (W, b)",
+           "e = w · q + b looks at no key, only at places. It is the product of (q, 1) with (w, b): with q = [2, 1] "
+           "the query is [2, 1, 1], and the keys are the rows of (W, b).",
+           columns=("place 1", "place 2", "place 3"), query=(2, 1, 1), keys=((1, 0, 0), (0, 1, -1), (1, -1, 2)),
+           values=((6, 0), (0, 6), (12, 6)), base="3"),
 ]
 PRESETS = {preset.name: preset for preset in ALL}

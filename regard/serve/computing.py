@@ -1,12 +1,15 @@
 """/api/compute: the arithmetic behind one cell of a look. /api/presets: worked examples, to step through the same way.
 
     POST /api/compute          the steps of a cell, and what is said next; with edited scores, what would be said
-    GET  /api/presets          the worked examples by name
-    GET  /api/presets/{name}   the steps of one of them
+    GET  /api/presets          rows of attention, and worked examples, by name
+    GET  /api/presets/{name}   the steps of a row
+    GET  /api/presets/{name}/lines      of a worked example: what our code gives, and what it has to be
 """
 
 from __future__ import annotations
 
+import functools
+import threading
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
@@ -113,8 +116,34 @@ class About(BaseModel):
     bases: list[str]
 
 
+class Worked(BaseModel):
+    """A worked example of the lectures."""
+
+    name: str = Field(description="Among the presets: that of the lab, after `worked-`.")
+    title: str
+    source: str
+    about: str
+    presets: list[str] = Field(description="The rows of attention in it that can be stepped through.")
+
+
+class Line(BaseModel):
+    """One thing worked out. Numbers stand apart by spaces, as fractions wherever they are."""
+
+    what: str
+    by: str = Field(description="The function or layer of ours that worked it out.")
+    ours: str
+    expected: str
+    row: int = Field(description="Of a matrix, how many numbers are in a row; else 0.")
+    equal: bool
+
+
+class Lines(Worked):
+    lines: list[Line]
+
+
 class Presets(BaseModel):
     presets: list[About]
+    worked: list[Worked]
 
 
 @router.post("/compute")
@@ -138,18 +167,27 @@ def worked_out(held: Held, cell: Cell) -> dict[str, Any]:
 
 @router.get("/presets")
 def presets() -> Presets:
-    """Worked examples of the lectures."""
+    """Worked examples of the lectures: rows of attention to step through, and all of them line by line."""
+    from regard.lab.worked import examples
     from regard.look.presets import PRESETS
 
-    return Presets(presets=[About(**preset.as_dict()) for preset in PRESETS.values()])
+    return Presets(presets=[About(**preset.as_dict()) for preset in PRESETS.values()],
+                   worked=[Worked(**as_preset(each.as_dict())) for each in examples().values()])
+
+
+def as_preset(example: dict[str, Any]) -> dict[str, Any]:
+    return example | {"name": example["preset"]}
+
+
+Name = Annotated[str, Path(pattern="^[a-z0-9-]{1,40}$")]
 
 
 @router.get("/presets/{name}")
 def preset(
-    name: Annotated[str, Path(pattern="^[a-z0-9-]{1,40}$")], column: Annotated[int, Query(ge=0, lt=2**31)] = 0,
+    name: Name, column: Annotated[int, Query(ge=0, lt=2**31)] = 0,
     base: Literal["e", "3"] | None = None,
 ) -> Sheet:
-    """The steps of one of them, for the selected column."""
+    """The steps of a row, for the selected column."""
     from regard.look.presets import PRESETS
 
     if name not in PRESETS:
@@ -157,3 +195,28 @@ def preset(
     chosen = PRESETS[name]
     return Sheet(kind="attention", about=chosen.title, names={"columns": list(chosen.columns)}, column=column,
                  **chosen.sheet(column, base).as_dict())
+
+
+@router.get("/presets/{name}/lines")
+async def lines(request: Request, name: Name) -> Lines:
+    """Every line of a worked example, worked out by our own code in this process."""
+    async with gate(request):
+        found = await run(all_worked)
+    if name not in found:
+        raise Refusal(404, f"there is no worked example {name}", param="name", code="preset_unknown")
+    return Lines(**found[name])
+
+
+working = threading.Lock()                   # who asks at the same time waits for the first, for less than a second
+
+
+def all_worked() -> dict[str, dict[str, Any]]:
+    with working:
+        return _all_worked()
+
+
+@functools.cache
+def _all_worked() -> dict[str, dict[str, Any]]:
+    from regard.lab.worked import as_dicts
+
+    return {each["preset"]: as_preset(each) for each in as_dicts()}

@@ -106,6 +106,57 @@ def test_the_lectures_example_comes_out_in_sixths(page, served):
     shot(page, "compute-preset")
 
 
+def test_a_worked_example_is_read_line_by_line_by_its_address_and_by_choice(page, served):
+    opened(page, served, models="stories-rnn", preset="worked-location")
+    ready(page, "worked-location")
+    heading = page.inner_text(".compute-heading")
+    assert "Location-linear attention is a special case" in heading and "lecture 003" in heading
+    assert "5 of 5 lines equal" in heading and "K = (W, b)" in heading
+    last = page.locator(".worked > li").last
+    assert last.locator(".worked-row").all_inner_texts() == ["378/37\n168/37"] * 2
+    assert [mark.strip() for mark in page.locator(".worked .lab-verdict").all_inner_texts()] == ["equal"] * 5
+    for key in ("ArrowRight", "ArrowDown", "]", "."):                  # there are no steps, columns or layers here
+        page.keyboard.press(key)
+    page.click("button:has-text('Step by step: A location score')")
+    ready(page, "location")
+    assert "preset=location" in page.url
+    page.click("button[aria-label^='Step 5']")
+    assert page.locator(".strip[aria-label='Σ α v'] li").all_inner_texts() == ["1\n378/37", "2\n168/37"]
+    page.click("button:has-text('All lines: Location-linear')")
+    ready(page, "worked-location")
+    groups = page.locator("select[aria-label='Numbers of'] optgroup")
+    assert groups.evaluate_all("all => all.map(each => each.label)") == [
+        "Rows of attention", "Worked examples, line by line"]
+    page.select_option("select[aria-label='Numbers of']", "worked-sinusoids")
+    ready(page, "worked-sinusoids")
+    assert "preset=worked-sinusoids" in page.url
+    assert page.locator(".worked-matrix").first.locator("tr").count() == 5
+    page.select_option("select[aria-label='Numbers of']", "")
+    page.wait_for_selector("#compute-difference")
+    assert page.locator(".worked").count() == 0
+
+
+def test_a_line_that_does_not_come_out_says_so_in_words(page, served):
+    line = {"what": "1 = 2", "by": "nobody", "ours": "1", "expected": "2", "row": 0, "equal": False}
+    told = {"name": "worked-loss", "title": "Loss", "source": "nowhere", "about": "", "presets": [], "lines": [line]}
+    page.route("**/api/presets/worked-loss/lines", lambda route: route.fulfill(json=told))
+    opened(page, served, models="stories-rnn", preset="worked-loss")
+    assert "0 of 1 lines equal" in page.inner_text(".compute-heading")
+    assert "NOT EQUAL" in page.inner_text(".worked > li") and "≠ expected" in page.inner_text(".worked > li")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
+def test_matrices_of_an_example_scroll_on_a_small_screen(page, served, theme):
+    opened(page, served, models="stories-rnn", preset="worked-heads")
+    shot(page, f"compute-worked-{theme}")
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    widths = page.locator(".worked-matrix").evaluate_all("all => all.map(each => [each.scrollWidth, each.clientWidth])")
+    assert len(widths) == 4 and all(whole > seen for whole, seen in widths)
+    assert serious(page) == []
+    shot(page, f"compute-worked-small-{theme}")
+
+
 def test_moving_a_score_moves_what_follows(page, served):
     opened(page, served, models="stories-transformer", text=TEXT, layer=2, head=1, row=5, column=2)
     before = page.locator(".next td.number").all_inner_texts()

@@ -22,6 +22,43 @@ def card(number, name, verdict, **more):
 
 
 @pytest.fixture(scope="module")
+def on_two_machines(runs, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lab-of-two")
+    flipped = {"verdict": "fails", "unflipped": "holds", "quick": True}
+    for machine, verdict, more in (("cpu", "holds", {"flipped": flipped, "flip": "no mask"}), ("cuda", "unclear", {})):
+        (folder / machine).mkdir()
+        for each in (card(1, "bottleneck", "holds"), card(2, "masking", verdict, **more)):
+            (folder / machine / f"{each['name']}.json").write_text(json.dumps(each))
+    server = Served(runs / "stories-ngram", "--lab", folder)
+    yield server.url
+    server.stop()
+
+
+def test_machines_stand_side_by_side_and_it_is_said_where_they_disagree(page, on_two_machines):
+    page.goto(f"{on_two_machines}/#tab=lab")
+    page.wait_for_selector(".lab-presets a")
+    ids = page.locator(".lab-card").evaluate_all("all => all.map(each => each.id)")
+    assert ids == ["lab-bottleneck-cpu", "lab-bottleneck-cuda", "lab-masking-cpu", "lab-masking-cuda"]
+    every = page.locator("[id]").evaluate_all("all => all.map(each => each.id)")
+    assert len(every) == len(set(every))
+    agreed, apart = page.locator("#lab-bottleneck h2").inner_text(), page.locator("#lab-masking h2").inner_text()
+    assert "cpu: holds" in agreed and "cuda: holds" in agreed and "disagree" not in agreed
+    assert "cpu: holds" in apart and "cuda: unclear" in apart and "machines disagree" in apart
+    assert page.locator("#lab-masking >> text=above 0.1").count() == 1                  # what is common is told once
+    assert "no mask: holds → fails (quick)" in page.inner_text("#lab-masking-cpu")
+    assert "→" not in page.inner_text("#lab-masking-cuda")
+    assert serious(page) == []
+    page.click("button:has-text('machines disagree 1')")
+    assert page.locator(".lab-claim").count() == 1 and page.locator(".lab-card").count() == 2
+    page.click("button:has-text('on cuda')")
+    assert page.locator(".lab-card").evaluate_all("all => all.map(each => each.id)") == ["lab-masking-cuda"]
+    assert "machine=cuda" in page.url
+    page.click("button:has-text('machines disagree 1')")
+    assert page.locator(".lab-card").count() == 2 and page.locator("button:has-text('holds 1')").count() == 1
+    shot(page, "lab-machines")
+
+
+@pytest.fixture(scope="module")
 def measured(runs, tmp_path_factory):
     folder = tmp_path_factory.mktemp("lab")
     (folder / "cpu").mkdir()
@@ -63,7 +100,18 @@ def test_without_results_it_says_how_they_come_and_examples_open_in_compute(page
     assert serious(page) == []
     page.locator(".lab-presets a").first.focus()
     page.keyboard.press("Enter")
-    until(page, "location.hash.includes('tab=compute') && location.hash.includes('preset=')")
+    until(page, "location.hash.includes('tab=compute') && location.hash.includes('preset=worked-aaba')")
+
+
+def test_every_worked_example_has_its_link_and_so_has_every_row_in_it(page, served):
+    page.goto(f"{served}/#tab=lab&models=stories-transformer")
+    page.wait_for_selector(".lab-presets a")
+    assert page.locator(".lab-presets > li").count() == 15
+    page.click(".lab-presets a:text-is('The loss: the average over all tokens of a batch')")
+    page.wait_for_selector("#panel[data-ready=worked-loss]")
+    page.click("#tab-lab")
+    page.click(".lab-presets ul a:text-is('A location score as keys (W, b)')")
+    page.wait_for_selector("#panel[data-ready=location]")
 
 
 @pytest.mark.parametrize("theme", ["dark"], indirect=True)

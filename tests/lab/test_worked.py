@@ -1,6 +1,7 @@
 """The worked examples of the lectures: every line, and the fractions themselves."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction as F
 
 import pytest
@@ -85,11 +86,33 @@ def test_a_proof_with_a_matrix_that_is_no_permutation_is_caught(monkeypatch: pyt
     assert not all(one.equal for one in worked_equations.equivariance())
 
 
-def test_every_preset_named_is_on_the_page_and_says_the_same() -> None:
+def test_location_attention_is_worked_out_with_the_numbers_of_its_preset(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = replace(PRESETS["location"], keys=((1, 0, 0), (0, 1, -1), (1, -1, 1)))
+    monkeypatch.setitem(PRESETS, "location", other)
+    assert [one.what for one in worked_equations.location() if one.equal] == ["A(q, K, V) is location attention",
+                                                                              "in numbers"]
+
+
+def test_a_matrix_keeps_its_rows_and_a_vector_has_none() -> None:
+    assert line("", "", [1, 2, 3, 4], [[1, 2], [3, 4]]).row == 2
+    assert line("", "", [[1, 2]], [1, 2]).row == line("", "", 1, 1).row == 0
+    assert line("", "", [], torch.zeros(1, 5, 3)).row == 3
+    table = EXAMPLES["sinusoids"].run()[0].as_dict()
+    assert table["row"] == 6 and len(table["ours"].split()) == 30
+
+
+def test_every_row_of_attention_on_the_page_belongs_to_an_example_and_says_the_same() -> None:
     named = [preset for example in EXAMPLES.values() for preset in example.presets]
-    assert set(named) <= set(PRESETS)
+    assert set(named) == set(PRESETS)
     alpha = PRESETS["aaba"].sheet(column=2, base="3").quantities["alpha"]
     assert alpha.exact == ("1/6", "1/6", "1/2", "1/6")
+
+
+def test_every_example_has_a_name_of_its_own_on_the_page() -> None:
+    told = worked.as_dicts()
+    assert [each["preset"] for each in told] == [f"worked-{name}" for name in EXAMPLES]
+    assert not {each["preset"] for each in told} & set(PRESETS)
+    assert "worked-location, location" in worked.explained()
 
 
 def test_the_command_prints_them_and_says_how_many_came_out() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard.errors import SettingError
-from regard.look.presets import PRESETS
+from regard.look.presets import PRESETS, W_K, W_Q, W_V, P, X
 
 
 def shown(name, **how):
@@ -39,7 +39,10 @@ def test_looking_harder_gives_almost_exactly_the_b():
     ("h3", ["3/10", "1/2", "1/5"], ["3/10", "1/2", "1/5"]),
     ("h2", ["7/10", "3/10", "0"], ["7/10", "3/10", "0"]),
     ("table-2", ["3/10", "7/10", "0"], ["3/10", "7/10", "0"]),
-    ("table-3", ["1/10", "1/2", "2/5"], ["1/10", "1/2", "2/5"])])
+    ("table-3", ["1/10", "1/2", "2/5"], ["1/10", "1/2", "2/5"]),
+    ("expanded", ["3/13", "1/13", "9/13"], ["34/13", "-24/13"]),
+    ("equivariance", ["9/13", "3/13", "1/13"], ["34/13", "-24/13"]),
+    ("location", ["9/37", "1/37", "27/37"], ["378/37", "168/37"])])
 def test_each_table_has_its_fractions(name, alpha, output):
     assert shown(name) == [list(map(Fraction, alpha)), list(map(Fraction, output))]
 
@@ -59,6 +62,24 @@ def test_self_attention_of_all_rows_is_q_k_transposed():
     for name, row in (("aaba-self-a", 0), ("aaba-self-b", 2)):
         np.testing.assert_array_equal(PRESETS[name].sheet().quantities["raw"].values, (embeddings @ embeddings.T)[row])
     np.testing.assert_array_equal(PRESETS["aaba-self-a10"].sheet().quantities["raw"].values, [10, 10, 0, 10])
+
+
+def test_moving_the_rows_of_x_moves_the_weights_along_and_leaves_the_output():
+    row, moved = (PRESETS[name].sheet().quantities for name in ("expanded", "equivariance"))
+    order = np.array(P) @ np.arange(3)
+    np.testing.assert_array_equal(moved["alpha"].values, row["alpha"].values[order])
+    np.testing.assert_array_equal(moved["keys"].values, row["keys"].values[order])
+    np.testing.assert_array_equal(moved["output"].values, row["output"].values)
+    assert PRESETS["equivariance"].columns == tuple(PRESETS["expanded"].columns[at] for at in order)
+
+
+def test_the_row_of_a_of_x_is_that_of_the_equation():
+    x, w_q, w_k, w_v = map(np.array, (X, W_Q, W_K, W_V))
+    scores = x @ w_q @ w_k.T @ x.T
+    np.testing.assert_array_equal(PRESETS["expanded"].sheet().quantities["e"].values, scores[0])
+    weights = 3.0 ** scores / (3.0 ** scores).sum(1, keepdims=True)
+    np.testing.assert_allclose(PRESETS["expanded"].sheet().quantities["output"].values, (weights @ x @ w_v)[0],
+                               rtol=1e-15)
 
 
 def test_what_is_not_there_is_refused():

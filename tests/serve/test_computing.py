@@ -1,6 +1,8 @@
 """/api/compute and /api/presets: the arithmetic of a cell over HTTP, and one line for whatever is asked wrongly."""
 
 import base64
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -78,3 +80,54 @@ def test_presets_are_listed_and_told_with_their_fractions(client):
     assert client.get("/api/presets/other").json()["error"]["code"] == "preset_unknown"
     assert client.get("/api/presets/aaba", params={"column": 9}).status_code == 400
     assert client.get("/api/presets/aaba", params={"base": "2"}).status_code == 422
+
+
+def test_every_worked_example_is_a_preset_and_told_line_by_line(client):
+    from regard.lab.worked import examples
+
+    listed = client.get("/api/presets").json()
+    rows = {each["name"] for each in listed["presets"]}
+    assert [each["name"] for each in listed["worked"]] == [f"worked-{name}" for name in examples()]
+    for each in listed["worked"]:
+        told = client.get(f"/api/presets/{each['name']}/lines").json()
+        assert {name: told[name] for name in each} == each and each["about"] and set(each["presets"]) <= rows
+        assert told["lines"] and all(line["equal"] and line["by"] for line in told["lines"])
+
+
+def test_lines_have_their_fractions_and_a_matrix_its_rows(client):
+    told = client.get("/api/presets/worked-location/lines").json()
+    assert told["lines"][-1] == {"what": "in numbers", "by": "fractions", "ours": "378/37 168/37",
+                                 "expected": "378/37 168/37", "row": 0, "equal": True}
+    assert told["title"] == "Location-linear attention is a special case" and told["source"] == "lecture 003"
+    table = client.get("/api/presets/worked-sinusoids/lines").json()["lines"][0]
+    assert table["row"] == 6 and len(table["expected"].split()) == 30
+
+
+def test_what_is_no_worked_example_has_no_lines(client):
+    for name in ("other", "aaba"):
+        answer = client.get(f"/api/presets/{name}/lines")
+        assert answer.status_code == 404 and answer.json()["error"]["code"] == "preset_unknown"
+        assert answer.json()["error"]["message"] == f"there is no worked example {name}"
+    assert client.get("/api/presets/WORKED/lines").status_code == 422
+
+
+def test_worked_examples_are_worked_out_once_in_a_worker_and_told_as_they_came_out(client, monkeypatch):
+    from regard.lab import worked
+    from regard.serve import computing
+
+    ran = []
+    wrong = worked.Example("wrong", "Wrong", "nowhere", lambda: [worked.line("1 = 2", "nobody", 1, 2)])
+
+    def examples():
+        ran.append(threading.current_thread().name)
+        return {"wrong": wrong}
+
+    monkeypatch.setattr(worked, "examples", examples)
+    computing._all_worked.cache_clear()
+    try:
+        with ThreadPoolExecutor(4) as four:
+            answers = list(four.map(client.get, ["/api/presets/worked-wrong/lines"] * 8))
+    finally:
+        computing._all_worked.cache_clear()
+    assert [answer.json()["lines"][0]["equal"] for answer in answers] == [False] * 8
+    assert len(ran) == 1 and ran[0].startswith("regard")

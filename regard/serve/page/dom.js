@@ -24,10 +24,10 @@ export function drawn(name, props = {}, ...children) {
   return made;
 }
 
-/** A labelled choice: picks are values, or [value, text]. */
+/** A labelled choice: picks are values, [value, text], or a group of options. */
 export function choice(label, picks, value, onpick) {
   const select = element("select", { "aria-label": label, onchange: event => onpick(event.target.value) },
-    picks.map(pick => Array.isArray(pick) ? new Option(pick[1], pick[0]) : new Option(pick, pick)));
+    picks.map(pick => pick instanceof Element ? pick : Array.isArray(pick) ? new Option(pick[1], pick[0]) : new Option(pick, pick)));
   select.value = value;
   return element("label", { className: "choice" }, element("span", {}, label), select);
 }

@@ -3,11 +3,12 @@ import { choice, clamp, element, label, quietly, quoted, upTo } from "./dom.js";
 import { redo } from "./compute_redo.js";
 import { computeFigure, computeLine, computeRows, computeScalar, computeStrip, computeTable, computeTiny } from "./compute_show.js";
 import { computeBars, computeScores } from "./compute_edit.js";
+import { workedHeading, workedLines } from "./compute_worked.js";
 
 const COMPUTE_OWN = "";                  // no preset: the model's own numbers
 const COMPUTE_LONG = 400;                // of more rows or columns, a number is typed
 
-let computing;                           // what is open: elements, the cell, the sheet and what was found
+let computing;                           // what is open: elements, the cell, the sheet and what was found; or a worked example
 
 function openCompute(root, app) {
   const parts = { controls: element("div", { className: "bar" }), heading: element("div", { className: "compute-heading" }), steps: element("nav", { className: "compute-steps", "aria-label": "Steps" }), step: element("section", { className: "compute-step" }), edit: element("section", { className: "compute-edit", "aria-label": "Edited scores" }), empty: element("p", { className: "note" }, "Working it out…") };
@@ -23,7 +24,7 @@ function closeCompute() {
 
 function updateCompute(app, changed) {
   if (!computing) return;
-  if (changed.every(name => name === "step" || name === "theme") && computing.sheet) return computeDraw();
+  if (changed.every(name => name === "step" || name === "theme") && (computing.sheet || computing.told)) return computeDraw();
   computeLoad();
 }
 
@@ -36,17 +37,18 @@ async function computeLoad() {
   const { signal } = own.asked, stale = () => own !== computing || signal.aborted;
   own.root.classList.add("busy");
   try {
-    own.presets ??= (await app.api.get("/api/presets")).presets;
+    if (!own.presets) Object.assign(own, await app.api.get("/api/presets"));
     const made = app.state.preset ? await computePreset(own, signal) : await computeOwn(own, signal);
     if (stale()) return;
-    Object.assign(own, made, redo(made.sheet), { scores: undefined, next: made.sheet.next });
+    const { sheet, told, about, look } = made;
+    Object.assign(own, made, { sheet, told, about, look, scores: undefined, next: sheet?.next }, sheet && redo(sheet));
     own.empty.hidden = true;
     computeDraw();
     own.root.dataset.ready = computeKey(own);
   } catch (error) {
     if (stale()) return;
     for (const part of [own.heading, own.steps, own.step, own.edit]) part.replaceChildren();
-    own.sheet = undefined;
+    own.sheet = own.told = undefined;
     own.empty.textContent = error.message;
     own.empty.hidden = false;
     app.fail(error);
@@ -57,11 +59,13 @@ async function computeLoad() {
 
 const computeKey = ({ app, cell }) => app.state.preset ?? `${cell.track} ${cell.layer} ${cell.head} ${cell.row} ${cell.column}`;
 
-async function computePreset({ app, presets }, signal) {
-  const about = presets.find(each => each.name === app.state.preset) ?? presets[0];
+async function computePreset({ app, presets, worked }, signal) {
+  const { preset } = app.state;
+  if (worked.some(each => each.name === preset)) return { told: await app.api.get(`/api/presets/${preset}/lines`, signal), cell: {} };
+  const about = presets.find(each => each.name === preset) ?? presets[0];
   const column = clamp(app.state.column ?? 0, 0, about.columns.length - 1), base = about.bases.length ? app.state.base ?? about.base : undefined;
   const sheet = await app.api.get(`/api/presets/${about.name}?column=${column}${base ? `&base=${base}` : ""}`, signal);
-  return { sheet, about, base, look: undefined, cell: { column } };
+  return { sheet, about, base, cell: { column } };
 }
 
 async function computeOwn({ app }, signal) {
@@ -70,7 +74,7 @@ async function computeOwn({ app }, signal) {
   const cell = await computeCellOf(app, look, signal);
   const sheet = await computeAsk(app, look, cell, signal);
   sheet.names.columns = computeNames(look, look.tracks.find(each => each.name === cell.track).columns, sheet.names.columns);
-  return { sheet, look, cell, about: undefined };
+  return { sheet, look, cell };
 }
 
 /** Names of patches are words of ours, in which a space needs no mark. */
@@ -110,28 +114,42 @@ async function computeAsk(app, look, cell, signal, scores) {
 // ---- drawing
 
 function computeDraw() {
-  const own = computing, { sheet, app } = own, at = clamp(app.state.step ?? 0, 0, sheet.steps.length - 1);
+  const own = computing;
   const focused = own.root.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
   own.controls.replaceChildren(...computeControls(own));
   own.heading.replaceChildren(...computeHeading(own));
-  own.steps.replaceChildren(
-    element("button", { type: "button", "aria-label": "Previous step", disabled: at === 0, onclick: () => computeGo(-1) }, "‹"),
-    element("ol", {}, sheet.steps.map((step, index) => element("li", {}, element("button", { type: "button", "aria-label": `Step ${index + 1}: ${step.title}`, "aria-current": index === at ? "step" : undefined, onclick: () => app.set({ step: index }) }, element("b", {}, String(index + 1)), step.title)))),
-    element("button", { type: "button", "aria-label": "Next step", disabled: at === sheet.steps.length - 1, onclick: () => computeGo(1) }, "›"));
-  own.step.replaceChildren(...computeStep(own, sheet.steps[at], at));
+  own.steps.replaceChildren(...own.sheet ? computeSteps(own) : []);
+  own.step.replaceChildren(...own.sheet ? computeStep(own) : workedLines(own.told));
   computeDrawEdit(own);
   if (focused) [...own.root.querySelectorAll("[aria-label]")].find(each => each.getAttribute("aria-label") === focused)?.focus();
 }
 
+const computeAt = ({ app, sheet }) => clamp(app.state.step ?? 0, 0, sheet.steps.length - 1);
+
+function computeSteps(own) {
+  const { sheet, app } = own, at = computeAt(own);
+  return [
+    element("button", { type: "button", "aria-label": "Previous step", disabled: at === 0, onclick: () => computeGo(-1) }, "‹"),
+    element("ol", {}, sheet.steps.map((step, index) => element("li", {}, element("button", { type: "button", "aria-label": `Step ${index + 1}: ${step.title}`, "aria-current": index === at ? "step" : undefined, onclick: () => app.set({ step: index }) }, element("b", {}, String(index + 1)), step.title)))),
+    element("button", { type: "button", "aria-label": "Next step", disabled: at === sheet.steps.length - 1, onclick: () => computeGo(1) }, "›"),
+  ];
+}
+
 function computeGo(by) {
-  const { app, sheet } = computing, at = clamp((app.state.step ?? 0) + by, 0, sheet.steps.length - 1);
+  const { app, sheet } = computing;
+  if (!sheet) return;
+  const at = clamp((app.state.step ?? 0) + by, 0, sheet.steps.length - 1);
   app.set({ step: at });
   app.say(`Step ${at + 1} of ${sheet.steps.length}: ${sheet.steps[at].title}`);
 }
 
-function computeControls({ app, presets, about, base, look, cell, sheet }) {
-  const pick = change => app.set(change), numbers = [[COMPUTE_OWN, "this model"], ...presets.map(each => [each.name, each.title])];
-  const first = choice("Numbers of", numbers, about?.name ?? COMPUTE_OWN, name => pick({ preset: name || undefined, step: undefined, base: undefined, row: undefined, column: undefined }));
+const computeOpen = (app, preset) => app.set({ preset, step: undefined, base: undefined, row: undefined, column: undefined });
+
+function computeControls({ app, presets, worked, about, told, base, look, cell, sheet }) {
+  const pick = change => app.set(change), group = (label, all) => element("optgroup", { label }, all.map(each => new Option(each.title, each.name)));
+  const numbers = [[COMPUTE_OWN, "this model"], group("Rows of attention", presets), group("Worked examples, line by line", worked)];
+  const first = choice("Numbers of", numbers, (about ?? told)?.name ?? COMPUTE_OWN, name => computeOpen(app, name || undefined));
+  if (told) return [first];
   const column = (names, most) => computePlace("Column", names, cell.column, most, value => pick({ column: value }));
   if (about) {
     const bases = about.bases.length && choice("Base of the powers", about.bases, base, value => pick({ base: value }));
@@ -153,9 +171,13 @@ function computePlace(word, names, value, count, pick) {
   return element("label", { className: "choice" }, element("span", {}, word), input, element("bdi", {}, label(names[value] ?? "")));
 }
 
-function computeHeading({ about, look, cell, sheet, difference }) {
+const computeOthers = (app, how, all) => element("div", { className: "bar compute-more" }, all.map(({ name, title }) => element("button", { type: "button", onclick: () => computeOpen(app, name) }, `${how}: ${title}`)));
+
+function computeHeading(own) {
+  const { app, about, told, worked, presets, look, cell, sheet, difference } = own;
+  if (told) return workedHeading(told, computeOthers(app, "Step by step", presets.filter(each => told.presets.includes(each.name))));
   const said = element("p", { className: "compute-difference", role: "note" }, `largest difference from ${about ? "the exact numbers" : sheet.kind === "back-off" ? "the model" : "PyTorch"}: `, element("output", { id: "compute-difference" }, computeTiny(difference)));
-  if (about) return [element("h2", {}, about.title), element("p", { className: "note" }, about.about), said];
+  if (about) return [element("h2", {}, about.title), element("p", { className: "note" }, about.about), said, computeOthers(app, "All lines", worked.filter(each => each.presets.includes(about.name)))];
   const track = look.tracks.find(each => each.name === cell.track), column = `column ${cell.column} ${quoted(sheet.names.columns[cell.column])}`;
   const row = track.row_label === "writes" ? `writes ${quoted(look.said[cell.row].piece)}: ` : `${quoted(computeNames(look, track.rows)[cell.row])} reads `;
   const where = [track.shape[0] > 1 && track.layer_names[cell.layer - 1], track.shape[1] > 1 && track.head_names[cell.head - 1]].filter(Boolean).join(", ");
@@ -165,7 +187,8 @@ function computeHeading({ about, look, cell, sheet, difference }) {
 
 const computeIsTable = quantity => ["columns", "orders"].includes(quantity.over) && quantity.shape.length === 1;
 
-function computeStep({ app, sheet, found, cell, look }, step, number) {
+function computeStep(own) {
+  const { app, sheet, found, cell, look } = own, number = computeAt(own), step = sheet.steps[number];
   const shown = step.shows.map(name => found[name]), parts = [];
   const pick = column => app.set({ column });
   for (const quantity of shown) {
@@ -194,7 +217,7 @@ function computeSelected(quantities, found, at) {
 // ---- edited scores
 
 function computeDrawEdit(own) {
-  if (!own.sheet.next) return own.edit.replaceChildren();
+  if (!own.next) return own.edit.replaceChildren();
   const reset = element("button", { type: "button", disabled: !own.scores, onclick: () => computeEdit(undefined) }, "Reset");
   own.bars = element("div", { "aria-live": "polite" }, computeBars(own.next));
   own.edit.replaceChildren(element("div", { className: "bar" }, element("h3", {}, "What if it read otherwise?"), reset),
