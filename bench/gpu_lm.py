@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace, out: Path) -> dict[str, object]:
 
     settings: dict[str, dict[str, object]] = {
         "model": {"layers": 6, "heads": 6, "width": 384, "context": 256},
-        "training": {"batch": 64, "steps": arguments.steps, "valid_every": max(1, arguments.steps // 6)},
+        "training": {"batch": 64, "steps": arguments.steps, "valid_every": max(1, arguments.steps // 12)},
         "tokenizer": {"kind": "char"},
     }
     for table, values in parse_assignments(arguments.set).items():
@@ -58,12 +58,16 @@ def run(arguments: argparse.Namespace, out: Path) -> dict[str, object]:
     times = [row["seconds"] for row in rows if "train_loss" in row]
     steady = statistics.median(after - before for before, after in pairwise(times[len(times) // 2:]))
     setup = seconds - rows[-1]["seconds"]
+    compiled = next(row["seconds"] for row in rows if "train_loss" in row)             # when the first step was done
+    passed = next((row for row in valid if row["valid_loss"] < NANOGPT["best_loss"]), None)
     return {
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
         "torch": torch.__version__,
         "steps": arguments.steps, "parameters": model.parameters, "set": arguments.set,
         "best_valid_loss": best["valid_loss"], "at_step": best["step"],
         "wall_seconds_to_best": round(best["seconds"] + setup, 1), "wall_seconds": round(seconds, 1),
+        "seconds_to_nanogpts_best_after_compiling": None if passed is None else round(passed["seconds"] - compiled, 1),
+        "compiling_seconds": round(compiled, 1),
         "ms_a_step": round(steady * 1000, 2), "tokens_a_second": round(64 * 256 / steady),
         "validations": [(row["step"], round(row["valid_loss"], 4), round(row["seconds"] + setup, 1)) for row in valid],
         "nanogpt": NANOGPT,

@@ -18,14 +18,17 @@ from torch import Tensor, nn
 
 from regard.config import convert, fill
 from regard.contract import LanguageModel
+from regard.decoding.guessing import AHEAD, Acceptance, Speculation, why_not
 from regard.decoding.sampling import Sampling
+from regard.decoding.speculative import speculative_tokens
 from regard.decoding.stream import generate_tokens
-from regard.errors import DataError, RunError
+from regard.errors import DataError, RunError, SettingError
 from regard.families import Family
 from regard.families.user import require_trust
 from regard.metrics.perplexity import Surprise, score_batches
 from regard.models.learner import Learner
 from regard.models.neural import NeuralLM
+from regard.models.ngram import NGram
 from regard.run_folder import RunFolder
 from regard.tasks import Task, task_named
 from regard.tasks.lm import HeldOut, reading_for
@@ -73,21 +76,32 @@ class Trained:
 
     def generate(
         self, prompt: str = "", *, new_tokens: int = 256, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0,
-        seed: int = 0, notice: Callable[[str], None] | None = None,
+        seed: int = 0, notice: Callable[[str], None] | None = None, speculate: str | None = None,
+        draft: Trained | None = None, draft_tokens: int = AHEAD,
     ) -> str:
-        """The prompt's continuation, up to <eos> or `new_tokens` tokens."""
-        how = Sampling(temperature, top_k, top_p, seed)
-        return "".join(self.stream(prompt, new_tokens=new_tokens, how=how, notice=notice))
+        """The prompt's continuation, up to <eos> or `new_tokens` tokens.
+
+        With `speculate`, "prompt" or "ngram", a draft guesses tokens ahead and the model checks them: the same text,
+        in fewer passes. An n-gram is `draft`, or is counted on the prompt.
+        """
+        how, tally = Sampling(temperature, top_k, top_p, seed), Acceptance()
+        text = "".join(self.stream(prompt, new_tokens=new_tokens, how=how, notice=notice, tally=tally,
+                                   speculation=self.speculation(speculate, draft, draft_tokens)))
+        if notice is not None and tally.passes:
+            notice(str(tally))
+        return text
 
     def stream(
         self, prompt: str = "", *, new_tokens: int = 256, how: Sampling | None = None, row: int = 0,
-        notice: Callable[[str], None] | None = None,
+        notice: Callable[[str], None] | None = None, speculation: Speculation | None = None,
+        tally: Acceptance | None = None,
     ) -> Iterator[str]:
         """The continuation, piece by piece, as soon as each is certain. `row` draws another text from the same seed."""
         read = self.tokenizer.encode(prompt).tolist()
         writer = self.tokenizer.stream(after=read)
         tokens = [self.tokenizer.bos, *read]
-        for step in self.steps([tokens], new_tokens=new_tokens, how=how, row_ids=[row], notice=notice):
+        for step in self.steps([tokens], new_tokens=new_tokens, how=how, row_ids=[row], notice=notice,
+                               speculation=speculation, tally=tally):
             if step[0] is not None and (text := writer.push(step[0])):
                 yield text
         if text := writer.flush():
@@ -96,12 +110,35 @@ class Trained:
     def steps(
         self, prompts: Sequence[Sequence[int]], *, new_tokens: int, how: Sampling | None = None,
         row_ids: Sequence[int] | None = None, notice: Callable[[str], None] | None = None,
+        speculation: Speculation | None = None, tally: Acceptance | None = None,
     ) -> Iterator[list[int | None]]:
         """Token ids, a list a step: what `stream` is made of, for many prompts at once."""
-        t = self.tokenizer
-        yield from generate_tokens(
-            self.language_model, prompts, new_tokens=new_tokens, how=how, end=t.eos, banned=(t.pad, t.bos, t.unk),
-            row_ids=row_ids, notice=notice)
+        t, model = self.tokenizer, self.language_model
+        options: Any = dict(new_tokens=new_tokens, how=how, end=t.eos, banned=(t.pad, t.bos, t.unk), row_ids=row_ids,
+                            notice=notice)
+        if speculation is not None and isinstance(model, NeuralLM):
+            yield from speculative_tokens(
+                model, prompts, drafts=speculation.drafts(model.vocab), ahead=speculation.ahead, tally=tally, **options)
+            return
+        if speculation is not None and notice is not None:
+            notice(why_not(model))
+        yield from generate_tokens(model, prompts, **options)
+
+    def speculation(
+        self, kind: str | None, draft: Trained | None = None, ahead: int = AHEAD
+    ) -> Speculation | None:
+        """Who guesses ahead of this model; refuses a draft that cannot."""
+        if draft is None:
+            return None if kind is None else Speculation(kind, ahead)
+        if kind is None:
+            raise SettingError("--draft names an n-gram that guesses ahead: say --speculate ngram, too")
+        if not isinstance(draft.language_model, NGram):
+            raise RunError(f"--draft is a run of the family {draft.family}, and only an n-gram guesses quickly enough: "
+                           "train one with --family ngram")
+        if draft.tokenizer.digest() != self.tokenizer.digest():
+            raise RunError("--draft cuts text into other tokens than the model does: train it on the same text with "
+                           "the same --tokenizer and --vocab")
+        return Speculation(kind, ahead, draft.language_model)
 
     # ---------------------------------------------------------------------------------------- scoring
 

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from regard.contract import LanguageModel, Source, State
 from regard.decoding.coverage import Covered
 from regard.errors import SettingError
+from regard.layers.packed import packing
 
 BLOCK = 64                 # tokens of which only the best is looked at first
 
@@ -115,9 +116,10 @@ def beam_search(
         model.eval()
     searches = [Search(limit, number) for number, limit in enumerate(limits)]
     prompt = (begin,) if isinstance(begin, int) else tuple(begin)
-    live = Live(model, source, searches, how, prompt, end, tuple(banned), tuple(force), observer)
-    while live.searches:
-        live.step()
+    with packing():
+        live = Live(model, source, searches, how, prompt, end, tuple(banned), tuple(force), observer)
+        while live.searches:
+            live.step()
     return [search.best(how.n_best) for search in searches]
 
 
@@ -143,23 +145,17 @@ class Live:
         self.model, self.source, self.how, self.end, self.force = model, source, how, end, force
         self.observer = observer
         self.searches = list(searches)
-        sources, k, device = len(searches), how.width, model.device
+        sources, device = len(searches), model.device
+        self.beams = 1                             # all beams of a source are the same at first: one row does for them
         self.banned = torch.tensor(banned, dtype=torch.long, device=device)
-        self.said = np.zeros((sources, k, 0), dtype=np.int64)                          # tokens of every beam
-        self.tokens = torch.full((sources * k, 1), prompt[-1], device=device)          # read next
-        self.totals = torch.full((sources, k), -torch.inf, dtype=torch.float64, device=device)
-        self.totals[:, 0] = 0.0                                # all beams are the same at first: one is enough
+        self.said = np.zeros((sources, 1, 0), dtype=np.int64)                          # tokens of every beam
+        self.tokens = torch.tensor(prompt, device=device).repeat(sources, 1)           # read next
+        self.totals = torch.zeros(sources, 1, dtype=torch.float64, device=device)
         room = max((search.limit for search in searches), default=1) + len(prompt) - 1
-        state = model.start(sources * k if len(prompt) == 1 else sources, room, source)
+        state = model.start(sources, room, source)
         assert state is not None
-        self.state: State = state if len(prompt) == 1 else self.read(prompt[:-1], state)
-        self.covered = Covered(model, source, sources * k) if how.coverage else None
-
-    def read(self, prompt: tuple[int, ...], state: State) -> State:
-        """A state for every beam that has read this: once for each source, as its beams are the same so far."""
-        sources, device = len(self.searches), self.model.device
-        _, state = self.model.step(torch.tensor([prompt] * sources, device=device), state)
-        return state.select(torch.arange(sources, device=device).repeat_interleave(self.how.width))
+        self.state: State = state
+        self.covered = Covered(model, source, sources) if how.coverage else None
 
     def step(self) -> None:
         """One more token for every beam."""
@@ -169,13 +165,21 @@ class Live:
             log_probs, self.state = self.covered.step(self.tokens, self.state)
         unchanged = None if self.observer is None else log_probs.clone()
         best, at = best_of(self.totals, self.allowed(log_probs), 2 * self.how.width)   # k of them at most are ends
-        told = torch.stack((best, at.double())).cpu().numpy()                          # the one wait of a step
+        told = self.in_full(torch.stack((best, at.double())).cpu().numpy())            # the one wait of a step
         beams, tokens = np.divmod(told[1].astype(np.int64), log_probs.shape[-1])
         finished, order = self.decide(told[0], beams, tokens)
         if unchanged is not None:
             self.tell(unchanged, told[0], beams, tokens, finished, order)
         self.go_on(*(np.take_along_axis(each, order, 1)
                      for each in (np.where(tokens == self.end, -np.inf, told[0]), beams, tokens)))
+
+    def in_full(self, told: NDArray[np.float64]) -> NDArray[np.float64]:
+        """With 2 k columns, of which those beyond a small vocabulary stand for nothing: log p = -inf, at 0."""
+        missing = 2 * self.how.width - told.shape[2]
+        if self.beams == self.how.width or missing <= 0:
+            return told
+        nothing = np.broadcast_to(np.array([-np.inf, 0.0])[:, None, None], (*told.shape[:2], missing))
+        return np.concatenate((told, nothing), 2)
 
     def allowed(self, log_probs: Tensor) -> Tensor:
         """Without what may not be said: banned tokens, n-grams that were said before, all but a forced token."""
@@ -210,9 +214,12 @@ class Live:
         finished: NDArray[np.bool_], order: NDArray[np.int64],
     ) -> None:
         assert self.observer is not None
-        sources, covered = tuple(search.number for search in self.searches), self.covered
-        self.observer(Step(sources, self.totals.clone(), log_probs, best.copy(), beams.copy(), tokens.copy(), finished,
-                           order.copy(), None if covered is None else covered.penalties()))
+        same = self.how.width // self.beams                  # at first a row stands for all beams, of which one counts
+        sources, totals = tuple(search.number for search in self.searches), self.totals
+        totals = torch.nn.functional.pad(totals, (0, self.how.width - self.beams), value=-torch.inf)
+        covered = None if self.covered is None else [each for each in self.covered.penalties() for _ in range(same)]
+        self.observer(Step(sources, totals, log_probs.repeat_interleave(same, 0), best.copy(), beams.copy(),
+                           tokens.copy(), finished, order.copy(), covered))
 
     def go_on(self, totals: NDArray[np.float64], parents: NDArray[np.int64], tokens: NDArray[np.int64]) -> None:
         """With these k beams a source (S, k), but for the sources that are done."""
@@ -223,7 +230,8 @@ class Live:
         self.searches = [self.searches[s] for s in stay]
         if not self.searches:
             return
-        rows = (stay[:, None] * k + parents[stay]).ravel()
+        rows = (stay[:, None] * self.beams + parents[stay]).ravel()
+        self.beams = k
         self.said = self.said[stay]
         # Whole numbers far below 2^53 are exact as doubles: so everything goes to the device in one piece.
         sent = torch.from_numpy(np.stack((rows, tokens[stay].ravel(), totals[stay].ravel()))).to(self.tokens.device)
@@ -247,7 +255,7 @@ class Live:
             if len(self.searches[s].finished) < self.how.width:
                 kept[s, place], beam = True, beams[s, place]
                 self.keep(s, self.said[s, beam], float(totals[s, place]),
-                          0.0 if covered is None else covered[s * self.how.width + beam])
+                          0.0 if covered is None else covered[s * self.beams + beam])
         return kept
 
     def keep(self, s: int, said: NDArray[np.int64], total: float, covered: float, finished: bool = True) -> None:
@@ -266,7 +274,7 @@ class Live:
                 covered = None if self.covered is None else self.covered.penalties()
                 for beam in np.flatnonzero(running[s]):
                     self.keep(s, self.said[s, beam], float(totals[s, beam]),
-                              0.0 if covered is None else covered[s * k + parents[s, beam]], finished=False)
+                              0.0 if covered is None else covered[s * self.beams + parents[s, beam]], finished=False)
         return np.array(stay, dtype=np.int64)
 
 

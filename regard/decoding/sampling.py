@@ -35,22 +35,33 @@ class Sampling:
 
 def choose(log_probs: Tensor, how: Sampling, rows: Tensor, positions: Tensor) -> Tensor:
     """(B,) token ids from (B, V) log-probabilities; `rows` and `positions` (B,) say which noise is whose."""
-    if how.temperature == 0:
+    rows, positions = rows.to(log_probs.device), positions.to(log_probs.device)
+    return choose_by(log_probs, how, uniform(row_noise(how.seed, rows), positions))
+
+
+def choose_by(log_probs: Tensor, how: Sampling, drawn: Tensor | None) -> Tensor:
+    """(B,) token ids by a number in [0, 1) for each row, on the device of the log-probabilities; greedy wants none."""
+    if how.temperature == 0 or drawn is None:
         return log_probs.argmax(-1)
     weights, tokens = kept(log_probs, how)
     chances = weights.cumsum(-1)
-    draw = uniform(how.seed, rows, positions).to(chances.device)[:, None] * chances[:, -1:]
+    draw = drawn[:, None] * chances[:, -1:]
     place = torch.searchsorted(chances, draw, right=True).clamp(max=_last_kept(weights))
     return tokens.gather(-1, place)[:, 0]
 
 
 def kept(log_probs: Tensor, how: Sampling) -> tuple[Tensor, Tensor]:
-    """Probabilities after temperature and cuts, largest first, and the tokens they belong to: both (B, V)."""
-    ordered, tokens = log_probs.double().sort(dim=-1, descending=True, stable=True)
-    weights = ((ordered - ordered[:, :1]) / how.temperature).softmax(-1)      # the largest is 0: nothing overflows
+    """Probabilities after temperature and cuts, and the tokens they belong to: both (B, V).
+
+    Only for top-p are they sorted, the largest first: that is dear with a large vocabulary."""
+    tokens = torch.arange(log_probs.shape[-1], device=log_probs.device).expand_as(log_probs)
     if how.top_k:
-        weights = torch.where(torch.arange(weights.shape[-1], device=weights.device) < how.top_k, weights, 0)
-        weights = weights / weights.sum(-1, keepdim=True)
+        log_probs = log_probs.masked_fill(~likeliest(log_probs, how.top_k), -torch.inf)
+    values = log_probs.double()
+    if how.top_p < 1:
+        values, tokens = values.sort(dim=-1, descending=True, stable=True)
+    largest = values.amax(-1, keepdim=True)
+    weights = ((values - largest) / how.temperature).softmax(-1)              # the largest is 0: nothing overflows
     if how.top_p < 1:
         held = weights.cumsum(-1).roll(1, -1)                # what the likelier tokens hold together
         held[:, 0] = 0
@@ -59,20 +70,41 @@ def kept(log_probs: Tensor, how: Sampling) -> tuple[Tensor, Tensor]:
     return weights, tokens
 
 
+def likeliest(values: Tensor, k: int) -> Tensor:
+    """(B, V), True for the k largest of each row; of equals the smaller ids come first."""
+    least = values.topk(min(k, values.shape[-1])).values[:, -1:]
+    above, equal = values > least, values == least
+    return above | (equal & (equal.cumsum(-1, dtype=torch.int32) <= k - above.sum(-1, keepdim=True)))
+
+
 def _last_kept(weights: Tensor) -> Tensor:
     """The last place that still has a chance, so that rounding can never choose a token that was cut."""
-    return ((weights > 0).sum(-1, keepdim=True) - 1).clamp(min=0)
+    places = torch.arange(weights.shape[-1], device=weights.device)
+    return torch.where(weights > 0, places, 0).amax(-1, keepdim=True)
 
 
-def uniform(seed: int, rows: Tensor, positions: Tensor) -> Tensor:
-    """A number in [0, 1) for each (seed, row, position), by mixing their bits (the finaliser of splitmix64)."""
-    drawn = [_mix(_mix(_mix(seed) ^ row) ^ position) / 2**64
-             for row, position in zip(rows.tolist(), positions.tolist(), strict=True)]
-    return torch.tensor(drawn, dtype=torch.float64)
+def uniform(noise: Tensor, positions: Tensor) -> Tensor:
+    """A number in [0, 1) for each (seed, row, position), from the noise of the row.
+
+    Bits are mixed by the finaliser of splitmix64, on whatever device they are: int64 wraps around as its 64 bits do."""
+    return _shifted(_mix(noise ^ positions), 11).double() * 2.0**-53
 
 
-def _mix(x: int) -> int:
-    x = (x + 0x9E3779B97F4A7C15) % 2**64
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EB % 2**64
-    return x ^ (x >> 31)
+def row_noise(seed: int, rows: Tensor) -> Tensor:
+    return _mix(_mix(torch.full_like(rows, _as_signed(seed % 2**64))) ^ rows)
+
+
+def _mix(x: Tensor) -> Tensor:
+    x = x + _as_signed(0x9E3779B97F4A7C15)
+    x = (x ^ _shifted(x, 30)) * _as_signed(0xBF58476D1CE4E5B9)
+    x = (x ^ _shifted(x, 27)) * _as_signed(0x94D049BB133111EB)
+    return x ^ _shifted(x, 31)
+
+
+def _shifted(x: Tensor, bits: int) -> Tensor:
+    """To the right, with zeros coming in at the left."""
+    return (x >> bits) & (2 ** (64 - bits) - 1)
+
+
+def _as_signed(x: int) -> int:
+    return x - 2**64 if x >= 2**63 else x

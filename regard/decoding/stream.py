@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.contract import LanguageModel, Source, State
+from regard.decoding import recorded
+from regard.decoding.recorded import Steps
 from regard.decoding.sampling import Sampling, choose
 from regard.errors import SettingError
 
@@ -41,15 +43,66 @@ def generate_tokens(
     reader = Reader(model, prompts, new_tokens, source, notice)
     ids = torch.tensor(range(len(prompts)) if row_ids is None else row_ids)
     lengths = torch.tensor([len(prompt) for prompt in prompts])
-    log_probs = reader.read_prompts()
-    running = [True] * len(prompts)
-    for position in range(new_tokens):
+
+    def pick(log_probs: Tensor, position: int) -> list[int]:
         log_probs[:, list(banned)] = -torch.inf
-        chosen = choose(log_probs, how, ids, lengths + position).tolist()
-        running = [alive and token != end for alive, token in zip(running, chosen, strict=True)]
-        yield [token if alive else None for token, alive in zip(chosen, running, strict=True)]
-        if not any(running) or position + 1 == new_tokens:
+        return choose(log_probs, how, ids, lengths + position).tolist()
+
+    steps = None
+    if source is None and recorded.fits(model, new_tokens):
+        reader.capacity = recorded.room_for(reader.capacity, model.context)
+        steps, why = recorded.take(model, len(prompts), reader.capacity, how, banned)
+        if notice is not None and why:
+            notice(f"tokens are chosen one by one: {why}")
+    running = [True] * len(prompts)
+    try:
+        written = _plain(reader, pick, new_tokens, running) if steps is None else _recorded(
+            reader, pick, new_tokens, running, steps, ids, lengths)
+        for chosen in written:
+            running[:] = [alive and token != end for alive, token in zip(running, chosen, strict=True)]
+            yield [token if alive else None for token, alive in zip(chosen, running, strict=True)]
+            if not any(running):
+                return
+    finally:
+        if steps is not None:
+            recorded.give_back(model, len(prompts), reader.capacity, how, banned, steps)
+
+
+Pick = Callable[[Tensor, int], list[int]]
+
+
+def _plain(reader: Reader, pick: Pick, new_tokens: int, running: list[bool]) -> Iterator[list[int]]:
+    """What is chosen in each step. `running` says which rows go on, and is kept up by whoever asks."""
+    if not new_tokens:
+        return
+    log_probs = reader.read_prompts()
+    for position in range(new_tokens):
+        chosen = pick(log_probs, position)
+        yield chosen
+        if position + 1 < new_tokens:
+            log_probs = reader.read(chosen, running)
+
+
+def _recorded(
+    reader: Reader, pick: Pick, new_tokens: int, running: list[bool], steps: Steps, ids: Tensor, lengths: Tensor
+) -> Iterator[list[int]]:
+    """The same, by recorded steps; rows that have ended go on unseen. Where a row is full, a step as it is between."""
+    log_probs, position = reader.read_prompts(), 0
+    while True:
+        chosen = pick(log_probs, position)
+        yield chosen
+        position += 1
+        assert reader.state is not None
+        steps.begin(reader.state, ids)
+        reader.state = steps.state
+        for following in steps.run(chosen, lengths + position, min(reader.room(), new_tokens - position)):
+            reader.note(chosen, running, every=True)
+            chosen = following
+            yield chosen
+            position += 1
+        if position == new_tokens:
             return
+        reader.empty(running)
         log_probs = reader.read(chosen, running)
 
 
@@ -76,14 +129,32 @@ class Reader:
     def read(self, chosen: list[int], running: list[bool]) -> Tensor:
         """Read one more token in each running row; a row that is full starts again with the last half of its text."""
         full = [row for row, alive in enumerate(running) if alive and self.used[row] >= self.capacity]
+        self.note(chosen, running)
+        if full:
+            self._read_again(full)
+            for row in full:
+                self.used[row] += 1
+        return self._step([[chosen[row]] if alive else [] for row, alive in enumerate(running)])
+
+    def note(self, chosen: list[int], running: list[bool], every: bool = False) -> None:
+        """That each running row has read its token, or is about to; or every row has, where those that ended go on."""
         for row, alive in enumerate(running):
             if alive:
                 self.texts[row].append(chosen[row])
-        if full:
-            self._read_again(full)
-        pieces = [[chosen[row]] if alive else [] for row, alive in enumerate(running)]
-        self.used = [used + len(piece) for used, piece in zip(self.used, pieces, strict=True)]
-        return self._step(pieces)
+            self.used[row] += alive or every
+
+    def room(self) -> int:
+        """How many tokens every row can still read."""
+        return self.capacity - max(self.used)
+
+    def empty(self, running: list[bool]) -> None:
+        """Rows that have ended and are full begin anew: what they read is not looked at."""
+        rows = [row for row, alive in enumerate(running) if not alive and self.used[row] >= self.capacity]
+        fresh = self.model.start(len(rows), self.capacity) if rows else None
+        if fresh is not None and self.state is not None:
+            self.state = self.state.put(torch.tensor(rows, device=self.model.device), fresh)
+            for row in rows:
+                self.used[row] = 0
 
     def _step(self, pieces: list[list[int]]) -> Tensor:
         tokens, lengths = padded(pieces, self.model.device)

@@ -54,7 +54,7 @@ class CaptionTransformerSettings:
     context: int = 64                      # the most tokens of a caption
     positions: str = "rotary"              # of the caption: learned · sinusoidal · rotary · alibi · none
     score: str = "scaled-dot"              # dot · scaled-dot · bilinear · low-rank · additive · location
-    activation: str = "gelu"               # gelu · relu · relu2 · swiglu
+    activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
     expand: float = 4.0
     norm: str = "layer"                    # layer · rms
     placement: str = "pre"                 # pre · post

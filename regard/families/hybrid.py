@@ -43,7 +43,7 @@ class BlockSettings:
     context: int = 128                     # tokens read at once
     window: int = 0                        # how far back attention reads; 0: all the way
     positions: str = "rotary"              # learned · sinusoidal, added below; rotary · alibi · none, in attention
-    activation: str = "gelu"               # gelu · relu · relu2 · swiglu
+    activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
     expand: float = 4.0                    # feed-forward width / width
     norm: str = "layer"                    # layer · rms
     placement: str = "pre"                 # pre · post

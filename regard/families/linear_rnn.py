@@ -30,7 +30,7 @@ class LinearRNNSettings:
     form: str = "gated"                    # gated · diagonal · matrix: what is done to the past at each step
     state: float = 1.0                     # numbers that a layer remembers / width
     context: int = 128                     # tokens read at once in training; what can be read has no end
-    activation: str = "gelu"               # gelu · relu · relu2 · swiglu
+    activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
     expand: float = 4.0                    # feed-forward width / width
     norm: str = "layer"                    # layer · rms
     tied: bool = False                     # the output matrix is the embedding

@@ -28,7 +28,7 @@ class MaskedTransformerSettings:
     heads: int = 4
     context: int = 128                     # the most tokens read at once
     positions: str = "rotary"              # learned · sinusoidal · rotary · none
-    activation: str = "gelu"               # gelu · relu · relu2 · swiglu
+    activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
     expand: float = 4.0                    # feed-forward width / width
     norm: str = "layer"                    # layer · rms
     placement: str = "pre"                 # pre · post: normalise before each part, or after it was added

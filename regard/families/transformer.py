@@ -32,7 +32,7 @@ class TransformerSettings:
     f: str = "none"                        # none · tanh · relu: q, k, v = f(W c)
     qk_norm: bool = False                  # queries and keys of one length
     attention_softcap: float = 0.0         # attention scores stay within this; 0: as they are
-    activation: str = "gelu"               # gelu · relu · relu2 · swiglu
+    activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
     expand: float = 4.0                    # feed-forward width / width
     norm: str = "layer"                    # layer · rms
     placement: str = "pre"                 # pre · post: normalise before each part, or after it was added

@@ -105,7 +105,7 @@ class PairTransformerSettings:
     context: int = 128                     # the most tokens of a source or a target
     positions: str = "rotary"              # learned · sinusoidal · rotary · alibi · none
     score: str = "scaled-dot"              # dot · scaled-dot · bilinear · low-rank · additive · location
-    activation: str = "gelu"               # gelu · relu · relu2 · swiglu
+    activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
     expand: float = 4.0
     norm: str = "layer"                    # layer · rms
     placement: str = "pre"                 # pre · post

@@ -5,12 +5,13 @@ B batch · T time · H heads of keys · K head width · C capacity · W window
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from regard.contract import State
+from regard.kernels import attend_next
 from regard.layers.positions import advance, positions_of_chunk
 
 
@@ -24,6 +25,7 @@ class Readable:
     keys: Tensor
     values: Tensor
     at: Tensor               # (B, S) or (S,)
+    even: bool = False       # known: all rows have read equally much, and this is all of it
 
 
 @dataclass
@@ -41,6 +43,8 @@ class KeyValueCache(State):
     def write(self, keys: Tensor, values: Tensor, lengths: Tensor | None) -> tuple[KeyValueCache, Readable]:
         """Add a chunk (B, T, H, K) behind each row's past, and give all there is to read now."""
         batch, length = keys.shape[:2]
+        if lengths is None and not torch.is_grad_enabled() and (first := self.together()) is not None:
+            return self._write_together(keys, values, first)
         at = positions_of_chunk(self.count, length)                                   # (B, T)
         slots = at
         if lengths is not None:
@@ -49,14 +53,34 @@ class KeyValueCache(State):
         where = (torch.arange(batch, device=at.device)[:, None], slots)
         # A gradient may flow through the cache; only without one may it be written in place.
         put = torch.Tensor.index_put if torch.is_grad_enabled() else torch.Tensor.index_put_
-        cache = KeyValueCache(
-            keys=put(self.keys, where, keys.to(self.keys.dtype)),
-            values=put(self.values, where, values.to(self.values.dtype)),
-            count=advance(self.count, length, lengths),
-        )
+        return self._read_on(put(self.keys, where, keys.to(self.keys.dtype)),
+                             put(self.values, where, values.to(self.values.dtype)),
+                             advance(self.count, length, lengths))
+
+    def _write_together(self, keys: Tensor, values: Tensor, first: int) -> tuple[KeyValueCache, Readable]:
+        """The same where all rows stand at one place: slots side by side need no index."""
+        part = slice(first, first + keys.shape[1])
+        self.keys[:, part], self.values[:, part] = keys, values
+        cache, readable = self._read_on(self.keys, self.values, self.count + keys.shape[1])
+        return cache, replace(readable, even=len(readable.at) == part.stop)
+
+    def _read_on(self, keys: Tensor, values: Tensor, count: Tensor) -> tuple[KeyValueCache, Readable]:
+        cache = KeyValueCache(keys, values, count)
         # What was not written yet, the bin included, stands later than any query: it may be read, to no avail.
         most = cache.written()
-        return cache, Readable(cache.keys[:, :most], cache.values[:, :most], torch.arange(most, device=at.device))
+        return cache, Readable(keys[:, :most], values[:, :most], torch.arange(most, device=count.device))
+
+    def together(self) -> int | None:
+        """How much all rows have read, where it is the same and can be known without waiting for a device."""
+        if self.count.device.type != "cpu" or torch.compiler.is_compiling() or not len(self.count):
+            return None
+        least, most = torch.aminmax(self.count)
+        return int(most) if int(least) == int(most) else None
+
+    def next(self, q: Tensor, k: Tensor, v: Tensor, slopes: Tensor | None) -> tuple[Tensor, KeyValueCache]:
+        """One new token: what its queries (B, H, K) read, itself included, with its key and value written in place."""
+        y = attend_next.attend_next(q, k, v, self.keys, self.values, self.count, slopes)
+        return y, KeyValueCache(self.keys, self.values, self.count + 1)
 
     def written(self) -> int:
         """The first so many slots hold all that was read. Where it would take waiting for a device to know: all slots.
@@ -69,16 +93,27 @@ class KeyValueCache(State):
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> KeyValueCache:
         """Only what was written moves, and in place: room that is not used yet costs nothing."""
         slots = self.written()
-        whole = slots == self.keys.shape[1] or len(rows) > len(self.count) or torch.is_grad_enabled()
+        whole = slots == self.keys.shape[1] or torch.is_grad_enabled()
         if whole or not (self.keys.is_contiguous() and self.values.is_contiguous()):
             return self.select(rows, sources)
 
         def moved(cache: Tensor) -> Tensor:
+            if len(rows) > len(cache):                     # more of them than before: somewhere else
+                wider = cache.new_zeros(len(rows), *cache.shape[1:])
+                wider[:, :slots] = cache[:, :slots].index_select(0, rows)
+                return wider
             entries = cache.view(len(cache), -1)[:, :slots * cache[0, 0].numel()]
             entries[:len(rows)] = entries.index_select(0, rows)                       # first read, then written
             return cache[:len(rows)]
 
         return KeyValueCache(moved(self.keys), moved(self.values), self.count.index_select(0, rows))
+
+    def keep(self) -> KeyValueCache:
+        """Only the count is copied: later tokens go to later slots, which nobody reads before they are rewritten."""
+        return KeyValueCache(self.keys, self.values, self.count.clone())
+
+    def cut(self, tokens: Tensor) -> KeyValueCache:
+        return KeyValueCache(self.keys, self.values, self.count - tokens)
 
 
 @dataclass

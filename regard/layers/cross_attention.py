@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.contract import Memory, SequenceLayer, State, of_source
 from regard.errors import SettingError
 from regard.layers.attend import attend, row_by_row
+from regard.layers.packed import Linear
 from regard.layers.scores import make_score
 from regard.layers.self_attention import check_heads
 
@@ -39,10 +40,10 @@ class CrossAttention(SequenceLayer):
         check_heads(width, heads)
         self.d_in = self.d_out = width
         self.heads, self.dropout = heads, dropout
-        self.q = nn.Linear(width, width, bias=bias)
-        self.kv = nn.Linear(d_memory, 2 * width, bias=bias)
+        self.q = Linear(width, width, bias=bias)
+        self.kv = Linear(d_memory, 2 * width, bias=bias)
         self.kv.weight.parts = 2                               # type: ignore[attr-defined]  # two matrices in one
-        self.out = nn.Linear(width, width, bias=bias)
+        self.out = Linear(width, width, bias=bias)
         self.score = None if score == "scaled-dot" else make_score(score, heads, width // heads, places=places)
 
     def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> SourceKeys:

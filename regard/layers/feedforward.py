@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.errors import SettingError
+from regard.layers.packed import Linear
+
+
+def gelu_tanh(x: Tensor) -> Tensor:
+    """GELU as GPT-2 has it: (1 + tanh(y)) / 2 is sigmoid(2 y), which a compiled kernel has much sooner."""
+    if torch.compiler.is_compiling():
+        return x * torch.sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))
+    return F.gelu(x, approximate="tanh")
+
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "gelu": F.gelu, "relu": F.relu, "relu2": lambda x: F.relu(x).square(), "swiglu": F.silu}
+    "gelu": F.gelu, "gelu-tanh": gelu_tanh, "relu": F.relu, "relu2": lambda x: F.relu(x).square(), "swiglu": F.silu}
 
 
 class FeedForward(nn.Module):
@@ -23,8 +34,8 @@ class FeedForward(nn.Module):
         self.activation = activation
         self.gated = activation == "swiglu"
         inner = round(width * expand * (2 / 3 if self.gated else 1))
-        self.up = nn.Linear(width, inner * (2 if self.gated else 1), bias=bias)
-        self.down = nn.Linear(inner, width, bias=bias)
+        self.up = Linear(width, inner * (2 if self.gated else 1), bias=bias)
+        self.down = Linear(inner, width, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
         f = ACTIVATIONS[self.activation]

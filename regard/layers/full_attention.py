@@ -6,9 +6,10 @@ Vaswani et al. 2017, section 3.2; Devlin et al. 2018.   B batch · T time · D w
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.layers.attend import attend
+from regard.layers.packed import Linear
 from regard.layers.positions import Rotary, alibi_slopes
 from regard.layers.scores import make_score
 from regard.layers.self_attention import check_heads
@@ -26,9 +27,9 @@ class FullAttention(WholeLayer):
         check_heads(width, heads)
         self.d_in = self.d_out = width
         self.heads, self.dropout = heads, dropout
-        self.qkv = nn.Linear(width, 3 * width, bias=bias)
+        self.qkv = Linear(width, 3 * width, bias=bias)
         self.qkv.weight.parts = 3                              # type: ignore[attr-defined]  # three matrices in one
-        self.out = nn.Linear(width, width, bias=bias)
+        self.out = Linear(width, width, bias=bias)
         self.rotary = Rotary(width // heads) if positions == "rotary" else None
         self.register_buffer("slopes", alibi_slopes(heads) if positions == "alibi" else None, persistent=False)
         self.score = None if score == "scaled-dot" else make_score(score, heads, width // heads, places=places)

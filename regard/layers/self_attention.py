@@ -11,14 +11,18 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from regard.contract import Memory, SequenceLayer
+from regard.contract import Memory, SequenceLayer, watching
 from regard.errors import SettingError
+from regard.kernels import attend_next
 from regard.layers.attend import CAUSAL, Mask, attend
 from regard.layers.cache import KeyValueCache, Readable, WindowCache
+from regard.layers.in_blocks import attend_in_blocks
+from regard.layers.packed import Linear
 from regard.layers.positions import Rotary, alibi_slopes, positions_of_chunk
 from regard.layers.scores import make_score
 
 RELATIVE = ("rotary", "alibi", "none")
+PIECE = 256                                # positions of a prompt that are read at once, at least
 NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": torch.relu}
 
 
@@ -52,9 +56,9 @@ class SelfAttention(SequenceLayer):
         check_kv_heads(heads, self.kv_heads)
         self.window, self.f, self.softcap, self.dropout = window, f, softcap, dropout
         self.groups = heads // self.kv_heads
-        self.qkv = nn.Linear(width, (heads + 2 * self.kv_heads) * self.head_width, bias=bias)
+        self.qkv = Linear(width, (heads + 2 * self.kv_heads) * self.head_width, bias=bias)
         self.qkv.weight.parts = self.groups + 2                # type: ignore[attr-defined]  # matrices in one
-        self.out = nn.Linear(width, width, bias=bias)
+        self.out = Linear(width, width, bias=bias)
         self.score = None if score == "scaled-dot" else make_score(score, heads, self.head_width, places=places)
         self.rotary = Rotary(self.head_width) if positions == "rotary" else None
         self.register_buffer("slopes", alibi_slopes(heads) if positions == "alibi" else None, persistent=False)
@@ -79,20 +83,57 @@ class SelfAttention(SequenceLayer):
         self, x: Tensor, state: KeyValueCache | WindowCache | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, KeyValueCache | WindowCache | None]:
         length = x.shape[1]
+        if state is not None and length > 2 * self.piece(x):
+            return self.piece_by_piece(x, state, lengths)
         at = torch.arange(length, device=x.device) if state is None else positions_of_chunk(state.count, length)
         q, k, v = self.queries_keys_values(x, at)                                     # each (B, T, H, K)
+        if isinstance(state, KeyValueCache) and length == 1 and lengths is None and self.is_plain(state):
+            y, state = state.next(q[:, 0], k[:, 0], v[:, 0], self.slopes)
+            return self.out(y.flatten(1)[:, None]), state
         if state is None:
             readable = Readable(k, v, at)
         else:
             state, readable = state.write(k, v, lengths)
-        mask, bias = self.who_reads_whom(at, readable.at, whole=state is None)
-        y = attend(
-            q.transpose(1, 2), readable.keys.to(q.dtype).transpose(1, 2), readable.values.to(q.dtype).transpose(1, 2),
-            mask=mask, bias=bias, softcap=self.softcap, score=self.score,
-            dropout=self.dropout if self.training else 0.0,
-            seen_by=self, queries=at, keys=readable.at,
-        )                                                                             # (B, H, T, K)
+        y = self.read(q.transpose(1, 2), readable, at, whole=state is None)           # (B, H, T, K)
         return self.out(y.transpose(1, 2).flatten(2)), state
+
+    def read(self, q: Tensor, readable: Readable, at: Tensor, whole: bool) -> Tensor:
+        """(B, H, T, K): what queries at these positions read. A whole text is read by a window in blocks; who watches
+        is shown T x T weights all the same, and is obeyed if they are edited."""
+        k, v = (x.to(q.dtype).transpose(1, 2) for x in (readable.keys, readable.values))
+        dropout, recorder = self.dropout if self.training else 0.0, watching()
+        blocks = whole and 0 < 2 * self.window < q.shape[2] and self.score is None
+        y = None
+        if blocks and (recorder is None or recorder.edit is None):
+            y = attend_in_blocks(q, k, v, self.window, slopes=self.slopes, softcap=self.softcap, dropout=dropout)
+        if y is not None and recorder is None:
+            return y
+        mask: Tensor | Mask | None
+        mask, bias = self.who_reads_whom(at, readable.at, whole)
+        if readable.even and q.shape[2] == 1 and not self.window and recorder is None:
+            mask = None                              # the last of all reads all: a kernel is quicker without
+        in_full = attend(q, k, v, mask=mask, bias=bias, softcap=self.softcap, score=self.score, dropout=dropout,
+                         seen_by=self, queries=at, keys=readable.at)
+        return in_full if y is None else y
+
+    def piece_by_piece(
+        self, x: Tensor, state: KeyValueCache | WindowCache | None, lengths: Tensor | None
+    ) -> tuple[Tensor, KeyValueCache | WindowCache | None]:
+        """A long prompt: all at once, who may read whom would be kept for every two of its positions."""
+        pieces, size = [], self.piece(x)
+        for number, piece in enumerate(x.split(size, 1)):
+            own = None if lengths is None else (lengths - number * size).clamp(0, piece.shape[1])
+            y, state = self(piece, state, own)
+            pieces.append(y)
+        return torch.cat(pieces, 1), state
+
+    def piece(self, x: Tensor) -> int:
+        """Positions of a prompt that are read at once. A GPU wants many: each piece costs it launches."""
+        return max(self.window, PIECE if x.device.type == "cpu" else 8 * PIECE)
+
+    def is_plain(self, state: KeyValueCache) -> bool:
+        """Whether one new token may be read by a kernel of its own: nothing bends the scores, and nobody watches."""
+        return not (self.window or self.softcap or self.score or watching()) and attend_next.can(state.keys)
 
     def queries_keys_values(self, x: Tensor, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         heads = self.qkv(x).unflatten(-1, (-1, self.head_width))                      # (B, T, H + 2 H', K)
@@ -113,13 +154,13 @@ class SelfAttention(SequenceLayer):
         near_enough = not self.window or (whole and queries.shape[-1] <= self.window)
         if whole and near_enough and self.slopes is None:
             return CAUSAL, None                              # pads stand at the right: no real token sees one
-        distance = queries[..., :, None] - keys[..., None, :]                         # (B, T, S) or (T, S)
-        mask = (distance >= 0) & (keys[..., None, :] >= 0)
+        now, then = queries[..., :, None], keys[..., None, :]
+        mask = (then <= now) & (then >= 0)            # (B, T, S) or (T, S); differences would take eight times the room
         if self.window:
-            mask &= distance < self.window
+            mask &= then > now - self.window
         bias = None
         if self.slopes is not None:
-            bias = -self.slopes[:, None, None] * distance.unsqueeze(-3).to(self.slopes.dtype)
+            bias = -self.slopes[:, None, None] * (now - then).unsqueeze(-3).to(self.slopes.dtype)
         return mask.unsqueeze(-3), bias                                               # (B, 1 or H, T, S)
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from regard.kernels.cross_entropy import linear_cross_entropy
+from regard.layers.packed import product
 
 LARGEST_LOGITS = 2**25         # entries held at once: 128 MB of float32
 MOST_LOGITS = 2**28            # the same on a GPU with the memory: each chunk costs it launches, and work twice over
@@ -40,7 +41,10 @@ class Head(nn.Module):
 
     def forward(self, h: Tensor) -> Tensor:
         """(..., D) to (..., V) log-probabilities, in float32 or better."""
-        return _logits(self.project(h), self.weight, self.softcap).log_softmax(-1)
+        logits = _logits(self.project(h), self.weight, self.softcap)
+        if torch.is_grad_enabled() or torch.compiler.is_compiling() or logits.is_cuda or not logits.is_contiguous():
+            return logits.log_softmax(-1)
+        return torch.log_softmax(logits, -1, out=logits)      # in place: memory never used before is what costs here
 
     def score(self, h: Tensor, targets: Tensor) -> Tensor:
         """(B, T) log-probabilities of the targets (B, T); smoothed while training."""
@@ -74,7 +78,7 @@ def largest_logits(gpu: bool) -> int:
 
 
 def _logits(h: Tensor, weight: Tensor, softcap: float) -> Tensor:
-    logits = F.linear(h, weight)
+    logits = product(h, weight)
     logits = logits if logits.dtype == torch.float64 else logits.float()
     return softcap * torch.tanh(logits / softcap) if softcap else logits
 

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from regard.training.still import scalar
+
 
 class Average:
     """Averaged weights beside the trained ones; validation and the kept weights use them."""
@@ -17,14 +19,25 @@ class Average:
         self.weights = {name: p.detach().clone() for name, p in model.named_parameters()}
         self.updates = torch.zeros((), dtype=torch.long)
         self.weights["updates"] = self.updates
+        self.trained = dict(model.named_parameters())
+        self.share = scalar(1.0, next(iter(self.trained.values())).device)         # of the new weights in the average
+
+    def next(self) -> None:
+        """Before each update: how much the new weights will count."""
+        self.updates += 1
+        count = int(self.updates)
+        share = 1 - min(self.decay, (1 + count) / (10 + count))    # an early average forgets the first weights sooner
+        if isinstance(self.share, Tensor):                         # on a GPU: a recorded update reads it where it is
+            self.share.fill_(share)
+        else:
+            self.share = share
 
     @torch.no_grad()
     def update(self) -> None:
-        self.updates += 1
-        count = int(self.updates)
-        decay = min(self.decay, (1 + count) / (10 + count))        # an early average forgets the first weights sooner
-        trained = dict(self.model.named_parameters())
-        torch._foreach_lerp_([self.weights[name] for name in trained], list(trained.values()), 1 - decay)
+        averaged = [self.weights[name] for name in self.trained]
+        change = torch._foreach_sub(list(self.trained.values()), averaged)
+        torch._foreach_mul_(change, self.share)
+        torch._foreach_add_(averaged, change)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:

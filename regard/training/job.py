@@ -18,11 +18,13 @@ from regard.metrics.perplexity import held_out_loss
 from regard.models.learner import Learner
 from regard.run_folder import RunFolder, pack, unpack
 from regard.text.batches import Batch
+from regard.training import still
 from regard.training.averaging import Average
 from regard.training.log import Metrics, Progress, Samples
 from regard.training.optim import Optimizers
 from regard.training.passes import CapturedPass, make_pass
 from regard.training.settings import TrainingSettings
+from regard.training.still import Recorded, StillGradients
 
 
 class Job:
@@ -44,6 +46,9 @@ class Job:
         self.write_sample = sample
         self.settings, self.folder, self.progress = settings, folder, progress
         self.carried: State | None = None      # the state at the end of the last batch, when reading streams
+        self.still: StillGradients | None = None
+        self.clipping: Callable[[], Tensor] = self._clip
+        self.updating: Callable[[], None] = self._update
         self.forget()
         self.metrics, self.samples = Metrics(folder.metrics_path), Samples(folder.samples_path)
         self.logs = (self.metrics, *extra_logs)
@@ -53,7 +58,7 @@ class Job:
                                f"at most {model.context} tokens: use training.reading = 'windows'")
         gpu = self.ahead = model.device.type == "cuda"         # of what is read by one step
         self.bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and gpu)
-        self.run = make_pass(model, settings.compile, self.bfloat16, self.say)
+        self.run = make_pass(model, settings.compile, self.bfloat16, self.say, settings.memory)
         self.static = self.run.loss != model.loss or isinstance(self.run, CapturedPass)
 
     # ------------------------------------------------------------------------------------- one step
@@ -81,6 +86,8 @@ class Job:
                 torch.cuda.empty_cache()
             self.say(f"out of memory with {rows} rows at once: going on with {micro_batch} at once, "
                      f"{len(batch.tokens)} a step as before")
+        if self.still is not None:
+            self.still.take()
         self.carried = after
         return loss, batch.read, micro_batch
 
@@ -112,6 +119,9 @@ class Job:
         return self.carried
 
     def clip_gradients(self) -> Tensor:
+        return self.clipping()
+
+    def _clip(self) -> Tensor:
         limit = self.settings.clip or float("inf")
         return nn.utils.clip_grad_norm_(self.model.parameters(), limit)
 
@@ -120,8 +130,21 @@ class Job:
         self.optimizers = Optimizers(self.model, self.settings)
         self.average = Average(self.model, self.settings.ema) if self.settings.ema else None
         self.carried = None
+        self.record_updates()
+
+    def record_updates(self) -> None:
+        """Of a small model on a GPU, what is done with gradients is recorded once optimisers and average are there."""
+        self.still, self.clipping, self.updating = None, self._clip, self._update
+        if still.pays(self.model, self.settings.compile):
+            self.still = StillGradients(self.model)
+            self.clipping, self.updating = Recorded(self._clip, self.say), Recorded(self._update, self.say)
 
     def update(self) -> None:
+        if self.average is not None:
+            self.average.next()
+        self.updating()
+
+    def _update(self) -> None:
         self.optimizers.step()
         if self.average is not None:
             self.average.update()
@@ -177,6 +200,7 @@ class Job:
             table, name = path.split("/", 1)
             tables.setdefault(table, {})[name] = value
         self.optimizers.load(tables.get("optimizer", {}))
+        self.record_updates()                                  # what was recorded knows the tensors from before
         if self.average is not None:
             self.average.load(tables["average"])
         if "carried" in tables:

@@ -72,7 +72,9 @@ def parts_of(parameter: Tensor) -> int:
 class Muon(torch.optim.Optimizer):
     """For the matrices inside a network; embeddings, gains and biases want AdamW."""
 
-    def __init__(self, parameters: Iterable[Tensor], lr: float, momentum: float = 0.95, weight_decay: float = 0.0):
+    def __init__(
+        self, parameters: Iterable[Tensor], lr: float | Tensor, momentum: float = 0.95, weight_decay: float = 0.0
+    ):
         super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()
@@ -94,7 +96,9 @@ class Muon(torch.optim.Optimizer):
         matrices = torch.cat([each.unflatten(0, (-1, rows)) for each in ahead])             # (N, rows, columns)
         updates = orthogonal(matrices).split([parts_of(parameter) for parameter in parameters])
         torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-        torch._foreach_add_(parameters, [each.flatten(0, 1) for each in updates], alpha=-group["lr"] * scale)
+        steps = [each.flatten(0, 1) for each in updates]
+        torch._foreach_mul_(steps, -scale * group["lr"])
+        torch._foreach_add_(parameters, steps)
 
     def _momentum(self, parameter: Tensor) -> Tensor:
         state = self.state[parameter]

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regard.errors import RunError
 from regard.training.muon import Muon
 from regard.training.settings import TrainingSettings
+from regard.training.still import scalar
 
 
 class Optimizers:
@@ -27,12 +28,17 @@ class Optimizers:
         self.names: dict[Tensor, str] = {p: name for name, p in named.items()}
         self.parts: dict[str, tuple[torch.optim.Optimizer, float]] = {"adamw": (adamw(rest, s), s.learning_rate)}
         if matrices:
-            self.parts["muon"] = (Muon(matrices.values(), s.muon_rate, weight_decay=s.weight_decay), s.muon_rate)
+            self.parts["muon"] = (Muon(
+                matrices.values(), scalar(s.muon_rate, next(iter(matrices.values())).device),
+                weight_decay=s.weight_decay), s.muon_rate)
 
     def set_rate(self, share: float) -> None:
         for optimizer, learning_rate in self.parts.values():
             for group in optimizer.param_groups:
-                group["lr"] = learning_rate * share
+                if isinstance(group["lr"], Tensor):            # on a GPU: recorded updates read it where it is
+                    group["lr"].fill_(learning_rate * share)
+                else:
+                    group["lr"] = learning_rate * share
 
     def step(self) -> None:
         for optimizer, _ in self.parts.values():
@@ -67,6 +73,8 @@ def adamw(named: dict[str, nn.Parameter], s: TrainingSettings) -> torch.optim.Ad
     decayed = [p for name, p in named.items() if p.ndim >= 2 and "embedding" not in name]
     others = [p for name, p in named.items() if not (p.ndim >= 2 and "embedding" not in name)]
     groups = [{"params": decayed, "weight_decay": s.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    device = next(iter(named.values())).device
     return torch.optim.AdamW(
-        [group for group in groups if group["params"]], lr=s.learning_rate, betas=(s.beta1, s.beta2), fused=True)
+        [group for group in groups if group["params"]], lr=scalar(s.learning_rate, device), betas=(s.beta1, s.beta2),
+        fused=True, capturable=device.type == "cuda")
 

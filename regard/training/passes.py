@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -32,8 +33,8 @@ def inputs_of(piece: Batch) -> Inputs:
 class Pass:
     """Adds the gradients of a piece's loss, which is a share of its batch's."""
 
-    def __init__(self, model: Learner, *, bfloat16: bool, compiled: str | None = None):
-        self.model, self.bfloat16 = model, bfloat16
+    def __init__(self, model: Learner, *, bfloat16: bool, compiled: str | None = None, memory: float = 1.0):
+        self.model, self.bfloat16, self.memory = model, bfloat16, memory
         self.recording = False
         self.loss: Callable[..., Any] = model.loss
         if compiled is not None:
@@ -51,7 +52,8 @@ class Pass:
                             cache_enabled=not self.recording):
             assert targets is not None
             shares = mask(torch.ones_like(targets, dtype=torch.float32)) * share
-            loss, after = self.loss(tokens, targets, shares, state, lengths, source, source_lengths)
+            with kept_for_the_way_back(self.memory):
+                loss, after = self.loss(tokens, targets, shares, state, lengths, source, source_lengths)
         loss.backward()
         return loss.detach(), after
 
@@ -130,10 +132,21 @@ class Graph:
         return self.loss.clone()
 
 
-def make_pass(model: Learner, wish: str, bfloat16: bool, say: Callable[[str], None]) -> Pass:
+def kept_for_the_way_back(share: float) -> AbstractContextManager[Any]:
+    """What is compiled inside this block keeps this share of what it would keep, and works the rest out again."""
+    if share == 1:
+        return nullcontext()
+    import torch._functorch.config as settings
+
+    return settings.patch(activation_memory_budget=share)                             # type: ignore[no-any-return]
+
+
+def make_pass(
+    model: Learner, wish: str, bfloat16: bool, say: Callable[[str], None], memory: float = 1.0
+) -> Pass:
     """What training.compile asks for; `graphs` compiles and records, `capture` only records."""
     gpu = model.device.type == "cuda"
     if wish == "capture" and gpu:
         return CapturedPass(model, bfloat16=bfloat16, say=say)
     compiled = {"yes": "", "graphs": "reduce-overhead", "auto": "" if gpu else None}.get(wish)
-    return Pass(model, bfloat16=bfloat16, compiled=compiled)
+    return Pass(model, bfloat16=bfloat16, compiled=compiled, memory=memory)

@@ -41,6 +41,7 @@ class TrainingSettings:
     precision: str = "auto"            # float32 · bfloat16 · auto (bfloat16 on a GPU)
     widths: int = 0                    # pairs: lengths are padded to multiples of this; 0: as they come
     compile: str = "auto"              # yes · no · graphs · capture (graphs, uncompiled) · auto (yes on a GPU)
+    memory: float = 1.0                # compiled: share of what is kept for the way back; the rest is worked out again
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -56,3 +57,4 @@ class TrainingSettings:
         at_least("training", self, -(2**63), "seed")
         at_least("training", self, 0, "learning_rate", "muon_rate", most=1000)
         shares("training", self, "warmup", "decay", "label_smoothing", "subword_dropout", "ema", "beta1", "beta2")
+        at_least("training", self, 0, "memory", most=1)

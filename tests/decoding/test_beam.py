@@ -213,6 +213,7 @@ def test_the_device_is_asked_once_a_step(model, monkeypatch):
     for name in ("item", "tolist", "__bool__"):
         monkeypatch.setattr(torch.Tensor, name, lambda *_: pytest.fail("the device was asked"))
     monkeypatch.setattr("regard.layers.cache.KeyValueCache.written", lambda cache: cache.keys.shape[1])
+    monkeypatch.setattr("regard.layers.cache.KeyValueCache.together", lambda cache: None)
     found(model, ITEMS, width=3, limit=6)
     assert len(asked) == len(steps) > 1
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from regard.decoding.sampling import Sampling, choose, kept, uniform
+from regard.decoding.sampling import Sampling, choose, kept, row_noise, uniform
 from regard.errors import SettingError
 
 CHANCES = torch.tensor([[0.125, 0.5, 0.125, 0.25]], dtype=torch.float64)
@@ -79,20 +79,41 @@ def test_tokens_come_as_often_as_their_probabilities_say(how):
     assert seen.sum() == sum(seen[token] for token in expected)
 
 
+def drawn_by(seed, rows, positions):
+    return uniform(row_noise(seed, rows), positions)
+
+
+def mixed(x):
+    """The finaliser of splitmix64, in whole numbers."""
+    x = (x + 0x9E3779B97F4A7C15) % 2**64
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EB % 2**64
+    return x ^ (x >> 31)
+
+
+@pytest.mark.parametrize("seed", [0, 12345, 2**63 + 7])
+def test_the_noise_is_that_of_its_definition(seed):
+    rows, positions = torch.arange(50), 7 * torch.arange(50) + 1
+    expected = [(mixed(mixed(mixed(seed) ^ row) ^ at) >> 11) * 2.0**-53
+                for row, at in zip(rows.tolist(), positions.tolist(), strict=True)]
+    assert drawn_by(seed, rows, positions).tolist() == expected
+
+
 def test_the_noise_is_a_function_of_seed_row_and_position():
     rows, positions = torch.arange(1000), torch.arange(1000).flip(0)
-    drawn = uniform(7, rows, positions)
-    assert torch.equal(drawn, uniform(7, rows, positions))
+    drawn = drawn_by(7, rows, positions)
+    assert torch.equal(drawn, drawn_by(7, rows, positions))
     order = torch.randperm(1000, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(drawn[order], uniform(7, rows[order], positions[order]))
-    for other in (uniform(8, rows, positions), uniform(7, rows + 1000, positions), uniform(7, rows, positions + 1000)):
+    assert torch.equal(drawn[order], drawn_by(7, rows[order], positions[order]))
+    for seed, down, right in ((8, 0, 0), (7, 1000, 0), (7, 0, 1000)):
+        other = drawn_by(seed, rows + down, positions + right)
         assert not torch.isin(drawn, other).any()
     assert drawn.min() >= 0 and drawn.max() < 1
     assert abs(drawn.mean().item() - 0.5) < 0.03 and abs(drawn.var().item() - 1 / 12) < 0.01
 
 
 def test_rows_and_positions_do_not_stand_for_each_other():
-    grid = uniform(0, torch.arange(100).repeat_interleave(100), torch.arange(100).repeat(100))
+    grid = drawn_by(0, torch.arange(100).repeat_interleave(100), torch.arange(100).repeat(100))
     assert len(grid.unique()) == 10_000
 
 

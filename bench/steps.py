@@ -1,0 +1,109 @@
+"""Training steps as our own loop takes them, timed: what the benches of GPU training share."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from regard.models.learner import Learner
+from regard.run_folder import RunFolder
+from regard.text.batches import Batch
+from regard.training.figures import Figures
+from regard.training.job import Job
+from regard.training.log import Progress
+from regard.training.settings import TrainingSettings
+
+REPEATS = 3
+
+
+class RandomTokens:
+    """The same few batches again and again, on the host as real ones are."""
+
+    def __init__(self, rows: int, context: int, vocab: int):
+        self.kept = [Batch(*torch.randint(vocab, (2, rows, context)).unbind(0)) for _ in range(4)]
+        self.context = context
+
+    def batch(self, step: int) -> Batch:
+        return self.kept[step % len(self.kept)]
+
+
+def timed(
+    model: Learner, rows: int, context: int, vocab: int, *, micro: int = 0, compiled: str = "yes", steps: int = 20,
+    memory: float = 1.0,
+) -> dict[str, Any]:
+    """Tokens a second, milliseconds a step, and the most memory: forward, backward, clipping and update."""
+    device = model.device
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    settings = TrainingSettings(steps=1000, batch=rows, micro_batch=micro, learning_rate=6e-4,
+                                compile=compiled if device.type == "cuda" else "no", reading="windows",
+                                memory=memory)
+    batches = RandomTokens(rows, context, vocab)
+    with tempfile.TemporaryDirectory() as folder:
+        job = Job(model, batches, batches, settings, RunFolder(folder), Progress(1000, quiet=True))
+        began = time.perf_counter()
+        for number in range(3):
+            figures = step(job, number)
+        figures.read()
+        before = time.perf_counter() - began
+        times = []
+        for _ in range(REPEATS):                  # whole rounds: the loop is a step ahead of the GPU
+            began = time.perf_counter()
+            for number in range(steps):
+                figures = step(job, number)
+            loss, _ = figures.read()
+            wait(device)
+            times.append((time.perf_counter() - began) / steps)
+    taken = statistics.median(times)
+    told = {"rows": rows, "micro": micro, "compiled": compiled, "memory": memory,
+            "tokens_a_second": round(rows * context / taken), "ms_a_step": round(1e3 * taken, 2),
+            "seconds_before": round(before, 1), "loss": round(loss, 4),
+            "parameters": sum(weight.numel() for weight in model.parameters())}
+    if device.type == "cuda":
+        told["peak_gb"] = round(torch.cuda.max_memory_allocated() / 1e9, 1)
+    return told
+
+
+def step(job: Job, number: int) -> Figures:
+    """As `training.loop.fit` takes it."""
+    job.optimizers.set_rate(1.0)
+    loss, _, _ = job.backward(number, job.settings.micro_batch)
+    figures = Figures(number, loss, job.clip_gradients())
+    job.update()
+    return figures
+
+
+def calibration(device: torch.device, size: int) -> dict[str, float]:
+    """What this machine does today: a bfloat16 product, and a copy."""
+    a = torch.randn(size, size, device=device, dtype=torch.bfloat16)
+    x = torch.empty(size * size * 16, device=device, dtype=torch.uint8)
+    y = torch.empty_like(x)
+    return {"tflops": round(2 * size**3 / seconds(lambda: a @ a, device) / 1e12, 1),
+            "copy_tb_s": round(2 * x.numel() / seconds(lambda: y.copy_(x), device) / 1e12, 3)}
+
+
+def seconds(work: Callable[[], Any], device: torch.device, times: int = 20) -> float:
+    for _ in range(3):
+        work()
+    wait(device)
+    began = time.perf_counter()
+    for _ in range(times):
+        work()
+    wait(device)
+    return (time.perf_counter() - began) / times
+
+
+def wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def machine(device: torch.device) -> dict[str, str]:
+    name = torch.cuda.get_device_name() if device.type == "cuda" else "cpu"
+    return {"device": name, "torch": torch.__version__}

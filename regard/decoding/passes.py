@@ -1,0 +1,140 @@
+"""A pass over several tokens that says what follows each of them: how guesses are checked.
+
+On a GPU the pass is recorded once, as the single step is (see recorded.py), from the tokens read to those chosen, and
+replayed. Shapes are static: pads stand behind what there is to read, and rows are set back to what stood within it.
+B batch · T time · W guesses and one more · D width · V vocabulary
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from regard.contract import CannotCut, State
+from regard.decoding.recorded import Steps
+from regard.decoding.sampling import Sampling, choose_by, uniform
+from regard.models.neural import NeuralLM
+
+
+def after_each(
+    model: NeuralLM, tokens: Tensor, state: State | None, lengths: Tensor, first: Tensor, width: int
+) -> tuple[Tensor, State]:
+    """(B, W, V) log-probabilities of what follows the tokens from place `first` (B,) of each row on: W of them.
+
+    What `step` says after each of these tokens; past the end of a row it means nothing. Static shapes throughout.
+    """
+    h, after = model.encode(tokens, state, lengths)
+    assert after is not None, "a pass needs a state: start(batch, capacity)"
+    at = (first[:, None] + torch.arange(width, device=first.device)).clamp(max=tokens.shape[1] - 1)
+    return model.head(h.gather(1, at[..., None].expand(-1, -1, h.shape[-1]))), after
+
+
+def can_cut(state: State) -> bool:
+    one = next(iter(state.tensors().values()))
+    try:
+        state.cut(torch.zeros(len(one), dtype=torch.long, device=one.device))
+    except CannotCut:
+        return False
+    return True
+
+
+def longest_piece(ahead: int, cuts: bool, capacity: int) -> int:
+    """The most tokens of a pass: a token and guesses; where nothing can be cut, also those that are read again."""
+    return min(capacity, 1 + ahead * (1 if cuts else 2))
+
+
+class Passes(Steps):
+    """A state that stays where it is, and a pass on it that can be recorded as a step is."""
+
+    model: NeuralLM
+
+    def __init__(
+        self, model: NeuralLM, batch: int, capacity: int, how: Sampling, banned: Sequence[int], ahead: int
+    ):
+        device = model.device
+        self.model, self.how, self.width = model, how, ahead + 1
+        state = model.start(batch, capacity)
+        assert state is not None
+        self.state: State = state
+        self.cuts = can_cut(state)
+        self.banned = torch.tensor(list(banned), dtype=torch.long, device=device)
+        # What goes in, row by row: length, first place, tokens to forget first, position, and the tokens themselves.
+        self.read = torch.zeros(batch, 4 + longest_piece(ahead, self.cuts, capacity), dtype=torch.long, device=device)
+        self.noise = torch.zeros(batch, dtype=torch.long, device=device)
+        self.chosen = torch.zeros(batch, self.width, dtype=torch.long, device=device)
+        self.forgotten = [0] * batch
+        self.replay: Any = self.step
+
+    def step(self) -> None:
+        """Forget what was wrong, read, and choose what follows each token; what has changed is kept where it was."""
+        lengths, first, wrong, position = self.read[:, :4].unbind(1)
+        state = self.state.cut(wrong) if self.cuts else self.state
+        log_probs, after = after_each(self.model, self.read[:, 4:], state, lengths, first, self.width)
+        log_probs.index_fill_(2, self.banned, -torch.inf)
+        positions = position[:, None] + torch.arange(self.width, device=position.device)
+        drawn = uniform(self.noise[:, None].expand_as(positions).flatten(), positions.flatten())
+        self.chosen.copy_(choose_by(log_probs.flatten(0, 1), self.how, drawn).view_as(self.chosen))
+        self._keep(after)
+
+    def begin(self, state: State, ids: Tensor) -> None:
+        super().begin(state, ids)
+        self.forgotten = [0] * len(self.forgotten)
+
+    def forget(self, wrong: list[int]) -> None:
+        """The last tokens of each row that are to be cut off: with the next pass."""
+        self.forgotten = wrong
+
+    def settled(self) -> State:
+        """The state as it would be now if nothing had to wait for the next pass."""
+        return self.state.cut(torch.tensor(self.forgotten, device=self.model.device)) if self.cuts else self.state
+
+    def over(self, pieces: Sequence[Sequence[int]], first: Sequence[int], positions: Sequence[int]) -> list[list[int]]:
+        """(B, W): what is chosen after each token from `first` on; `positions` are those of the first chosen."""
+        room = self.read.shape[1] - 4
+        rows = [[len(piece), *numbers, *piece, *[0] * (room - len(piece))] for piece, *numbers in
+                zip(pieces, first, self.forgotten, positions, strict=True)]
+        self.read.copy_(torch.tensor(rows))
+        self.replay()
+        self.forgotten = [0] * len(rows)
+        return self.chosen.tolist()
+
+
+_kept: WeakKeyDictionary[nn.Module, tuple[Hashable, Passes]] = WeakKeyDictionary()      # the last of each model
+_refused: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
+
+
+def take(
+    model: NeuralLM, batch: int, capacity: int, how: Sampling, banned: Sequence[int], ahead: int
+) -> tuple[Passes | None, str]:
+    """A recorded pass, made now or left by the last text, for whoever asks and nobody else; or why there is none."""
+    if model in _refused:
+        return None, _refused[model]
+    key, kept = _key(model, batch, capacity, how, banned, ahead), _kept.pop(model, None)
+    if kept is not None and kept[0] == key:
+        kept[1].how = how
+        return kept[1], ""
+    passes = Passes(model, batch, capacity, how, banned, ahead)
+    try:
+        passes.record()
+    except RuntimeError as error:                             # of CUDA; a real mistake comes back in the plain way
+        torch.cuda.synchronize()
+        reason = str(error).splitlines()[0]
+        _refused[model] = f"a pass over several tokens cannot be recorded as a CUDA graph ({reason})"
+        return None, _refused[model]
+    return passes, ""
+
+
+def give_back(
+    model: NeuralLM, batch: int, capacity: int, how: Sampling, banned: Sequence[int], ahead: int, passes: Passes
+) -> None:
+    _kept[model] = _key(model, batch, capacity, how, banned, ahead), passes
+
+
+def _key(model: nn.Module, batch: int, capacity: int, how: Sampling, banned: Sequence[int], ahead: int) -> Hashable:
+    """All that a recording has in it: sizes, how to choose (but for the seed), and where the weights are."""
+    weights = hash(tuple(weight.data_ptr() for weight in model.parameters()))
+    return batch, capacity, how.temperature, how.top_k, how.top_p, tuple(banned), ahead, weights

@@ -1,0 +1,57 @@
+"""Attention of one new token to all before it, with its key and value put into the cache: a step of generation.
+
+    y = sum_i softmax_i(q · k_i / sqrt K - slope (n - i)) v_i          over the slots 0 .. n, the new one being n
+
+On a GPU it is one kernel that reads what was written and no more; the general way (write, mask, attend) takes a dozen,
+which wait for one another, and reads all the room there is.
+B batch · H heads · H' heads of keys · K head width · C slots
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from regard import kernels
+
+WIDEST = 256                   # of a head, that the kernel takes
+
+
+def can(keys: Tensor) -> bool:
+    """Whether the kernel takes a cache like this one: on a GPU with Triton, with nothing to be learned."""
+    return (keys.is_cuda and not torch.is_grad_enabled() and keys.shape[-1] <= WIDEST and keys.dtype != torch.float64
+            and kernels.path(keys) == "triton" and not torch.compiler.is_compiling())
+
+
+def attend_next(
+    q: Tensor,                 # (B, H, K)
+    k: Tensor,                 # (B, H', K)
+    v: Tensor,                 # (B, H', K)
+    keys: Tensor,              # (B, C, H', K), written into
+    values: Tensor,            # (B, C, H', K), written into
+    count: Tensor,             # (B,): where the new one goes
+    slopes: Tensor | None = None,          # (H,) of ALiBi
+) -> Tensor:                   # (B, H, K)
+    if can(keys):
+        from regard.kernels.attend_next_triton import attend_next as in_triton
+
+        return in_triton(q, k, v, keys, values, count, slopes)
+    return by_definition(q, k, v, keys, values, count, slopes)
+
+
+def by_definition(
+    q: Tensor, k: Tensor, v: Tensor, keys: Tensor, values: Tensor, count: Tensor, slopes: Tensor | None = None
+) -> Tensor:
+    rows = torch.arange(len(q), device=q.device)
+    keys[rows, count], values[rows, count] = k.to(keys.dtype), v.to(values.dtype)
+    groups = q.shape[1] // keys.shape[2]
+    wide = torch.promote_types(q.dtype, torch.float32)
+    held, read = (each.to(wide).repeat_interleave(groups, 2) for each in (keys, values))          # (B, C, H, K)
+    distance = count[:, None] - torch.arange(keys.shape[1], device=q.device)                      # (B, C)
+    scores = torch.einsum("bhk,bchk->bhc", q.to(wide), held) / math.sqrt(q.shape[-1])
+    if slopes is not None:
+        scores = scores - slopes[:, None].to(wide) * distance[:, None]
+    alpha = scores.masked_fill(distance[:, None] < 0, -math.inf).softmax(-1)
+    return torch.einsum("bhc,bchk->bhk", alpha, read).to(q.dtype)

@@ -1,0 +1,120 @@
+"""Products with weights that are packed once: what a search on a CPU multiplies by thousands of times.
+
+A matrix product rearranges its weights before it multiplies, to read them in the order in which a CPU wants them. With
+few rows, as in one step of a search, that takes as long as the multiplying. So inside `packing()` each weight is kept
+rearranged, by MKL, from its first product on, for as long as its numbers stay the same.
+N rows · D width in · E width out
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.weak import WeakTensorKeyDictionary
+
+LEAST_ROWS = 4                 # below, a product is as long as reading its weights, in whatever order
+PACKED_FOR = 512               # rows, which MKL wants to know: what is good for many serves few as well
+LEAST_WEIGHTS = 2**14          # smaller ones are in the cache anyway, and a call more costs more than it gains
+MOST_BYTES = 2**31             # of packed weights in all: a model that large is not searched with on a CPU
+
+_packing: ContextVar[bool] = ContextVar("regard_packing", default=False)
+
+
+@contextmanager
+def packing() -> Iterator[None]:
+    """Weights that are multiplied by inside this block are packed. It changes no number beyond rounding."""
+    token = _packing.set(True)
+    try:
+        yield
+    finally:
+        _packing.reset(token)
+
+
+class Linear(nn.Linear):
+    """W x + b, as everywhere; packed where that is asked for."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return product(x, self.weight, self.bias)
+
+
+def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x (..., D) times weight (E, D), and the bias (E,) added: (..., E)."""
+    if torch.compiler.is_compiling() or not _packing.get() or not packable(x, weight):
+        return F.linear(x, weight, bias)
+    found = PACKS.of(weight)
+    if found is None:
+        return F.linear(x, weight, bias)
+    rows = x.numel() // x.shape[-1]
+    return torch.ops.mkl._mkl_linear(x, found, weight, bias, rows)
+
+
+def packable(x: Tensor, weight: Tensor) -> bool:
+    """Of float32 on a CPU with MKL, without a gradient or autocast, and worth it."""
+    return (x.dtype == weight.dtype == torch.float32 and x.device.type == weight.device.type == "cpu"
+            and weight.numel() >= LEAST_WEIGHTS and x.numel() >= LEAST_ROWS * x.shape[-1] and x.is_contiguous()
+            and weight.is_contiguous() and not torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
+            and why_not(torch.get_num_threads()) is None)
+
+
+# ------------------------------------------------------------------------------------------------ what is kept
+
+
+@dataclass
+class Pack:
+    """A weight as it was when it was packed."""
+
+    made_of: tuple[int, int, int]              # where its numbers are, how often they changed, threads
+    packed: Tensor
+
+
+class Packs:
+    """The packed weights of all models in use; those of a model that is gone go with it."""
+
+    def __init__(self) -> None:
+        self.kept: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+
+    def of(self, weight: Tensor) -> Tensor | None:
+        """The weight packed, anew if it has changed; None if there is no room for more."""
+        made_of = (weight.data_ptr(), 0 if weight.is_inference() else weight._version, torch.get_num_threads())
+        found: Pack | None = self.kept.get(weight)
+        if found is not None and found.made_of == made_of:
+            return found.packed
+        if found is None and self.nbytes() + weight.numel() * 4 > MOST_BYTES:
+            return None
+        pack = Pack(made_of, torch.ops.mkl._mkl_reorder_linear_weight(weight.detach(), PACKED_FOR))
+        self.kept[weight] = pack
+        return pack.packed
+
+    def nbytes(self) -> int:
+        return sum(weight.numel() * 4 for weight in self.kept)
+
+
+PACKS = Packs()
+
+
+@cache
+def why_not(threads: int) -> str | None:
+    """Why nothing is packed here, or None. It is tried out once for each number of threads.
+
+    For a weight is packed for some number of rows and then used with others, which MKL does not promise to allow.
+    """
+    if not torch.backends.mkl.is_available() or not hasattr(torch.ops.mkl, "_mkl_linear"):
+        return "this build of torch has no MKL"
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for wide, deep in ((96, 160), (700, 64), (33, 130)):
+            weight = torch.randn(wide, deep, generator=generator)
+            packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, PACKED_FOR)
+            for rows in (1, 4, 5, 33, PACKED_FOR, PACKED_FOR + 88):
+                x = torch.randn(rows, deep, generator=generator)
+                ours = torch.ops.mkl._mkl_linear(x, packed, weight, None, rows)
+                if not torch.allclose(ours, x @ weight.T, rtol=1e-4, atol=1e-4):
+                    return f"MKL's packed product of {rows} rows is wrong here"
+    return None

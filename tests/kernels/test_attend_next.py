@@ -1,0 +1,76 @@
+"""A step of attention: the definition against attention in general, and the kernel against the definition."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.kernels import attend_next as kernel
+from regard.kernels.attend_next import attend_next, by_definition
+from regard.layers.self_attention import SelfAttention
+
+needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="the GPU tries the kernels themselves")
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+@needs_triton
+@without_gpu
+@pytest.mark.parametrize("trial", ["plain", "parted", "grouped", "sloped", "halves"])
+def test_it_equals_torch_in_the_interpreter(trial):
+    script = Path(__file__).with_name("attend_next_interpreted.py")
+    ran = subprocess.run([sys.executable, script, trial], capture_output=True, text=True,
+                         env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert ran.returncode == 0, ran.stderr[-3000:]
+
+
+@pytest.mark.parametrize("positions", ["rotary", "alibi", "none"])
+@pytest.mark.parametrize("kv_heads", [4, 2])
+def test_a_layer_gives_by_it_what_it_gives_in_general(positions, kv_heads, monkeypatch):
+    torch.manual_seed(0)
+    layer = SelfAttention(16, heads=4, kv_heads=kv_heads, positions=positions).double().eval()
+    x = torch.randn(3, 9, 16, dtype=torch.float64)
+    with torch.no_grad():
+        general, _ = layer(x, layer.start(3, 9))
+        used = []
+        monkeypatch.setattr(kernel, "can", lambda keys: True)
+        monkeypatch.setattr(kernel, "attend_next", lambda *a: used.append(1) or by_definition(*a))
+        first, state = layer(x[:, :4], layer.start(3, 9))
+        outputs = [first]
+        for t in range(4, 9):
+            y, state = layer(x[:, t:t + 1], state)
+            outputs.append(y)
+    torch.testing.assert_close(torch.cat(outputs, 1), general)
+    assert len(used) == 5 and state.count.tolist() == [9] * 3
+
+
+def test_what_it_cannot_do_goes_the_general_way(monkeypatch):
+    monkeypatch.setattr(kernel, "can", lambda keys: True)
+    monkeypatch.setattr(kernel, "attend_next", lambda *a: pytest.fail("not asked for"))
+    x = torch.randn(2, 1, 16)
+    for settings in (dict(window=2), dict(score="additive"), dict(softcap=5.0)):
+        layer = SelfAttention(16, heads=4, **settings).eval()
+        layer(x, layer.start(2, 8))
+    layer = SelfAttention(16, heads=4).eval()
+    layer(x, layer.start(2, 8), torch.tensor([1, 0]))                                # a row that reads nothing
+
+
+@needs_triton
+@needs_gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("batch, slots", [(1, 1025), (1, 40), (64, 300)])
+def test_it_equals_the_definition_on_the_gpu(batch, slots, dtype):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(batch, 12, 64, device="cuda", dtype=dtype) for _ in range(3))
+    caches = [torch.randn(batch, slots, 12, 64, device="cuda", dtype=dtype) for _ in range(2)]
+    count = torch.randint(slots, (batch,), device="cuda")
+    ours, theirs = ([each.clone() for each in caches] for _ in range(2))
+    near = 1e-5 if dtype == torch.float32 else 2e-2
+    with torch.no_grad():
+        torch.testing.assert_close(attend_next(q, k, v, *ours, count), by_definition(q, k, v, *theirs, count),
+                                   rtol=near, atol=near)
+    assert all(map(torch.equal, ours, theirs))
