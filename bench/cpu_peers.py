@@ -80,7 +80,7 @@ def figures(name: str, ours: Step, peer: Step, rounds: int, steps: int) -> dict[
             found[who].append(timed(both[who], steps))
     wall, cpu = ({who: [each[place] for each in own] for who, own in found.items()} for place in (0, 1))
     ratios = [b / a for a, b in zip(wall["ours"], wall["peer"], strict=True)]
-    told = {
+    told: dict[str, Any] = {
         "ms": {who: 1000 * statistics.median(own) for who, own in wall.items()},
         "best_ms": {who: 1000 * min(own) for who, own in wall.items()},
         "ratio": statistics.median(ratios), "lowest": min(ratios), "highest": max(ratios),

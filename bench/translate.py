@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import tempfile
 import time
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 
 import torch
 
+STEPS = 50                     # over which the speed of training is measured, between validations
 PEER = {"bleu_after_226_s": 41.8, "bleu_after_500_s": 46.6, "train_tokens_a_second": 45_000,
         "sentences_a_second": [98, 125]}
 
@@ -66,12 +68,20 @@ def run(arguments: argparse.Namespace, out: Path) -> dict[str, Any]:
         "family": arguments.family, "set": arguments.set, "parameters": model.parameters,
         "steps": rows[-1]["step"], "tokens": rows[-1]["tokens"], "wall_seconds": round(seconds, 1),
         "setup_seconds": round(setup, 1),
+        "train_tokens_a_second": round(statistics.median(
+            (after["tokens"] - before["tokens"]) / (after["seconds"] - before["seconds"])
+            for before, after in zip(steady, steady[STEPS:], strict=False) if within(before, after, valid))),
         "train_tokens_a_second_with_validations": round(
             (steady[-1]["tokens"] - steady[0]["tokens"]) / (steady[-1]["seconds"] - steady[0]["seconds"])),
         **tested(model, arguments),
         "validations": [(row["step"], round(row["seconds"] + setup, 1), round(row["valid_loss"], 4),
                          round(row.get("valid_bleu", 0.0), 2)) for row in valid],
         "tables": {name: model.tables[name] for name in ("tokenizer", "model", "training")}, "peer": PEER}
+
+
+def within(before: dict[str, Any], after: dict[str, Any], valid: list[dict[str, Any]]) -> bool:
+    """Whether nothing but training lies between two rows."""
+    return not any(before["step"] <= row["step"] < after["step"] for row in valid)
 
 
 def tested(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:

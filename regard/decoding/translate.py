@@ -21,7 +21,8 @@ from regard.decoding.stream import generate_tokens, padded
 from regard.errors import SettingError
 from regard.models.seq2seq import Prefix
 
-AT_ONCE = {"cpu": 4096, "cuda": 65536}     # tokens of sources, pads and beams included
+AT_ONCE, MOST_AT_ONCE = 4096, 262_144      # tokens of sources, pads and beams included: on a CPU, and on a large GPU
+MEMORY = 2**19                             # bytes of a GPU that a token may take, its share of all caches included
 MORE, TIMES = 20, 2                        # a target may have so many tokens, and so many times those of its source
 
 
@@ -79,7 +80,9 @@ def longest(source: int, context: int | None, model: LanguageModel) -> int:
 def budget(model: LanguageModel, at_once: int | None) -> int:
     if at_once is not None and at_once < 1:
         raise SettingError(f"--batch {at_once}: must be at least 1 token")
-    return at_once or AT_ONCE.get(model.device.type, AT_ONCE["cpu"])
+    if at_once or model.device.type != "cuda":
+        return at_once or AT_ONCE
+    return int(min(MOST_AT_ONCE, max(AT_ONCE, torch.cuda.get_device_properties(model.device).total_memory // MEMORY)))
 
 
 def in_batches(lengths: Sequence[int], at_once: int) -> Iterator[list[int]]:

@@ -2,8 +2,9 @@
 
     y = sum_i softmax_i(q · k_i / sqrt K - slope (n - i)) v_i          over the slots 0 .. n, the new one being n
 
-On a GPU it is one kernel that reads what was written and no more; the general way (write, mask, attend) takes a dozen,
-which wait for one another, and reads all the room there is.
+With `rates` query and key are turned first, each pair of neighbouring channels by n times its rate (rotary positions).
+On a GPU it is one kernel that reads what was written and no more; the general way (turn, write, mask, attend) takes two
+dozen, which wait for one another, and reads all the room there is.
 B batch · H heads · H' heads of keys · K head width · C slots
 """
 
@@ -33,17 +34,22 @@ def attend_next(
     values: Tensor,            # (B, C, H', K), written into
     count: Tensor,             # (B,): where the new one goes
     slopes: Tensor | None = None,          # (H,) of ALiBi
-) -> Tensor:                   # (B, H, K)
+    rates: Tensor | None = None,           # (K/2,) of rotary positions
+) -> tuple[Tensor, Tensor]:
+    """What was read (B, H, K), and the count after it."""
     if can(keys):
         from regard.kernels.attend_next_triton import attend_next as in_triton
 
-        return in_triton(q, k, v, keys, values, count, slopes)
-    return by_definition(q, k, v, keys, values, count, slopes)
+        return in_triton(q, k, v, keys, values, count, slopes, rates)
+    return by_definition(q, k, v, keys, values, count, slopes, rates)
 
 
 def by_definition(
-    q: Tensor, k: Tensor, v: Tensor, keys: Tensor, values: Tensor, count: Tensor, slopes: Tensor | None = None
-) -> Tensor:
+    q: Tensor, k: Tensor, v: Tensor, keys: Tensor, values: Tensor, count: Tensor, slopes: Tensor | None = None,
+    rates: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    if rates is not None:
+        q, k = turned(q, count, rates), turned(k, count, rates)
     rows = torch.arange(len(q), device=q.device)
     keys[rows, count], values[rows, count] = k.to(keys.dtype), v.to(values.dtype)
     groups = q.shape[1] // keys.shape[2]
@@ -54,4 +60,13 @@ def by_definition(
     if slopes is not None:
         scores = scores - slopes[:, None].to(wide) * distance[:, None]
     alpha = scores.masked_fill(distance[:, None] < 0, -math.inf).softmax(-1)
-    return torch.einsum("bhc,bchk->bhk", alpha, read).to(q.dtype)
+    return torch.einsum("bhc,bchk->bhk", alpha, read).to(q.dtype), count + 1
+
+
+def turned(x: Tensor, count: Tensor, rates: Tensor) -> Tensor:
+    """(a, b) becomes (a cos - b sin, a sin + b cos) for each pair of neighbouring channels of x (B, H, K)."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    angle = (count[:, None].to(rates.dtype) * rates).to(wide)[:, None]                            # (B, 1, K/2)
+    a, b = x.to(wide).unflatten(-1, (-1, 2)).unbind(-1)
+    cos, sin = angle.cos(), angle.sin()
+    return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2).to(x.dtype)

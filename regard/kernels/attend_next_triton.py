@@ -16,35 +16,38 @@ from torch import Tensor
 
 BLOCK, WARPS = 64, 4
 PROGRAMS = 128                 # enough to keep a large GPU busy
-SHORTEST = 128                 # slots that a program of its own is worth
+SHORTEST = 64                  # slots that a program of its own is worth
 
 
 def attend_next(
-    q: Tensor, k: Tensor, v: Tensor, keys: Tensor, values: Tensor, count: Tensor, slopes: Tensor | None
-) -> Tensor:
+    q: Tensor, k: Tensor, v: Tensor, keys: Tensor, values: Tensor, count: Tensor, slopes: Tensor | None,
+    rates: Tensor | None,
+) -> tuple[Tensor, Tensor]:
     batch, heads, width = q.shape
     slots, key_heads = keys.shape[1:3]
     parts = max(1, min(-(-PROGRAMS // (batch * heads)), -(-slots // SHORTEST)))
     padded = triton.next_power_of_2(width)
-    y = torch.empty(batch, heads, width, dtype=q.dtype, device=q.device)
+    y, after = torch.empty(batch, heads, width, dtype=q.dtype, device=q.device), torch.empty_like(count)
     sums = y if parts == 1 else torch.empty(batch, heads, parts, padded + 2, dtype=torch.float32, device=q.device)
     q, k, v = (each if each.stride(-1) == 1 else each.contiguous() for each in (q, k, v))
     _part[(batch, heads, parts)](
-        q, k, v, keys, values, count, q if slopes is None else slopes, y, sums,
+        q, k, v, keys, values, count, q if slopes is None else slopes, q if rates is None else rates,
+        y, sums, after,
         *q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *keys.stride()[:3], *values.stride()[:3],
         heads, heads // key_heads, width, -(-slots // parts), width**-0.5,
-        parts, padded, BLOCK, slopes is not None, num_warps=WARPS)
+        parts, padded, BLOCK, slopes is not None, rates is not None, num_warps=WARPS)
     if parts > 1:
         _join[(batch, heads)](sums, y, heads, width, parts, triton.next_power_of_2(parts), padded, num_warps=1)
-    return y
+    return y, after
 
 
 @triton.jit
 def _part(
-    q, k, v, keys, values, count, slopes, y, sums,
+    q, k, v, keys, values, count, slopes, rates, y, sums, after,
     q_row, q_head, k_row, k_head, v_row, v_head, keys_row, keys_slot, keys_head, values_row, values_slot, values_head,
     heads, groups, width, share, scale,
     PARTS: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr, SLOPED: tl.constexpr,
+    TURNED: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
@@ -53,7 +56,17 @@ def _part(
     n = tl.load(count + row)
     at = tl.arange(0, PADDED)
     inside = at < width
-    query = tl.load(q + row * q_row + head * q_head + at, mask=inside, other=0.0).to(tl.float32) * scale
+    q += row * q_row + head * q_head
+    query = tl.load(q + at, mask=inside, other=0.0).to(tl.float32)
+    cos = tl.full([PADDED], 1.0, tl.float32)
+    sin = tl.zeros([PADDED], dtype=tl.float32)
+    if TURNED:                                    # the other channel of a pair is one away: a below, b above
+        angle = n.to(tl.float32) * tl.load(rates + at // 2, mask=inside, other=0.0)
+        cos = tl.cos(angle)
+        sin = tl.where(at % 2 == 0, -tl.sin(angle), tl.sin(angle))
+        other = tl.load(q + (at ^ 1), mask=inside, other=0.0).to(tl.float32)
+        query = (query * cos + other * sin).to(q.dtype.element_ty).to(tl.float32)
+    query *= scale
     slope = 0.0
     if SLOPED:
         slope = tl.load(slopes + head).to(tl.float32)
@@ -63,7 +76,14 @@ def _part(
     total = 0.0
     held = tl.zeros([PADDED], dtype=tl.float32)
     if part == 0:
-        new_key = tl.load(k + row * k_row + own * k_head + at, mask=inside, other=0.0).to(keys.dtype.element_ty)
+        k += row * k_row + own * k_head
+        new = tl.load(k + at, mask=inside, other=0.0)
+        if TURNED:
+            other = tl.load(k + (at ^ 1), mask=inside, other=0.0).to(tl.float32)
+            new = (new.to(tl.float32) * cos + other * sin).to(k.dtype.element_ty)
+        new_key = new.to(keys.dtype.element_ty)
+        if head == 0:
+            tl.store(after + row, n + 1)
         new_value = tl.load(v + row * v_row + own * v_head + at, mask=inside, other=0.0).to(values.dtype.element_ty)
         tl.store(keys + n * keys_slot + at, new_key, mask=inside)
         tl.store(values + n * values_slot + at, new_value, mask=inside)

@@ -60,8 +60,16 @@ def _loss_and_gradients(
         logits = h[part] @ w.T
         loss += softmax_gradient(logits, targets[part], shares[part], smoothing, softcap)
         torch.mm(logits, w, out=dh[part])                                             # logits are gradients by now
-        dw += logits.T @ h[part]
+        add_product(dw, logits.T, h[part])
     return loss, dh, dw.to(weight.dtype)
+
+
+def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
+    """total += a b, in place. On a GPU a product of halves is added up in the total's own float32, by one kernel."""
+    if total.is_cuda and a.dtype in (torch.bfloat16, torch.float16):
+        torch.addmm(total, a, b, out_dtype=total.dtype, out=total)
+    else:
+        total += a @ b
 
 
 @_loss_and_gradients.register_fake

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-BLOCK, WARPS = 8192, 16
+BLOCK, WARPS = 4096, 8
 
 
 def softmax_gradient(logits: Tensor, targets: Tensor, shares: Tensor, smoothing: float, softcap: float) -> Tensor:

@@ -77,10 +77,12 @@ class KeyValueCache(State):
         least, most = torch.aminmax(self.count)
         return int(most) if int(least) == int(most) else None
 
-    def next(self, q: Tensor, k: Tensor, v: Tensor, slopes: Tensor | None) -> tuple[Tensor, KeyValueCache]:
+    def next(
+        self, q: Tensor, k: Tensor, v: Tensor, slopes: Tensor | None, rates: Tensor | None
+    ) -> tuple[Tensor, KeyValueCache]:
         """One new token: what its queries (B, H, K) read, itself included, with its key and value written in place."""
-        y = attend_next.attend_next(q, k, v, self.keys, self.values, self.count, slopes)
-        return y, KeyValueCache(self.keys, self.values, self.count + 1)
+        y, count = attend_next.attend_next(q, k, v, self.keys, self.values, self.count, slopes, rates)
+        return y, KeyValueCache(self.keys, self.values, count)
 
     def written(self) -> int:
         """The first so many slots hold all that was read. Where it would take waiting for a device to know: all slots.

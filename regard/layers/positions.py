@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -121,6 +122,11 @@ class SinusoidalPositions(AddPositions):
         return self.pairs
 
 
+@cache
+def _rates(width: int, device: torch.device) -> Tensor:
+    return angles(torch.ones((), device=device), torch.arange(0, width, 2, device=device), width, torch.float32)
+
+
 class Rotary(nn.Module):
     """Turns each pair of channels by an angle that grows with the position: q·k then depends on distance alone."""
 
@@ -133,6 +139,10 @@ class Rotary(nn.Module):
                                "so that width / heads is even, or model.positions = learned")
         self.head_width = head_width
         self.register_buffer("pairs", torch.arange(0, head_width, 2), persistent=False)
+
+    def rates(self, device: torch.device) -> Tensor:
+        """(K/2,) in float32, whatever the weights are in: the angle of each pair from one position to the next."""
+        return _rates(self.head_width, device)
 
     def turns(self, at: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """The angle of every pair, (..., T, K/2), for positions (..., T)."""

@@ -85,11 +85,12 @@ class SelfAttention(SequenceLayer):
         length = x.shape[1]
         if state is not None and length > 2 * self.piece(x):
             return self.piece_by_piece(x, state, lengths)
+        if isinstance(state, KeyValueCache) and length == 1 and lengths is None and self.is_plain(state):
+            q, k, v = (each[:, 0] for each in self.queries_keys_values(x))
+            y, state = state.next(q, k, v, self.slopes, None if self.rotary is None else self.rotary.rates(x.device))
+            return self.out(y.flatten(1)[:, None]), state
         at = torch.arange(length, device=x.device) if state is None else positions_of_chunk(state.count, length)
         q, k, v = self.queries_keys_values(x, at)                                     # each (B, T, H, K)
-        if isinstance(state, KeyValueCache) and length == 1 and lengths is None and self.is_plain(state):
-            y, state = state.next(q[:, 0], k[:, 0], v[:, 0], self.slopes)
-            return self.out(y.flatten(1)[:, None]), state
         if state is None:
             readable = Readable(k, v, at)
         else:
@@ -135,7 +136,8 @@ class SelfAttention(SequenceLayer):
         """Whether one new token may be read by a kernel of its own: nothing bends the scores, and nobody watches."""
         return not (self.window or self.softcap or self.score or watching()) and attend_next.can(state.keys)
 
-    def queries_keys_values(self, x: Tensor, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def queries_keys_values(self, x: Tensor, at: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Each (B, T, H, K); turned by their positions, where positions are given and turn them."""
         heads = self.qkv(x).unflatten(-1, (-1, self.head_width))                      # (B, T, H + 2 H', K)
         if self.f != "none":
             heads = NONLINEARITIES[self.f](heads)
@@ -144,7 +146,7 @@ class SelfAttention(SequenceLayer):
         if self.q_norm is not None and self.k_norm is not None:
             q, k = qk.split(both, 2)
             qk = torch.cat((self.q_norm(q), self.k_norm(k)), 2)
-        if self.rotary is not None:
+        if self.rotary is not None and at is not None:
             qk = self.rotary(qk, self.rotary.turns(at, x.dtype))
         q, k = qk.split(both, 2)
         return q, k, v

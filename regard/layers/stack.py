@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from regard.contract import Memory, SequenceLayer, State
+from regard.kernels import add_norm
 
 
 @dataclass
@@ -74,6 +75,8 @@ class Block(SequenceLayer):
     def forward(
         self, x: Tensor, state: State | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, State | None]:
+        if self.feed is not None and self.feed_norm is not None and not self.after and add_norm.can(x, self.feed_norm):
+            return self.one_token(x, state, lengths)
         mixed, state = self.mixer(x if self.after else self.mixer_norm(x), state, lengths)
         x = x + self.dropout(mixed)
         if self.after:
@@ -83,6 +86,14 @@ class Block(SequenceLayer):
             if self.after:
                 x = self.feed_norm(x)
         return x, state
+
+
+    def one_token(self, x: Tensor, state: State | None, lengths: Tensor | None) -> tuple[Tensor, State | None]:
+        """The same with norms before, in a step of generation on a GPU: adding and normalising are one kernel."""
+        assert self.feed is not None and self.feed_norm is not None
+        mixed, state = self.mixer(add_norm.add_norm(x, None, self.mixer_norm)[1], state, lengths)
+        x, normed = add_norm.add_norm(x, mixed, self.feed_norm)
+        return x + self.feed(normed), state
 
 
 NORMS = ("layer", "rms")

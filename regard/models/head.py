@@ -18,6 +18,7 @@ from regard.layers.packed import product
 
 LARGEST_LOGITS = 2**25         # entries held at once: 128 MB of float32
 MOST_LOGITS = 2**28            # the same on a GPU with the memory: each chunk costs it launches, and work twice over
+FEW_LOGITS = 2**20             # of a training step on a CPU: more of them no longer stay in its cache
 
 
 class Head(nn.Module):
@@ -62,7 +63,8 @@ class Head(nn.Module):
 
     def loss(self, h: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
         """- sum(shares * score(h, targets)), one number: how a training step asks."""
-        if targets.numel() * self.weight.shape[0] <= largest_logits(h.is_cuda):
+        few = largest_logits(True) if h.is_cuda else FEW_LOGITS
+        if targets.numel() * self.weight.shape[0] <= few:
             return -(self.score(h, targets) * shares).sum()
         flat, smoothing = self.project(h).flatten(0, 1), self.smoothing if self.training else 0.0
         return linear_cross_entropy(flat, self.weight, targets.flatten(), shares.flatten(), smoothing, self.softcap)

@@ -114,8 +114,7 @@ class Pairs:
         if not fits.any():
             raise DataError(f"every pair is longer than {longest} tokens: raise --context")
         wide = rounded(self.target.lengths, widths or STEP)
-        self.buckets = [Bucket(np.flatnonzero((wide == width) & fits), max(1, budget // int(width)))
-                        for width in np.unique(wide[fits])]
+        self.buckets = [Bucket(members, max(1, budget // width)) for width, members in by_width(wide, fits)]
         self.first = np.cumsum([0, *(len(bucket) for bucket in self.buckets)])        # batch of each bucket
         self._kept: tuple[int, dict[int, list[Positions]]] = (-1, {})
         self.tokens_a_step = float(self.target.lengths[fits].sum() / self.first[-1])
@@ -188,6 +187,15 @@ class Bucket:
 def rounded(lengths: Any, multiple: int) -> Any:
     """Up to the next multiple."""
     return -(-lengths // multiple) * multiple
+
+
+def by_width(wide: Positions, fits: NDArray[np.bool_]) -> Iterator[tuple[int, Positions]]:
+    """Each width that occurs with the pairs that have it, of those that fit: sorted once, however many widths there
+    are."""
+    members = np.flatnonzero(fits)
+    members = members[np.argsort(wide[members], kind="stable")]
+    widths, first = np.unique(wide[members], return_index=True)
+    return zip(widths.tolist(), np.split(members, first[1:]), strict=True)
 
 
 def within(source: Side | Pictures, target: Side, longest: int | None) -> NDArray[np.bool_]:

@@ -14,7 +14,8 @@ from regard.kernels import attend_next_triton as in_triton
 from regard.kernels.attend_next import by_definition
 
 
-def equal(batch, heads, key_heads, width, slots, counts, sloped=False, dtype=torch.float32, programs=128):
+def equal(batch, heads, key_heads, width, slots, counts, sloped=False, dtype=torch.float32, programs=128,
+          turning=False):
     in_triton.PROGRAMS, in_triton.SHORTEST, in_triton.BLOCK = programs, 8, 8
     qkv = torch.randn(batch, heads + 2 * key_heads, width, dtype=dtype)
     q, k, v = qkv.split([heads, key_heads, key_heads], 1)                            # with strides, as a layer has them
@@ -22,9 +23,13 @@ def equal(batch, heads, key_heads, width, slots, counts, sloped=False, dtype=tor
     slopes = torch.rand(heads) if sloped else None
     ours, theirs = ([each.clone() for each in caches] for _ in range(2))
     near = dict(rtol=1e-5, atol=1e-6) if dtype == torch.float32 else dict(rtol=2e-2, atol=2e-2)
-    torch.testing.assert_close(in_triton.attend_next(q, k, v, *ours, torch.tensor(counts), slopes),
-                               by_definition(q, k, v, *theirs, torch.tensor(counts), slopes), **near)
-    assert all(map(torch.equal, ours, theirs))
+    count, rates = torch.tensor(counts), 10000.0 ** -torch.linspace(0, 1, width // 2) if turning else None
+    (y, after), (expected, _) = (way(q, k, v, *caches, count, slopes, rates) for way, caches in (
+        (in_triton.attend_next, ours), (by_definition, theirs)))
+    torch.testing.assert_close(y, expected, **near)
+    for own, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(own, other, **near)
+    assert after.tolist() == [count + 1 for count in counts]
 
 
 def plain():
@@ -43,6 +48,11 @@ def grouped():
 
 def sloped():
     equal(2, 4, 4, 8, 24, [5, 23], sloped=True)
+
+
+def turned():
+    equal(2, 4, 2, 8, 40, [5, 39], turning=True)
+    equal(2, 4, 4, 16, 24, [5, 23], turning=True, dtype=torch.bfloat16, programs=1)
 
 
 def halves():

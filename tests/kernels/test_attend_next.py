@@ -20,7 +20,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GP
 
 @needs_triton
 @without_gpu
-@pytest.mark.parametrize("trial", ["plain", "parted", "grouped", "sloped", "halves"])
+@pytest.mark.parametrize("trial", ["plain", "parted", "grouped", "sloped", "turned", "halves"])
 def test_it_equals_torch_in_the_interpreter(trial):
     script = Path(__file__).with_name("attend_next_interpreted.py")
     ran = subprocess.run([sys.executable, script, trial], capture_output=True, text=True,
@@ -63,14 +63,19 @@ def test_what_it_cannot_do_goes_the_general_way(monkeypatch):
 @needs_gpu
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("batch, slots", [(1, 1025), (1, 40), (64, 300)])
-def test_it_equals_the_definition_on_the_gpu(batch, slots, dtype):
+@pytest.mark.parametrize("turning", [False, True])
+def test_it_equals_the_definition_on_the_gpu(batch, slots, dtype, turning):
     torch.manual_seed(0)
     q, k, v = (torch.randn(batch, 12, 64, device="cuda", dtype=dtype) for _ in range(3))
     caches = [torch.randn(batch, slots, 12, 64, device="cuda", dtype=dtype) for _ in range(2)]
     count = torch.randint(slots, (batch,), device="cuda")
     ours, theirs = ([each.clone() for each in caches] for _ in range(2))
+    rates = 10000.0 ** -torch.linspace(0, 1, 32, device="cuda") if turning else None
     near = 1e-5 if dtype == torch.float32 else 2e-2
     with torch.no_grad():
-        torch.testing.assert_close(attend_next(q, k, v, *ours, count), by_definition(q, k, v, *theirs, count),
-                                   rtol=near, atol=near)
-    assert all(map(torch.equal, ours, theirs))
+        (y, after), (expected, _) = attend_next(q, k, v, *ours, count, None, rates), by_definition(
+            q, k, v, *theirs, count, None, rates)
+    torch.testing.assert_close(y, expected, rtol=near, atol=near)
+    for own, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(own, other, rtol=near, atol=near)
+    assert torch.equal(after, count + 1)

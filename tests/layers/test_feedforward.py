@@ -1,10 +1,7 @@
-import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.errors import SettingError
 from regard.layers import feedforward
-from regard.layers.feedforward import FeedForward
 
 
 def test_gpt2s_activation_is_the_same_function_however_it_is_computed(monkeypatch):
@@ -17,8 +14,3 @@ def test_gpt2s_activation_is_the_same_function_however_it_is_computed(monkeypatc
     torch.testing.assert_close(compiled, expected, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(torch.autograd.grad(compiled.sum(), x)[0], slope, rtol=1e-10, atol=1e-10)
     assert (expected - F.gelu(x)).abs().max() > 1e-4                       # and not the exact one
-
-
-def test_an_unknown_activation_is_named_with_those_there_are():
-    with pytest.raises(SettingError, match="choose one of gelu, gelu-tanh, relu, relu2, swiglu"):
-        FeedForward(8, activation="selu")

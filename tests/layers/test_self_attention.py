@@ -58,5 +58,6 @@ def test_swiglu_is_its_equation():
 
 
 def test_an_unknown_activation_is_refused_with_the_choices():
-    with pytest.raises(SettingError, match=r"model.activation = 'gleu': choose one of gelu, relu, relu2, swiglu"):
+    choices = "gelu, gelu-tanh, relu, relu2, swiglu"
+    with pytest.raises(SettingError, match=f"model.activation = 'gleu': choose one of {choices}"):
         FeedForward(D, activation="gleu")

@@ -90,6 +90,7 @@ def test_the_loss_of_a_step_is_that_of_its_scores_with_and_without_logits(width,
     wanted = [expected, *torch.autograd.grad(expected, weights)]
     for largest in (10**9, 1):                                              # scores of all; then chunk by chunk
         monkeypatch.setattr("regard.models.head.largest_logits", lambda gpu, largest=largest: largest)
+        monkeypatch.setattr("regard.models.head.FEW_LOGITS", largest)
         loss = made.loss(h, targets, shares)
         for ours, theirs in zip([loss, *torch.autograd.grad(loss, weights)], wanted, strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
@@ -108,3 +109,14 @@ def test_the_loss_of_a_translator_is_that_of_its_scores(name):
     loss, state = model.loss(tokens, tokens, shares, None, None, *pair)
     assert state is None
     torch.testing.assert_close(loss, -(scores * shares).sum())
+
+
+@pytest.mark.parametrize("softcap", [0.0, 5.0])
+def test_log_probabilities_without_a_gradient_are_those_with_one(softcap):
+    torch.manual_seed(0)
+    head, h = Head(8, 1000, softcap=softcap), 30 * torch.randn(70, 8)
+    torch.nn.init.normal_(head.weight)
+    learned = head(h)
+    with torch.no_grad():
+        assert torch.equal(head(h), learned)
+        assert torch.equal(head(h[:, None])[:, 0], learned)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.errors import DataError
-from regard.text.pair_batches import HeldOutPairs, Pairs
+from regard.text.pair_batches import HeldOutPairs, Pairs, by_width
 from regard.text.shards import Counts, Shard
 
 EOS = 2
@@ -98,3 +98,36 @@ def test_rows_and_device_keep_the_source(sides):
 def test_sides_that_do_not_match_are_refused():
     with pytest.raises(DataError, match="2 sources and 1 targets are no pairs"):
         Pairs(shard([[4], [5]]), shard([[4]]), budget=8)
+
+
+def test_pairs_stand_with_their_width_in_their_order_and_unfit_ones_nowhere():
+    random = np.random.default_rng(0)
+    wide, fits = random.integers(1, 9, 200) * 2, random.random(200) < 0.8
+    found = dict(by_width(wide, fits))
+    assert list(found) == sorted(set(wide[fits].tolist()))
+    for width, members in found.items():
+        np.testing.assert_array_equal(members, np.flatnonzero((wide == width) & fits))
+
+
+class Counted(np.ndarray):
+    """An array that counts the numbers that go through operations on it."""
+
+    seen = 0
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        Counted.seen += max(np.size(each) for each in inputs)
+        return getattr(ufunc, method)(*(np.asarray(each) for each in inputs), **options)
+
+    def __array_function__(self, function, types, args, options):
+        Counted.seen += self.size
+        return super().__array_function__(function, types, args, options)
+
+
+def test_many_widths_are_no_more_work_than_few():
+    def work(widths):
+        Counted.seen = 0
+        wide = (np.arange(4096) % widths).view(Counted)
+        assert len(list(by_width(wide, np.ones(4096, bool)))) == widths
+        return Counted.seen
+
+    assert work(1024) == work(4)

@@ -1,0 +1,45 @@
+"""What a residual block does between its two parts, by one kernel where it may: x + y, and that normalised.
+
+    s = x + y            n = (s - mean s) / sqrt(var s + eps) * gain          (layer norm; without the mean: RMS norm)
+
+In a step of generation vectors are few and short: adding and normalising take as long to ask for as to do.
+R rows · D width
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from regard import kernels
+
+WIDEST = 8192                  # that one program holds
+MOST_ROWS = 512
+
+
+def can(x: Tensor, norm: nn.Module) -> bool:
+    """Whether the kernel takes this: a step of generation on a GPU, and a norm with a gain only."""
+    return (x.is_cuda and x.shape[-2] == 1 and not torch.is_grad_enabled() and x.shape[-1] <= WIDEST
+            and x.numel() <= MOST_ROWS * x.shape[-1] and x.dtype != torch.float64 and kind_of(norm) is not None
+            and not torch.is_autocast_enabled("cuda") and not torch.compiler.is_compiling()
+            and kernels.path(x) == "triton")
+
+
+def kind_of(norm: nn.Module) -> str | None:
+    if isinstance(norm, nn.LayerNorm) and norm.bias is None and norm.weight is not None:
+        return "layer"
+    return "rms" if isinstance(norm, nn.RMSNorm) and norm.weight is not None and norm.eps is not None else None
+
+
+def add_norm(x: Tensor, y: Tensor | None, norm: nn.Module) -> tuple[Tensor, Tensor]:
+    """x + y (or x alone), and that normalised."""
+    if can(x, norm):
+        from regard.kernels.add_norm_triton import add_norm as in_triton
+
+        return in_triton(x, y, norm.weight, norm.eps, kind_of(norm) == "layer")            # type: ignore[arg-type]
+    return by_definition(x, y, norm)
+
+
+def by_definition(x: Tensor, y: Tensor | None, norm: nn.Module) -> tuple[Tensor, Tensor]:
+    added = x if y is None else x + y
+    return added, norm(added)

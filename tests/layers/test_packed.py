@@ -1,0 +1,127 @@
+"""Packed products: equal to plain ones, whatever changes between two of them."""
+
+import gc
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from regard.decoding.beam import Beam, beam_search
+from regard.families.translate import PairTransformerSettings, Vocabularies, build_transformer, example_source
+from regard.layers import packed
+from regard.layers.packed import PACKS, Linear, packing, product, why_not
+
+ROWS, WIDTH, WIDER = 24, 96, 300
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def where_packed():
+    if (why := why_not(torch.get_num_threads())) is not None:
+        pytest.skip(why)
+
+
+def made(bias=True):
+    torch.manual_seed(0)
+    return Linear(WIDTH, WIDER, bias=bias)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(1,), (4,), (ROWS,), (ROWS, 3), (700,), (0,), (2, 1, 5)])
+def test_a_packed_product_is_the_plain_one(shape, bias):
+    layer, x = made(bias), torch.randn(*shape, WIDTH)
+    with packing():
+        y = layer(x)
+    torch.testing.assert_close(y, F.linear(x, layer.weight, layer.bias), rtol=1e-5, atol=1e-5)
+
+
+@torch.no_grad()
+def test_a_weight_is_packed_once(where_packed, monkeypatch):
+    layer, x = made(), torch.randn(ROWS, WIDTH)
+    with packing():
+        layer(x)
+        first = PACKS.kept[layer.weight]
+        layer(torch.cat((x, x)))
+    assert PACKS.kept[layer.weight] is first
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("change", [
+    lambda layer: layer.weight.mul_(2.0),
+    lambda layer: layer.weight.copy_(torch.ones_like(layer.weight)),
+    lambda layer: layer.load_state_dict({name: 3 * value for name, value in layer.state_dict().items()}),
+    lambda layer: setattr(layer, "weight", torch.nn.Parameter(torch.randn(WIDER, WIDTH))),
+    lambda layer: setattr(layer.weight, "data", torch.randn(WIDER, WIDTH)),
+    lambda layer: torch.set_num_threads(2),
+])
+def test_a_weight_that_has_changed_is_packed_anew(change, where_packed):
+    layer, x = made(), torch.randn(ROWS, WIDTH)
+    with packing():
+        layer(x)
+        change(layer)
+        torch.testing.assert_close(layer(x), F.linear(x, layer.weight, layer.bias), rtol=1e-5, atol=1e-5)
+
+
+@torch.no_grad()
+def test_a_pack_that_does_not_look_at_its_weight_is_caught(where_packed, monkeypatch):
+    monkeypatch.setattr(packed.Packs, "of", lambda self, weight: self.__dict__.setdefault(
+        "first", torch.ops.mkl._mkl_reorder_linear_weight(weight.detach().clone(), packed.PACKED_FOR)))
+    with pytest.raises(AssertionError):
+        test_a_weight_that_has_changed_is_packed_anew.__wrapped__(lambda layer: layer.weight.mul_(2.0), None)
+
+
+def test_nothing_is_packed_outside_of_a_search_nor_under_a_gradient(monkeypatch):
+    monkeypatch.setattr(packed.Packs, "of", lambda *_: pytest.fail("packed"))
+    layer, x = made(), torch.randn(ROWS, WIDTH)
+    with torch.no_grad():
+        layer(x)
+    with packing():
+        layer(x).sum().backward()
+        with torch.no_grad():
+            layer.double()(x.double())
+            product(x[:2], torch.randn(WIDER, WIDTH))
+    assert layer.weight.grad is not None
+
+
+@torch.no_grad()
+def test_packed_weights_go_with_their_model(where_packed):
+    layer = made()
+    with packing():
+        layer(torch.randn(ROWS, WIDTH))
+    before = PACKS.nbytes()
+    del layer
+    gc.collect()
+    assert PACKS.nbytes() < before
+
+
+@torch.no_grad()
+def test_where_there_is_no_room_products_are_plain(where_packed, monkeypatch):
+    monkeypatch.setattr(packed, "MOST_BYTES", 0)
+    layer, x = made(), torch.randn(ROWS, WIDTH)
+    with packing():
+        assert torch.equal(layer(x), F.linear(x, layer.weight, layer.bias))
+    assert layer.weight not in PACKS.kept
+
+
+def test_a_search_finds_the_same_with_packed_weights_and_without(where_packed, monkeypatch):
+    torch.manual_seed(0)
+    settings = PairTransformerSettings(layers=1, width=128, heads=2, context=32, dropout=0.0)
+    model = build_transformer(settings, Vocabularies(40, 40)).eval()
+    options = dict(limits=[8, 8], how=Beam(4, n_best=3), begin=1, end=2, banned=(0, 1, 3))
+    used = []
+    of = packed.Packs.of
+    monkeypatch.setattr(packed.Packs, "of", lambda self, weight: used.append(weight) or of(self, weight))
+    found = beam_search(model, example_source(), **options)
+    assert used
+    monkeypatch.setattr(packed, "packable", lambda *_: False)
+    for own, plain in zip(found, beam_search(model, example_source(), **options), strict=True):
+        assert [each.tokens for each in own] == [each.tokens for each in plain]
+        assert [each.log_prob for each in own] == pytest.approx([each.log_prob for each in plain], abs=1e-4)
