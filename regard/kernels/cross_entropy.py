@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard import kernels
 
-CPU_BYTES, GPU_BYTES = 2**26, 2**30        # of logits held at once
+CPU_BYTES, GPU_BYTES = 2**24, 2**30        # of logits held at once; on a CPU, what its cache holds
 
 
 def linear_cross_entropy(
@@ -55,9 +55,10 @@ def _loss_and_gradients(
     w = weight.to(h.dtype)
     loss, dh, dw = h.new_zeros((), dtype=kept), torch.empty_like(h), torch.zeros_like(weight, dtype=kept)
     rows = rows_at_once(len(h), w)
+    room = h.new_empty(min(rows, len(h)), len(w))              # one for all chunks: memory never used before is slow
     for first in range(0, len(h), rows):
         part = slice(first, first + rows)
-        logits = h[part] @ w.T
+        logits = torch.mm(h[part], w.T, out=room[:len(h[part])])
         loss += softmax_gradient(logits, targets[part], shares[part], smoothing, softcap)
         torch.mm(logits, w, out=dh[part])                                             # logits are gradients by now
         add_product(dw, logits.T, h[part])
@@ -68,6 +69,8 @@ def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
     """total += a b, in place. On a GPU a product of halves is added up in the total's own float32, by one kernel."""
     if total.is_cuda and a.dtype in (torch.bfloat16, torch.float16):
         torch.addmm(total, a, b, out_dtype=total.dtype, out=total)
+    elif total.dtype == a.dtype:
+        total.addmm_(a, b)
     else:
         total += a @ b
 
@@ -86,6 +89,8 @@ def _keep(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
     dh, dw = ctx.saved_tensors
+    if type(gradient) is Tensor and gradient.device.type == "cpu" and gradient.item() == 1:
+        return dh, dw, None, None, None, None                  # the usual case, and a pass over all of W less
     return (gradient * dh).to(dh.dtype), (gradient * dw).to(dw.dtype), None, None, None, None
 
 
@@ -115,6 +120,8 @@ def softmax_gradient_torch(
     logits: Tensor, targets: Tensor, shares: Tensor, smoothing: float, softcap: float
 ) -> Tensor:
     """dloss/dz = share (softmax(z) - (1 - e) [target] - e / V), and 1 - (z / c)^2 of it before the cap."""
+    if not softcap and logits.dtype in (torch.float32, torch.float64):
+        return softmax_gradient_in_place(logits, targets, shares, smoothing)
     z = logits.to(torch.promote_types(logits.dtype, torch.float32))
     z = softcap * torch.tanh(z / softcap) if softcap else z
     wanted = z.gather(1, targets[:, None])[:, 0]
@@ -128,4 +135,18 @@ def softmax_gradient_torch(
         z -= smoothing / z.shape[1]
     z *= shares[:, None]
     logits.copy_(z if slope is None else z * slope)
+    return loss
+
+
+def softmax_gradient_in_place(z: Tensor, targets: Tensor, shares: Tensor, smoothing: float) -> Tensor:
+    """The same with one exponential: log sum exp z = max z - log max softmax(z), which is 1 / V at least."""
+    wanted, most = z.gather(1, targets[:, None])[:, 0], z.amax(-1)
+    mean = z.mean(-1) if smoothing else 0.0
+    torch.softmax(z, -1, out=z)
+    total = most - z.amax(-1).log()
+    loss = (shares * (total - (1 - smoothing) * wanted - smoothing * mean)).sum()
+    z.scatter_add_(1, targets[:, None], z.new_full((len(z), 1), smoothing - 1))
+    if smoothing:
+        z -= smoothing / z.shape[1]
+    z *= shares[:, None]
     return loss

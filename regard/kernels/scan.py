@@ -113,8 +113,11 @@ def _by(path: str, a: Tensor, b: Tensor, h0: Tensor | None) -> Tensor:
 class _Scan(torch.autograd.Function):
     """The scan and its gradient, as they run by default."""
 
-    forward = staticmethod(_forward)
-    setup_context = staticmethod(_keep)
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, h0: Tensor | None, path: str) -> Tensor:
+        h = _forward(a, b, h0, path)
+        _keep(ctx, (a, b, h0, path), h)                    # not in `setup_context`, which costs a call on every scan
+        return h
 
     @staticmethod
     def backward(ctx: Any, dh: Tensor) -> Any:                                         # type: ignore[override]

@@ -61,10 +61,13 @@ class Head(nn.Module):
         ]
         return torch.cat(chunks).view(targets.shape)
 
+    def keeps_logits(self, positions: int, gpu: bool) -> bool:
+        """Whether the loss of so many positions is worked out from all their logits, as they are few enough."""
+        return positions * self.weight.shape[0] <= (largest_logits(True) if gpu else FEW_LOGITS)
+
     def loss(self, h: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
         """- sum(shares * score(h, targets)), one number: how a training step asks."""
-        few = largest_logits(True) if h.is_cuda else FEW_LOGITS
-        if targets.numel() * self.weight.shape[0] <= few:
+        if self.keeps_logits(targets.numel(), h.is_cuda):
             return -(self.score(h, targets) * shares).sum()
         flat, smoothing = self.project(h).flatten(0, 1), self.smoothing if self.training else 0.0
         return linear_cross_entropy(flat, self.weight, targets.flatten(), shares.flatten(), smoothing, self.softcap)

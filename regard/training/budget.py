@@ -23,6 +23,7 @@ MARGIN = 0.87                  # of the time left: a machine is rarely as fast f
 VALIDATION_SHARE = 0.06        # of the training time goes into validation, at most
 FORWARD_SHARE = 1 / 3          # a forward pass costs about this much of a training step on the same tokens
 SMALL_SPLIT = 2**18            # tokens: a held-out split up to this size is always measured whole
+APART = 8.0                    # seconds between validations, at least, where a budget of minutes is given
 
 
 def steps_for_tokens(tokens: int, per_step: int) -> int:
@@ -91,22 +92,24 @@ def _trial(job: Job, step: int) -> float:
     return time.monotonic() - began
 
 
-def validations(steps: int, tokens_a_step: int, held_out: int) -> tuple[int, int]:
+def validations(steps: int, tokens_a_step: int, held_out: int, minutes: float = 0.0) -> tuple[int, int]:
     """Steps between validations, and one in how many held-out batches each measures: 1 is the whole split.
 
     Validation may take a small share of the whole. It happens 20 times at most and twice at least, and covers the
-    whole split unless that is large and would take longer than its share.
+    whole split unless that is large and would take longer than its share. With a budget of minutes it does not come
+    more often than every few seconds: some tasks also write what they are judged by, which has a price of its own.
     """
+    most = min(20, max(2, int(60 * minutes / APART))) if minutes else 20
     affordable = steps * tokens_a_step * VALIDATION_SHARE                  # in tokens trained on
     cost = held_out * FORWARD_SHARE
-    number = int(min(20, max(2, affordable / max(1.0, cost))))
+    number = int(min(most, max(2, affordable / max(1.0, cost))))
     one_in = min(number * cost / affordable, held_out / SMALL_SPLIT)
     return max(1, steps // number), max(1, math.ceil(one_in)) if held_out > SMALL_SPLIT else 1
 
 
 def fixed(s: TrainingSettings, steps: int, tokens_a_step: int, held_out: int) -> TrainingSettings:
     """The settings with everything that depends on the number of steps filled in."""
-    every, one_in = validations(steps, tokens_a_step, held_out)
+    every, one_in = validations(steps, tokens_a_step, held_out, s.minutes)
     every = s.valid_every or every
     return replace(
         s, steps=steps, valid_every=every, valid_one_in=s.valid_one_in or one_in,

@@ -9,12 +9,16 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard import kernels
 from regard.config import as_values
 from regard.contract import LanguageModel
 from regard.kernels import Path
+from regard.models.head import Head
 from regard.models.learner import Learner
 from regard.run_folder import RunFolder
 from regard.trained import count_parameters
+from regard.training import still
+from regard.training.job import Job
 from regard.training.settings import TrainingSettings
 
 Say = Callable[[str], None]
@@ -53,6 +57,24 @@ def describe_pairs(batches: Any, held_out: Any, context: int, say: Say) -> None:
         if count:
             say(f"too long   {count:,} pairs {name} have a side of more than {context} tokens and are left out: "
                 "raise --context to keep them")
+
+
+def describe_kernels(job: Job, tokens_a_step: int, say: Say) -> None:
+    """Which fast ways a GPU takes, and why not where it does not."""
+    device = job.model.device
+    if device.type != "cuda":
+        return
+    head = getattr(job.model, "head", None)
+    told = []
+    if isinstance(head, Head):
+        rows = job.settings.micro_batch or job.settings.batch
+        share = 1.0 if job.settings.reading == "pairs" else min(1.0, rows / job.settings.batch)
+        reason = kernels.reason_on(device)
+        told.append("logits kept" if head.keeps_logits(round(tokens_a_step * share), True) else
+                    f"loss without logits by {'torch: ' + reason if reason else 'triton'}")
+    why = still.why_not(job.model, job.settings.compile)
+    told.append(f"updates as they are: {why}" if why else "updates recorded")
+    say(f"kernels    {'; '.join(told)}")
 
 
 def describe_place(device: torch.device, s: TrainingSettings, folder: RunFolder, say: Say) -> None:

@@ -29,6 +29,7 @@ from regard.training import budget
 from regard.training.assemble import all_tables, finish, make_job, new_model, with_steps
 from regard.training.choose import DEFAULT_MINUTES, Chosen, changed_settings, check_tables, choose
 from regard.training.describe import (
+    describe_kernels,
     describe_model,
     describe_pairs,
     describe_place,
@@ -105,6 +106,7 @@ def start(order: Order, folder: RunFolder, say: Callable[[str], None], began: fl
     job.settings = with_steps(job, corpus, began)
     job.validation = replace(job.validation, every=job.settings.valid_one_in)
     describe_training(job.settings, budget.step_tokens(job), len(corpus.train.tokens), say)
+    describe_kernels(job, budget.step_tokens(job), say)
     describe_place(device, job.settings, folder, say)
     tables = all_tables(order, kind, corpus, data, replace(chosen, training=job.settings))
     at = At(micro_batch=job.settings.micro_batch)

@@ -18,9 +18,17 @@ MOST_WEIGHTS = 50_000_000      # beyond, the GPU takes longer than the host anyw
 
 def pays(model: nn.Module, wish: str) -> bool:
     """Whether updates are recorded: on a GPU, for a small model, unless nothing is to be compiled or recorded."""
+    return not why_not(model, wish)
+
+
+def why_not(model: nn.Module, wish: str) -> str:
     weights = list(model.parameters())
-    on_gpu = all(weight.is_cuda for weight in weights)
-    return on_gpu and wish != "no" and sum(weight.numel() for weight in weights) <= MOST_WEIGHTS
+    if not all(weight.is_cuda for weight in weights):
+        return "not on a GPU"
+    if wish == "no":
+        return "training.compile = no"
+    large = sum(weight.numel() for weight in weights) > MOST_WEIGHTS
+    return f"more than {MOST_WEIGHTS:,} weights keep a GPU busy" if large else ""
 
 
 class StillGradients:

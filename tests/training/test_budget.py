@@ -25,3 +25,9 @@ def test_the_last_step_is_due_and_a_step_shortly_before_it_is_not():
     assert [step for step in range(1, 972) if due(step, 323, 971)] == [323, 646, 971]
     assert [step for step in range(1, 11) if due(step, 5, 10)] == [5, 10]
     assert [step for step in range(1, 4) if due(step, 1, 3)] == [1, 2, 3]
+
+
+def test_a_budget_of_minutes_has_validations_some_seconds_apart():
+    for minutes, most in ((0.1, 2), (0.5, 3), (1, 7), (60, 20)):
+        every, _ = validations(1000, 4096, 20_000, minutes)
+        assert 1000 // every == most

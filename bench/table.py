@@ -1,0 +1,143 @@
+"""The tables of docs/performance.md, from the files that the benches wrote: no figure is typed by hand.
+
+    python bench/table.py                  print them
+    python bench/table.py --write          put them into docs/performance.md, between its marks
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+RESULTS, PAGE = HERE / "results", HERE.parent / "docs" / "performance.md"
+
+
+@dataclass(frozen=True)
+class Row:
+    work: str
+    peer: str                              # what it is compared with, and its figure
+    asked: str                             # what was set out to reach
+    ours: Callable[[], str | None]         # from the files; None: not measured yet
+    command: str
+
+
+def kept(name: str) -> Any:
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def gpt2(rows: int) -> str | None:
+    runs = [run for run in (kept("gpt2") or {"runs": []})["runs"] if run["rows"] == rows]
+    return "; ".join(f"{run['tokens_a_second']:,} tokens/s in {run['peak_gb']} GB ({run['ratio']} of the peer)"
+                     for run in runs) or None
+
+
+def shakespeare() -> str | None:
+    run = kept("gpu_lm")
+    if run is None or "seconds_to_nanogpts_best_after_compiling" not in run:
+        return None
+    return f"{run['seconds_to_nanogpts_best_after_compiling']} s, best {run['best_valid_loss']:.4f}"
+
+
+def translated(*parts: Callable[[dict[str, Any]], str]) -> Callable[[], str | None]:
+    def told() -> str | None:
+        run = kept("translate")
+        return None if run is None else ", ".join(part(run) for part in parts)
+
+    return told
+
+
+def mamba() -> str | None:
+    runs = [run for run in (kept("mamba") or {"train": []})["train"]
+            if run.get("train") == "channel" and "tokens_a_second" in run]
+    best = max(runs, key=lambda run: run["tokens_a_second"], default=None)
+    return None if best is None else f"{best['tokens_a_second']:,} tokens/s"
+
+
+def scan() -> str | None:
+    paths = (kept("scan") or {"paths": []})["paths"]
+    found = {tuple(row["shape"]): row["both_ms"] for row in paths if row["path"] == "scan"}
+    both = [found.get(shape) for shape in ((8, 2048, 1024), (8, 16384, 1024))]
+    return None if None in both else " / ".join(f"{each:.2f}" for each in both) + " ms"      # type: ignore[str-format]
+
+
+def written(streams: int) -> Callable[[], str | None]:
+    def told() -> str | None:
+        runs = [run for run in (kept("generate") or {"gpt2": []})["gpt2"] if run["streams"] == streams]
+        return ", ".join(f"{run['tokens_a_second']:,} ({run['way']})" for run in runs) or None
+
+    return told
+
+
+ON_GPU = (
+    Row("GPT-2's size, 64 x 1,024, bfloat16, AdamW, compiled", "nanoGPT 537,000 tokens/s, 28.9 GB", "620,000 in 20 GB",
+        lambda: gpt2(64), "bench/gpt2.py"),
+    Row("the same at 32 x 1,024", "nanoGPT 523,000", "600,000", lambda: gpt2(32), "bench/gpt2.py"),
+    Row("until nanoGPT's best loss on Shakespeare, 1.4577", "about 55 s", "20 s after compiling, best below 1.44",
+        shakespeare, "bench/gpu_lm.py"),
+    Row("Multi30k French to English: training", "JoeyNMT 45,000 target tokens/s", "400,000",
+        translated(lambda run: f"{run.get('train_tokens_a_second', 0):,} tokens/s"), "bench/translate.py"),
+    Row("the same: quality", "JoeyNMT 46.6 BLEU in 500 s", "46.6 in 60 s",
+        translated(lambda run: f"{run['bleu']:.1f} BLEU in {run['wall_seconds']} s"), "bench/translate.py"),
+    Row("the same: beam 5", "JoeyNMT 98 to 125 sentences/s", "2,000",
+        translated(lambda run: f"{run['sentences_a_second']:,.0f} sentences/s"), "bench/translate.py"),
+    Row("Mamba, 24 x 768", "transformers 188 tokens/s", "150,000", mamba, "bench/mamba.py"),
+    Row("scan of a linear RNN, both ways, 8x2048x1024 / 8x16384x1024", "flash-linear-attention 0.95 / 2.80 ms",
+        "0.5 / 2.2 ms", scan, "bench/scan.py"),
+    Row("GPT-2's size, writing, 1 text", "transformers and nanoGPT 11 tokens/s", "2,000", written(1),
+        "bench/generate.py"),
+    Row("the same, 64 texts", "transformers 714, nanoGPT 1,046", "80,000", written(64), "bench/generate.py"),
+)
+
+
+def table(rows: tuple[Row, ...]) -> str:
+    lines = ["| work | peer | set out for | ours | command |", "|---|---|---|---|---|"]
+    lines += [f"| {row.work} | {row.peer} | {row.asked} | {row.ours() or 'not measured'} | `{row.command}` |"
+              for row in rows]
+    return "\n".join(lines)
+
+
+def machine() -> str:
+    told = [f"{run['calibration']['tflops']} TFLOP/s and {run['calibration']['copy_tb_s']} TB/s beside `{name}`"
+            for name in ("gpt2", "generate", "mamba") if (run := kept(name)) and "calibration" in run]
+    first = kept("gpt2") or {}
+    return (f"{first.get('device')}, torch {first.get('torch')}; a large bfloat16 product and a large copy: "
+            f"{', '.join(told)}.")
+
+
+def cpu_rows() -> str:
+    """Each bench of two cores has its rows in its own file: work, what it is compared with, and the ratio."""
+    lines = ["| work | ours against | ratio | set out for | command |", "|---|---|---|---|---|"]
+    for name in ("cpu_peers", "marian_cpu", "translate_cpu"):
+        for row in (kept(name) or {}).get("table", []):
+            lines.append(f"| {row['work']} | {row['peer']} | {row['ratio']} | {row['asked']} | `bench/{name}.py` |")
+    return "\n".join(lines)
+
+
+SECTIONS: dict[str, Callable[[], str]] = {"gpu": lambda: f"{table(ON_GPU)}\n\n{machine()}", "cpu": cpu_rows}
+
+
+def filled(page: str) -> str:
+    for name, make in SECTIONS.items():
+        begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+        page = re.sub(f"{begin}.*?{end}", lambda _: f"{begin}\n{make()}\n{end}", page, flags=re.DOTALL)  # noqa: B023
+    return page
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--write", action="store_true")
+    if parser.parse_args().write:
+        PAGE.write_text(filled(PAGE.read_text()))
+    else:
+        print("\n\n".join(make() for make in SECTIONS.values()))
+
+
+if __name__ == "__main__":
+    main()
