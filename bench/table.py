@@ -112,12 +112,47 @@ def machine() -> str:
 
 
 def cpu_rows() -> str:
-    """Each bench of two cores has its rows in its own file: work, what it is compared with, and the ratio."""
-    lines = ["| work | ours against | ratio | set out for | command |", "|---|---|---|---|---|"]
-    for name in ("cpu_peers", "marian_cpu", "translate_cpu"):
-        for row in (kept(name) or {}).get("table", []):
-            lines.append(f"| {row['work']} | {row['peer']} | {row['ratio']} | {row['asked']} | `bench/{name}.py` |")
+    """Work, peer, how many times as fast as it we are (and in which of the rounds least and most), what was set out."""
+    lines = ["| work | peer | times as fast | set out for | command |", "|---|---|---|---|---|"]
+    lines += [f"| {work} | {peer} | {ratio} | {asked} | `bench/{name}.py` |"
+              for work, peer, ratio, asked, name in [*training_on_cpu(), *joey(), *marian()]]
     return "\n".join(lines)
+
+
+Cells = tuple[str, str, str, str, str]
+
+
+def spread(found: dict[str, Any]) -> str:
+    return f"{found['ratio']:.2f} ({found['lowest']:.2f} to {found['highest']:.2f})"
+
+
+def training_on_cpu() -> list[Cells]:
+    run = kept("cpu_peers") or {}
+    works = {"nanogpt": ("nanoGPT's CPU setting", "the same of torch.nn"),
+             "lstm": ("LSTM, 2 x 200, 20 x 35 words of Multi30k", "torch.nn.LSTM")}
+    return [(*told, spread(run[name]), str(run[name]["bar"]), "cpu_peers")
+            for name, told in works.items() if name in run]
+
+
+def joey() -> list[Cells]:
+    run, rows = kept("translate_cpu") or {}, []
+    for part, name, asked in (("train", "tokens_a_second", "2.5"), ("decode", "sentences_a_second", "4")):
+        if f"regard_{name}_ratio" in run.get(part, {}):
+            low, high = run[part][f"regard_{name}_ratio_range"]
+            work = "3+3 x 256 on Multi30k: " + ("training" if part == "train" else "beam 5")
+            ratio = f"{run[part][f'regard_{name}_ratio']:.2f} ({low:.2f} to {high:.2f})"
+            rows.append((work, "JoeyNMT", ratio, asked, "translate_cpu"))
+    return rows
+
+
+def marian() -> list[Cells]:
+    run, rows = kept("marian_cpu") or {}, []
+    for beam in (1, 5):
+        for peer, found in run.get(f"beam {beam}", {}).items():
+            if peer.startswith("against ") and "ratio" in found:
+                rows.append((f"61M translator, beam {beam}", peer.removeprefix("against "), spread(found),
+                             str(found.get("bar", "")), "marian_cpu"))
+    return rows
 
 
 SECTIONS: dict[str, Callable[[], str]] = {"gpu": lambda: f"{table(ON_GPU)}\n\n{machine()}", "cpu": cpu_rows}

@@ -88,10 +88,11 @@ def budget(model: LanguageModel, at_once: int | None) -> int:
 def in_batches(lengths: Sequence[int], at_once: int) -> Iterator[list[int]]:
     """Numbers of sources in batches of similar length, the longest first: what does not fit into memory shows early."""
     order = sorted(range(len(lengths)), key=lambda at: (-lengths[at], at))
-    while order:
-        rows = max(1, at_once // max(1, lengths[order[0]]))
-        yield order[:rows]
-        order = order[rows:]
+    first = 0
+    while first < len(order):
+        rows = max(1, at_once // max(1, lengths[order[first]]))
+        yield order[first:first + rows]
+        first += rows
 
 
 # --------------------------------------------------------------------------------------------- sampling
