@@ -88,6 +88,8 @@ class SelfAttention(SequenceLayer):
         if isinstance(state, KeyValueCache) and length == 1 and lengths is None and self.is_plain(state):
             q, k, v = (each[:, 0] for each in self.queries_keys_values(x))
             y, state = state.next(q, k, v, self.slopes, None if self.rotary is None else self.rotary.rates(x.device))
+            if watching() is not None:
+                self.show_last(x, state)
             return self.out(y.flatten(1)[:, None]), state
         at = torch.arange(length, device=x.device) if state is None else positions_of_chunk(state.count, length)
         q, k, v = self.queries_keys_values(x, at)                                     # each (B, T, H, K)
@@ -133,8 +135,17 @@ class SelfAttention(SequenceLayer):
         return max(self.window, PIECE if x.device.type == "cpu" else 8 * PIECE)
 
     def is_plain(self, state: KeyValueCache) -> bool:
-        """Whether one new token may be read by a kernel of its own: nothing bends the scores, and nobody watches."""
-        return not (self.window or self.softcap or self.score or watching()) and attend_next.can(state.keys)
+        """Whether one new token may be read by a kernel of its own: nothing bends the scores, and nobody edits them."""
+        recorder = watching()
+        edited = recorder is not None and recorder.edit is not None
+        return not (self.window or self.softcap or self.score or edited) and attend_next.can(state.keys)
+
+    def show_last(self, x: Tensor, state: KeyValueCache) -> None:
+        """Tell a watcher what the token just read took of what, in the open; its output has come from the kernel."""
+        at = positions_of_chunk(state.count - 1, 1)
+        q, _, _ = self.queries_keys_values(x, at)
+        everything = Readable(state.keys, state.values, torch.arange(state.keys.shape[1], device=x.device))
+        self.read(q.transpose(1, 2), everything, at, whole=False)
 
     def queries_keys_values(self, x: Tensor, at: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Each (B, T, H, K); turned by their positions, where positions are given and turn them."""

@@ -4,11 +4,13 @@ import importlib.util
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import torch
 
+from regard.contract import watch
 from regard.kernels import attend_next as kernel
 from regard.kernels.attend_next import attend_next, by_definition
 from regard.layers.self_attention import SelfAttention
@@ -46,6 +48,26 @@ def test_a_layer_gives_by_it_what_it_gives_in_general(positions, kv_heads, monke
             outputs.append(y)
     torch.testing.assert_close(torch.cat(outputs, 1), general)
     assert len(used) == 5 and state.count.tolist() == [9] * 3
+
+
+def test_watching_changes_no_number_and_shows_what_attention_in_general_shows(monkeypatch):
+    torch.manual_seed(0)
+    layer, x = SelfAttention(16, heads=4).double().eval(), torch.randn(2, 3, 16, dtype=torch.float64)
+
+    def last(watched):
+        _, state = layer(x[:, :2], layer.start(2, 6))
+        with watch() if watched else nullcontext() as seen:
+            y, _ = layer(x[:, 2:], state)
+        return y, seen.of("weights")[0].values if watched else None
+
+    with torch.no_grad():
+        _, expected = last(watched=True)
+        monkeypatch.setattr(kernel, "can", lambda keys: True)
+        monkeypatch.setattr(kernel, "attend_next", by_definition)
+        (alone, _), (seen, weights) = last(watched=False), last(watched=True)
+    assert torch.equal(alone, seen)
+    torch.testing.assert_close(weights[..., :3], expected[..., :3])
+    assert not weights[..., 3:].any()
 
 
 def test_what_it_cannot_do_goes_the_general_way(monkeypatch):

@@ -24,7 +24,7 @@ def begun(reader):
     if state is None:
         raise Alone
     inputs = reader.draw(reader.batch, TIME)
-    return reader.read(inputs, state, torch.arange(TIME, TIME - reader.batch, -1))[1]
+    return reader.read(inputs, state, torch.arange(TIME, TIME - reader.batch, -1, device=inputs.device))[1]
 
 
 @torch.no_grad()
@@ -44,7 +44,7 @@ def check_keep(reader):
 def check_cut(reader):
     """A state that has read too much, in each row another number of tokens, and is cut, goes on as if it had not."""
     state, right = begun(reader), reader.draw(reader.batch, MORE)
-    wrong = torch.arange(reader.batch) % (MORE + 1)
+    wrong = torch.arange(reader.batch, device=right.device) % (MORE + 1)
     expected, _ = reader.read(right, state.clone())
     _, state = reader.read(reader.garbage(reader.batch, MORE), state, wrong)
     found, _ = reader.read(right, state.cut(wrong))
