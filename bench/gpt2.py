@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--micro", type=int, default=0, help="Rows at once; 0: all.")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--compile", default="yes")
-    parser.add_argument("--memory", type=float, default=1.0, help="Share kept for the way back.")
+    parser.add_argument("--recompute", default="no", help="no, activations or cheap.")
     parser.add_argument("--activation", default=FULL["activation"])
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--json", type=Path)
@@ -46,7 +46,7 @@ def main() -> None:
         torch.manual_seed(0)
         model = build_transformer(TransformerSettings(**sizes | {"activation": arguments.activation}), vocab).to(device)
         figures = timed(model, rows, sizes["context"], vocab, micro=arguments.micro, compiled=arguments.compile,
-                        steps=arguments.steps, memory=arguments.memory) | {"activation": arguments.activation}
+                        steps=arguments.steps, recompute=arguments.recompute) | {"activation": arguments.activation}
         if rows in PEER:
             figures |= {"nanogpt": PEER[rows], "ratio": round(figures["tokens_a_second"] / PEER[rows], 3)}
         print(json.dumps(figures), flush=True)

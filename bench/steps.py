@@ -34,7 +34,7 @@ class RandomTokens:
 
 def timed(
     model: Learner, rows: int, context: int, vocab: int, *, micro: int = 0, compiled: str = "yes", steps: int = 20,
-    memory: float = 1.0,
+    recompute: str = "no",
 ) -> dict[str, Any]:
     """Tokens a second, milliseconds a step, and the most memory: forward, backward, clipping and update."""
     device = model.device
@@ -43,7 +43,7 @@ def timed(
         torch.cuda.reset_peak_memory_stats()
     settings = TrainingSettings(steps=1000, batch=rows, micro_batch=micro, learning_rate=6e-4,
                                 compile=compiled if device.type == "cuda" else "no", reading="windows",
-                                memory=memory)
+                                recompute=recompute)
     batches = RandomTokens(rows, context, vocab)
     with tempfile.TemporaryDirectory() as folder:
         job = Job(model, batches, batches, settings, RunFolder(folder), Progress(1000, quiet=True))
@@ -61,7 +61,7 @@ def timed(
             wait(device)
             times.append((time.perf_counter() - began) / steps)
     taken = statistics.median(times)
-    told = {"rows": rows, "micro": micro, "compiled": compiled, "memory": memory,
+    told = {"rows": rows, "micro": micro, "compiled": compiled, "recompute": recompute,
             "tokens_a_second": round(rows * context / taken), "ms_a_step": round(1e3 * taken, 2),
             "seconds_before": round(before, 1), "loss": round(loss, 4),
             "parameters": sum(weight.numel() for weight in model.parameters())}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from regard.errors import SettingError
 from regard.kernels import line
@@ -38,11 +39,19 @@ class FeedForward(nn.Module):
         self.up = Linear(width, inner * (2 if self.gated else 1), bias=bias)
         self.down = Linear(inner, width, bias=bias)
 
+    recompute = False              # in training: work what f gives out again on the way back, rather than keep it
+
     def forward(self, x: Tensor) -> Tensor:
-        f = ACTIVATIONS[self.activation]
         if not self.gated and line.can(x, self.up.weight):     # a step of generation on a GPU: with f on the way out
             return self.down(line.line(x, self.up.weight, self.up.bias, self.activation))
+        inner = self.up(x)
+        if self.recompute and torch.is_grad_enabled():
+            return checkpoint(self.out_of, inner, use_reentrant=False, preserve_rng_state=False)
+        return self.out_of(inner)
+
+    def out_of(self, inner: Tensor) -> Tensor:
+        f = ACTIVATIONS[self.activation]
         if not self.gated:
-            return self.down(f(self.up(x)))
-        gate, inner = self.up(x).chunk(2, -1)
+            return self.down(f(inner))
+        gate, inner = inner.chunk(2, -1)
         return self.down(f(gate) * inner)

@@ -58,7 +58,7 @@ class Job:
                                f"at most {model.context} tokens: use training.reading = 'windows'")
         gpu = self.ahead = model.device.type == "cuda"         # of what is read by one step
         self.bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and gpu)
-        self.run = make_pass(model, settings.compile, self.bfloat16, self.say, settings.memory)
+        self.run = make_pass(model, settings.compile, self.bfloat16, self.say, settings.recompute)
         self.static = self.run.loss != model.loss or isinstance(self.run, CapturedPass)
 
     # ------------------------------------------------------------------------------------- one step

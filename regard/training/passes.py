@@ -16,10 +16,12 @@ import torch
 from torch import Tensor
 
 from regard.contract import State
+from regard.layers.feedforward import FeedForward
 from regard.models.learner import Learner
 from regard.text.batches import Batch
 
 CAPTURED_AFTER = 2             # passes over a shape before it is captured: rare ones are not worth it
+CHEAP = 0.9                    # of what would be kept: any share below one makes the compiler drop what is cheap
 MOST_GRAPHS = 96               # each holds its gradients, and some memory of its own
 
 Inputs = tuple[Tensor | None, ...]
@@ -33,8 +35,11 @@ def inputs_of(piece: Batch) -> Inputs:
 class Pass:
     """Adds the gradients of a piece's loss, which is a share of its batch's."""
 
-    def __init__(self, model: Learner, *, bfloat16: bool, compiled: str | None = None, memory: float = 1.0):
-        self.model, self.bfloat16, self.memory = model, bfloat16, memory
+    def __init__(self, model: Learner, *, bfloat16: bool, compiled: str | None = None, recompute: str = "no"):
+        self.model, self.bfloat16, self.recompute = model, bfloat16, recompute
+        for module in model.modules():
+            if isinstance(module, FeedForward):
+                module.recompute = recompute != "no"
         self.recording = False
         self.loss: Callable[..., Any] = model.loss
         if compiled is not None:
@@ -52,7 +57,7 @@ class Pass:
                             cache_enabled=not self.recording):
             assert targets is not None
             shares = mask(torch.ones_like(targets, dtype=torch.float32)) * share
-            with kept_for_the_way_back(self.memory):
+            with kept_for_the_way_back(self.recompute):
                 loss, after = self.loss(tokens, targets, shares, state, lengths, source, source_lengths)
         loss.backward()
         return loss.detach(), after
@@ -65,8 +70,8 @@ class CapturedPass(Pass):
     another stream. A pass that cannot be recorded (it waits for the GPU somewhere) is never recorded, and that is said.
     """
 
-    def __init__(self, model: Learner, *, bfloat16: bool, say: Callable[[str], None]):
-        super().__init__(model, bfloat16=bfloat16)
+    def __init__(self, model: Learner, *, bfloat16: bool, say: Callable[[str], None], recompute: str = "no"):
+        super().__init__(model, bfloat16=bfloat16, recompute=recompute)
         self.say = say
         self.seen: Counter[Hashable] = Counter()
         self.graphs: dict[Hashable, Graph] = {}
@@ -132,21 +137,21 @@ class Graph:
         return self.loss.clone()
 
 
-def kept_for_the_way_back(share: float) -> AbstractContextManager[Any]:
-    """What is compiled inside this block keeps this share of what it would keep, and works the rest out again."""
-    if share == 1:
+def kept_for_the_way_back(recompute: str) -> AbstractContextManager[Any]:
+    """With `cheap`, what is compiled inside this block works out again all that the compiler thinks cheap."""
+    if recompute != "cheap":
         return nullcontext()
     import torch._functorch.config as settings
 
-    return settings.patch(activation_memory_budget=share)                             # type: ignore[no-any-return]
+    return settings.patch(activation_memory_budget=CHEAP)                             # type: ignore[no-any-return]
 
 
 def make_pass(
-    model: Learner, wish: str, bfloat16: bool, say: Callable[[str], None], memory: float = 1.0
+    model: Learner, wish: str, bfloat16: bool, say: Callable[[str], None], recompute: str = "no"
 ) -> Pass:
     """What training.compile asks for; `graphs` compiles and records, `capture` only records."""
     gpu = model.device.type == "cuda"
     if wish == "capture" and gpu:
-        return CapturedPass(model, bfloat16=bfloat16, say=say)
+        return CapturedPass(model, bfloat16=bfloat16, say=say, recompute=recompute)
     compiled = {"yes": "", "graphs": "reduce-overhead", "auto": "" if gpu else None}.get(wish)
-    return Pass(model, bfloat16=bfloat16, compiled=compiled, memory=memory)
+    return Pass(model, bfloat16=bfloat16, compiled=compiled, recompute=recompute)

@@ -149,7 +149,7 @@ def test_samples_can_be_scrubbed_and_their_map_is_the_files(page, served, runs):
     page.keyboard.press("]")
     until(page, f"document.getElementById('train-when').textContent.includes('step {samples[1]['step']:,}')")
     page.click("summary:has-text('Table')")
-    assert page.locator("#panel table tbody tr").count() > 2
+    until(page, "document.querySelectorAll('#panel table tbody tr').length > 2")
     assert serious(page) == []
     page.locator(".train-sample").scroll_into_view_if_needed()
     shot(page, "train-samples-light")

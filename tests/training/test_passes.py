@@ -122,3 +122,25 @@ def test_a_recorded_pass_equals_the_pass_as_it_is(name):
         for weight, own in gradients(model).items():
             assert torch.allclose(own, wanted[weight], atol=1e-4), weight
     assert run.graphs and not run.refused
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu-tanh", "swiglu"])
+def test_what_is_worked_out_again_is_the_same_and_is_not_kept(activation):
+    from regard.families.transformer import TransformerSettings, build_transformer
+    from regard.lab.stopwatch import kept_bytes
+    from regard.text.batches import Batch
+
+    torch.manual_seed(0)
+    settings = TransformerSettings(layers=2, width=16, heads=2, context=32, activation=activation)
+    model, tokens = build_transformer(settings, 20).double(), torch.randint(20, (4, 32))
+    piece, found, kept = Batch(tokens, tokens.roll(-1, 1)), {}, {}
+    for recompute in ("no", "activations"):
+        run = Pass(model, bfloat16=False, recompute=recompute)
+        kept[recompute] = kept_bytes(lambda: model.loss(piece.tokens, piece.targets, torch.ones(4, 32))[0], "cpu")
+        model.zero_grad(set_to_none=True)
+        run(piece, None, 1 / 128)
+        found[recompute] = gradients(model)
+    for name, gradient in found["no"].items():
+        torch.testing.assert_close(found["activations"][name], gradient, rtol=1e-10, atol=1e-12)
+    inner = model.stack.layers[-1].feed.down.in_features
+    assert kept["no"] - kept["activations"] >= 2 * 4 * 32 * inner * 8                 # layers x positions x inner
