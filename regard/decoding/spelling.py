@@ -39,7 +39,10 @@ def unknown_words(
     if isinstance(target, WhitespaceTokenizer):
         words = words_of(sentence, target.kind)
         of_word = np.array(piece_words(tokenizer, sentence, source, target.kind))
-        read = np.stack([weights[:, of_word == word].sum(1) for word in range(len(words))], 1)
+        known = of_word >= 0
+        summed = np.zeros((len(words), len(weights)), weights.dtype)
+        np.add.at(summed, of_word[known], weights[:, known].T)                 # each piece to its word, once
+        read = summed.T
     else:
         spans, raw = piece_spans(tokenizer, sentence, source), sentence.encode()
         words, read = [raw[first:last].decode(errors="replace") for first, last in spans], weights

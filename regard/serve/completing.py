@@ -265,7 +265,7 @@ class Completing:
             said, state = self.model.step(tokens[:, at:at + 1], state, (lengths > at).long())
             for own, prompt, each in zip(logs, self.prompts, said, strict=True):
                 if at < len(prompt.ids):
-                    own.append(self._log(each, prompt.ids[at], prompt.ids[:at]))
+                    own.append(self._log(each, prompt.ids[at], prompt.ids[max(0, at - AROUND):at]))
         return logs
 
 
