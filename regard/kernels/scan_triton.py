@@ -11,7 +11,9 @@ Import this only where Triton is to be used: `kernels.path` knows.   B batch · 
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -104,7 +106,7 @@ def _launch_forward(
     knobs: Knobs,
 ) -> None:
     batch, time, width = b.shape
-    with torch.cuda.device_of(b):
+    with _on(b):
         _forward[(triton.cdiv(width, knobs.block_d), batch * segments)](
             a, b, h if h0 is None else h0.contiguous(), h,
             *((h, h) if summary is None else (summary.total, summary.product)),
@@ -117,7 +119,7 @@ def _launch_backward(
     summary: _Summary | None, segments: int, length: int, knobs: Knobs,
 ) -> None:
     batch, time, width = h.shape
-    with torch.cuda.device_of(h):
+    with _on(h):
         _backward[(triton.cdiv(width, knobs.block_d), batch * segments)](
             a, h, h if h0 is None else h0.contiguous(), dh, h if entering is None else entering.contiguous(), *out,
             *((h, h) if summary is None else (summary.total, summary.product)),
@@ -126,18 +128,30 @@ def _launch_backward(
             **_settings(knobs, h, loads=3))
 
 
+def _on(x: Tensor) -> AbstractContextManager[Any]:
+    """The device of x made the current one, where it is not already."""
+    here = not x.is_cuda or x.device.index == torch.cuda.current_device()
+    return nullcontext() if here else torch.cuda.device_of(x)
+
+
 def _kept(x: Tensor) -> Any:
     """The type in which sums are kept."""
     return tl.float64 if x.dtype == torch.float64 else tl.float32
 
 
 def _settings(knobs: Knobs, x: Tensor, *, loads: int) -> dict[str, int]:
-    """The knobs as the kernels want them, with no more stages than shared memory has room for."""
-    tile = loads * knobs.block_t * knobs.block_d * x.element_size()
+    return _settings_of(knobs, x.element_size(), x.device, loads)
+
+
+@cache
+def _settings_of(knobs: Knobs, size: int, device: torch.device, loads: int) -> dict[str, int]:
+    """The knobs as the kernels want them, with no more stages than shared memory has room for. Asked at every launch:
+    a short scan takes a GPU less time than the host takes to ask for it."""
+    tile = loads * knobs.block_t * knobs.block_d * size
     room = LEAST_ROOM
-    if x.is_cuda:
-        room = getattr(torch.cuda.get_device_properties(x.device), "shared_memory_per_block_optin", LEAST_ROOM)
-    scratch = 2 * knobs.block_t * knobs.block_d * x.element_size()     # two tiles that warps hand to one another
+    if device.type == "cuda":
+        room = getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", LEAST_ROOM)
+    scratch = 2 * knobs.block_t * knobs.block_d * size                 # two tiles that warps hand to one another
     stages = max(1, min(knobs.stages, 1 + (room - 8192 - scratch) // tile))      # each stage but one holds a tile
     return dict(RUN=knobs.run, RUNS=knobs.block_t // knobs.run, BLOCK_D=knobs.block_d, STAGES=stages,
                 num_warps=knobs.warps)
