@@ -11,6 +11,8 @@ N positions · D width · V vocabulary
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,6 +20,7 @@ from torch import Tensor
 
 from regard import kernels
 
+RARE = 1e-30                   # a chance below this has lost digits, in float32
 CPU_BYTES, GPU_BYTES = 2**24, 2**30        # of logits held at once; on a CPU, what its cache holds
 
 
@@ -55,24 +58,41 @@ def _loss_and_gradients(
     w = weight.to(h.dtype)
     loss, dh, dw = h.new_zeros((), dtype=kept), torch.empty_like(h), torch.zeros_like(weight, dtype=kept)
     rows = rows_at_once(len(h), w)
+    scale = common_share(shares)                               # one for all: the products can have it on the way out
+    shares = shares if scale is None else torch.ones_like(shares)
     room = h.new_empty(min(rows, len(h)), len(w))              # one for all chunks: memory never used before is slow
     for first in range(0, len(h), rows):
         part = slice(first, first + rows)
         logits = torch.mm(h[part], w.T, out=room[:len(h[part])])
-        loss += softmax_gradient(logits, targets[part], shares[part], smoothing, softcap)
+        again = partial(_logits_of, h[part], w)
+        loss += softmax_gradient(logits, targets[part], shares[part], smoothing, softcap, again)
         torch.mm(logits, w, out=dh[part])                                             # logits are gradients by now
-        add_product(dw, logits.T, h[part])
+        add_product(dw, logits.T, h[part], 1.0 if scale is None else scale)
+    if scale is not None:
+        loss, dh = loss * scale, dh.mul_(scale)
     return loss, dh, dw.to(weight.dtype)
 
 
-def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
-    """total += a b, in place. On a GPU a product of halves is added up in the total's own float32, by one kernel."""
+def _logits_of(h: Tensor, w: Tensor, rows: Tensor) -> Tensor:
+    return h[rows] @ w.T
+
+
+def common_share(shares: Tensor) -> float | None:
+    """The share that all positions have, if they have one: as without pads. On a GPU nobody waits to know."""
+    if shares.device.type != "cpu" or not len(shares):
+        return None
+    first = shares[0]
+    return float(first) if bool((shares == first).all()) else None
+
+
+def add_product(total: Tensor, a: Tensor, b: Tensor, scale: float = 1.0) -> None:
+    """total += scale a b, in place. A GPU adds a product of halves up in the total's own float32, by one kernel."""
     if total.is_cuda and a.dtype in (torch.bfloat16, torch.float16):
         torch.addmm(total, a, b, out_dtype=total.dtype, out=total)
     elif total.dtype == a.dtype:
-        total.addmm_(a, b)
+        total.addmm_(a, b, alpha=scale)
     else:
-        total += a @ b
+        total += scale * (a @ b)
 
 
 @_loss_and_gradients.register_fake
@@ -107,21 +127,26 @@ def rows_at_once(positions: int, weight: Tensor) -> int:
 # -------------------------------------------------------------------------------------- of a chunk of logits
 
 
-def softmax_gradient(logits: Tensor, targets: Tensor, shares: Tensor, smoothing: float, softcap: float) -> Tensor:
-    """The loss of a chunk; its logits (n, V) become the gradients of the loss towards them, in place."""
+def softmax_gradient(
+    logits: Tensor, targets: Tensor, shares: Tensor, smoothing: float, softcap: float,
+    again: Callable[[Tensor], Tensor] | None = None,
+) -> Tensor:
+    """The loss of a chunk; its logits (n, V) become the gradients of the loss towards them, in place. `again` gives the
+    logits of some rows once more."""
     if kernels.path(logits) == "triton" and logits.dtype != torch.float64:
         from regard.kernels.cross_entropy_triton import softmax_gradient as in_triton
 
         return in_triton(logits, targets, shares, smoothing, softcap)
-    return softmax_gradient_torch(logits, targets, shares, smoothing, softcap)
+    return softmax_gradient_torch(logits, targets, shares, smoothing, softcap, again)
 
 
 def softmax_gradient_torch(
-    logits: Tensor, targets: Tensor, shares: Tensor, smoothing: float, softcap: float
+    logits: Tensor, targets: Tensor, shares: Tensor, smoothing: float, softcap: float,
+    again: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
     """dloss/dz = share (softmax(z) - (1 - e) [target] - e / V), and 1 - (z / c)^2 of it before the cap."""
     if not softcap and logits.dtype in (torch.float32, torch.float64):
-        return softmax_gradient_in_place(logits, targets, shares, smoothing)
+        return softmax_gradient_in_place(logits, targets, shares, smoothing, again)
     z = logits.to(torch.promote_types(logits.dtype, torch.float32))
     z = softcap * torch.tanh(z / softcap) if softcap else z
     wanted = z.gather(1, targets[:, None])[:, 0]
@@ -138,12 +163,23 @@ def softmax_gradient_torch(
     return loss
 
 
-def softmax_gradient_in_place(z: Tensor, targets: Tensor, shares: Tensor, smoothing: float) -> Tensor:
-    """The same with one exponential: log sum exp z = max z - log max softmax(z), which is 1 / V at least."""
-    wanted, most = z.gather(1, targets[:, None])[:, 0], z.amax(-1)
+def softmax_gradient_in_place(
+    z: Tensor, targets: Tensor, shares: Tensor, smoothing: float, again: Callable[[Tensor], Tensor] | None
+) -> Tensor:
+    """The same with one exponential: log sum exp z = z_t - log softmax(z)_t for any t. The target will do, unless it is
+    so unlikely that nothing is left of its chance: then the logits of such rows are asked for `again`."""
+    wanted = z.gather(1, targets[:, None])[:, 0]
+    most = z.amax(-1) if again is None else None
     mean = z.mean(-1) if smoothing else 0.0
     torch.softmax(z, -1, out=z)
-    total = most - z.amax(-1).log()
+    if again is None:
+        assert most is not None
+        total = most - z.amax(-1).log()                                               # which is 1 / V at least
+    else:
+        chance = z.gather(1, targets[:, None])[:, 0]
+        total, rare = wanted - chance.log(), (chance < RARE).nonzero()[:, 0]
+        if len(rare):
+            total[rare] = again(rare).logsumexp(-1)
     loss = (shares * (total - (1 - smoothing) * wanted - smoothing * mean)).sum()
     z.scatter_add_(1, targets[:, None], z.new_full((len(z), 1), smoothing - 1))
     if smoothing:

@@ -123,7 +123,12 @@ class Job:
 
     def _clip(self) -> Tensor:
         limit = self.settings.clip or float("inf")
-        return nn.utils.clip_grad_norm_(self.model.parameters(), limit)
+        if self.ahead:
+            return nn.utils.clip_grad_norm_(self.model.parameters(), limit)
+        norm = nn.utils.get_total_norm([p.grad for p in self.model.parameters() if p.grad is not None])
+        if not norm + 1e-6 <= limit:                           # where it can be known at once: most are short enough
+            nn.utils.clip_grads_with_norm_(self.model.parameters(), limit, norm)
+        return norm
 
     def forget(self) -> None:
         """Drop what optimisers, average and carried state remember, as before the first step."""

@@ -65,3 +65,24 @@ def test_chunks_are_about_alike_and_none_is_too_large():
     for positions in (1, 16_777, 16_778, 40_000):
         rows = rows_at_once(positions, weight)
         assert rows * 1000 * 4 <= cross_entropy.CPU_BYTES and rows * -(-positions // rows) - positions < rows
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_one_share_for_all_gives_what_as_many_shares_give(smoothing):
+    h, weight, targets, _ = drawn()
+    shares = torch.full((7,), 0.3, dtype=torch.float64)
+    assert cross_entropy.common_share(shares) == pytest.approx(0.3)
+    assert cross_entropy.common_share(torch.tensor([0.3, 0.3, 0.0])) is None           # a pad has none
+    for ours, theirs in zip(found(linear_cross_entropy, h, weight, targets, shares, smoothing=smoothing),
+                            found(by_definition, h, weight, targets, shares, smoothing=smoothing), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("shares", [torch.ones(3), torch.tensor([1.0, 2.0, 0.5])], ids=["one", "many"])
+def test_the_loss_of_a_target_without_a_chance_is_finite_and_right(shares):
+    weight = torch.tensor([[90.0], [0.0], [-90.0]], requires_grad=True)                # chances of 1, 1e-39 and 1e-78
+    h, targets = torch.ones(3, 1, requires_grad=True), torch.tensor([0, 1, 2])
+    for ours, theirs in zip(found(linear_cross_entropy, h, weight, targets, shares),
+                            found(by_definition, h, weight, targets, shares), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
+        assert torch.isfinite(ours).all()
