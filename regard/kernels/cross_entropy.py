@@ -56,7 +56,9 @@ def _loss_and_gradients(
     """The loss, and its gradients towards h and W: as one operation, so that a compiler leaves it as it is."""
     kept = torch.promote_types(h.dtype, torch.float32)
     w = weight.to(h.dtype)
-    loss, dh, dw = h.new_zeros((), dtype=kept), torch.empty_like(h), torch.zeros_like(weight, dtype=kept)
+    loss, dh, dw = h.new_zeros((), dtype=kept), torch.empty_like(h), torch.empty_like(weight, dtype=kept)
+    if not len(h):
+        return loss, dh, dw.zero_().to(weight.dtype)
     rows = rows_at_once(len(h), w)
     scale = common_share(shares)                               # one for all: the products can have it on the way out
     shares = shares if scale is None else torch.ones_like(shares)
@@ -67,7 +69,7 @@ def _loss_and_gradients(
         again = partial(_logits_of, h[part], w)
         loss += softmax_gradient(logits, targets[part], shares[part], smoothing, softcap, again)
         torch.mm(logits, w, out=dh[part])                                             # logits are gradients by now
-        add_product(dw, logits.T, h[part], 1.0 if scale is None else scale)
+        add_product(dw, logits.T, h[part], 1.0 if scale is None else scale, first=not first)
     if scale is not None:
         loss, dh = loss * scale, dh.mul_(scale)
     return loss, dh, dw.to(weight.dtype)
@@ -85,12 +87,16 @@ def common_share(shares: Tensor) -> float | None:
     return float(first) if bool((shares == first).all()) else None
 
 
-def add_product(total: Tensor, a: Tensor, b: Tensor, scale: float = 1.0) -> None:
-    """total += scale a b, in place. A GPU adds a product of halves up in the total's own float32, by one kernel."""
+def add_product(total: Tensor, a: Tensor, b: Tensor, scale: float = 1.0, first: bool = False) -> None:
+    """total += scale a b, in place; before the first there is nothing in it. A GPU adds a product of halves up in the
+    total's own float32, by one kernel."""
+    if total.dtype == a.dtype:
+        torch.addmm(total, a, b, beta=0 if first else 1, alpha=scale, out=total)
+        return
+    if first:
+        total.zero_()
     if total.is_cuda and a.dtype in (torch.bfloat16, torch.float16):
         torch.addmm(total, a, b, out_dtype=total.dtype, out=total)
-    elif total.dtype == a.dtype:
-        total.addmm_(a, b, alpha=scale)
     else:
         total += scale * (a @ b)
 
@@ -184,5 +190,6 @@ def softmax_gradient_in_place(
     z.scatter_add_(1, targets[:, None], z.new_full((len(z), 1), smoothing - 1))
     if smoothing:
         z -= smoothing / z.shape[1]
-    z *= shares[:, None]
+    if not bool((shares == 1).all()):                          # a pass over all logits less
+        z *= shares[:, None]
     return loss

@@ -86,3 +86,9 @@ def test_the_loss_of_a_target_without_a_chance_is_finite_and_right(shares):
                             found(by_definition, h, weight, targets, shares), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
         assert torch.isfinite(ours).all()
+
+
+def test_no_positions_have_no_loss_and_no_gradients():
+    h, weight, targets, shares = (each[:0] if len(each) == 7 else each for each in drawn())
+    loss, dh, dw = found(linear_cross_entropy, h, weight, targets, shares)
+    assert loss == 0 and dh.shape == (0, 5) and not dw.any()
