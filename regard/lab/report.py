@@ -39,7 +39,8 @@ dt { margin: 0; } dd { min-width: 0; overflow-wrap: anywhere; } summary { color:
 
 
 HOW = (
-    "Each verdict comes from rules written down before the run: a number for each seed, and a bound. A rule holds when "
+    "Each verdict comes from rules that stood before the run (docs/lab.md names those changed after an earlier one): a "
+    "number for each seed, and a bound. A rule holds when "
     "the whole 95% bootstrap interval of the mean over seeds is on its side of the bound, fails when all of it is on "
     f"the other, and is unclear else; fewer than {FEWEST} seeds are never enough. An exact rule is about a theorem: "
     "every seed has to keep it. A claim holds if all of its rules do, and fails if one does. Flipping takes away the "

@@ -68,7 +68,7 @@ function labCards(app) {
   const wanted = (own, is = verdict) => own.filter(card => (!machines.includes(machine) || card.machine === machine) && (!is || (is === "disagree" ? labApart(own) : labVerdict(card) === is)));
   const count = name => claims.flatMap(own => wanted(own, name)).length;
   const pick = (name, value, text) => element("button", { type: "button", "aria-pressed": String(app.state[name] === value), onclick: () => app.set({ [name]: app.state[name] === value ? undefined : value }) }, text);
-  lab.list.replaceChildren(element("div", { className: "bar", role: "group", "aria-label": "Verdicts" }, element("span", { className: "note" }, `${claims.length} claims measured. A verdict comes from a rule written down before the run.`),
+  lab.list.replaceChildren(element("div", { className: "bar", role: "group", "aria-label": "Verdicts" }, element("span", { className: "note" }, `${claims.length} claims measured. A verdict comes from a rule with a bound, and an interval over seeds.`),
     LAB_VERDICTS.map(name => pick("verdict", name, `${name} ${count(name)}`)), machines.length > 1 && [pick("verdict", "disagree", `machines disagree ${claims.filter(labApart).length}`), ...machines.map(name => pick("machine", name, `on ${name}`))]),
   element("div", { className: "lab-claims" }, claims.map(own => [own, wanted(own)]).filter(([, cards]) => cards.length).map(([own, cards]) => labClaim(own, cards, app))));
 }
