@@ -60,18 +60,15 @@ def _loss_and_gradients(
     if not len(h):
         return loss, dh, dw.zero_().to(weight.dtype)
     rows = rows_at_once(len(h), w)
-    scale = common_share(shares)                               # one for all: the products can have it on the way out
-    shares = shares if scale is None else torch.ones_like(shares)
     room = h.new_empty(min(rows, len(h)), len(w))              # one for all chunks: memory never used before is slow
     for first in range(0, len(h), rows):
         part = slice(first, first + rows)
         logits = torch.mm(h[part], w.T, out=room[:len(h[part])])
         again = partial(_logits_of, h[part], w)
-        loss += softmax_gradient(logits, targets[part], shares[part], smoothing, softcap, again)
-        torch.mm(logits, w, out=dh[part])                                             # logits are gradients by now
-        add_product(dw, logits.T, h[part], 1.0 if scale is None else scale, first=not first)
-    if scale is not None:
-        loss, dh = loss * scale, dh.mul_(scale)
+        lost, scales = softmax_gradient(logits, targets[part], shares[part], smoothing, softcap, again)
+        loss += lost
+        torch.mm(logits, w, out=dh[part]).mul_(scales[:, None])      # logits are gradients by now, but for their scales
+        add_product(dw, logits.T, (h[part] * scales[:, None]).to(h.dtype), first=not first)
     return loss, dh, dw.to(weight.dtype)
 
 
@@ -79,26 +76,18 @@ def _logits_of(h: Tensor, w: Tensor, rows: Tensor) -> Tensor:
     return h[rows] @ w.T
 
 
-def common_share(shares: Tensor) -> float | None:
-    """The share that all positions have, if they have one: as without pads. On a GPU nobody waits to know."""
-    if shares.device.type != "cpu" or not len(shares):
-        return None
-    first = shares[0]
-    return float(first) if bool((shares == first).all()) else None
-
-
-def add_product(total: Tensor, a: Tensor, b: Tensor, scale: float = 1.0, first: bool = False) -> None:
-    """total += scale a b, in place; before the first there is nothing in it. A GPU adds a product of halves up in the
-    total's own float32, by one kernel."""
+def add_product(total: Tensor, a: Tensor, b: Tensor, *, first: bool) -> None:
+    """total += a b, in place; before the first there is nothing in it. A GPU adds a product of halves up in the total's
+    own float32, by one kernel."""
     if total.dtype == a.dtype:
-        torch.addmm(total, a, b, beta=0 if first else 1, alpha=scale, out=total)
+        torch.addmm(total, a, b, beta=0 if first else 1, out=total)
         return
     if first:
         total.zero_()
     if total.is_cuda and a.dtype in (torch.bfloat16, torch.float16):
         torch.addmm(total, a, b, out_dtype=total.dtype, out=total)
     else:
-        total += scale * (a @ b)
+        total += a @ b
 
 
 @_loss_and_gradients.register_fake
@@ -136,9 +125,10 @@ def rows_at_once(positions: int, weight: Tensor) -> int:
 def softmax_gradient(
     logits: Tensor, targets: Tensor, shares: Tensor, smoothing: float, softcap: float,
     again: Callable[[Tensor], Tensor] | None = None,
-) -> Tensor:
-    """The loss of a chunk; its logits (n, V) become the gradients of the loss towards them, in place. `again` gives the
-    logits of some rows once more."""
+) -> tuple[Tensor, Tensor]:
+    """The loss of a chunk, and scales (n,): its logits (n, V) become the gradients of the loss towards them, in place,
+    but for the scale of each row, which costs less on h than on V logits. `again` gives the logits of some rows once
+    more."""
     if kernels.path(logits) == "triton" and logits.dtype != torch.float64:
         from regard.kernels.cross_entropy_triton import softmax_gradient as in_triton
 
@@ -149,7 +139,7 @@ def softmax_gradient(
 def softmax_gradient_torch(
     logits: Tensor, targets: Tensor, shares: Tensor, smoothing: float, softcap: float,
     again: Callable[[Tensor], Tensor] | None = None,
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
     """dloss/dz = share (softmax(z) - (1 - e) [target] - e / V), and 1 - (z / c)^2 of it before the cap."""
     if not softcap and logits.dtype in (torch.float32, torch.float64):
         return softmax_gradient_in_place(logits, targets, shares, smoothing, again)
@@ -164,14 +154,13 @@ def softmax_gradient_torch(
     z.scatter_add_(1, targets[:, None], z.new_full((len(z), 1), smoothing - 1))
     if smoothing:
         z -= smoothing / z.shape[1]
-    z *= shares[:, None]
     logits.copy_(z if slope is None else z * slope)
-    return loss
+    return loss, shares
 
 
 def softmax_gradient_in_place(
     z: Tensor, targets: Tensor, shares: Tensor, smoothing: float, again: Callable[[Tensor], Tensor] | None
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
     """The same with one exponential: log sum exp z = z_t - log softmax(z)_t for any t. The target will do, unless it is
     so unlikely that nothing is left of its chance: then the logits of such rows are asked for `again`."""
     wanted = z.gather(1, targets[:, None])[:, 0]
@@ -190,6 +179,4 @@ def softmax_gradient_in_place(
     z.scatter_add_(1, targets[:, None], z.new_full((len(z), 1), smoothing - 1))
     if smoothing:
         z -= smoothing / z.shape[1]
-    if not bool((shares == 1).all()):                          # a pass over all logits less
-        z *= shares[:, None]
-    return loss
+    return loss, shares

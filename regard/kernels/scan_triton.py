@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
@@ -46,7 +46,7 @@ def forward(a: Tensor, b: Tensor, h0: Tensor | None, knobs: Knobs = FORWARD) -> 
     """h (B, T, D) from a and b of any strides; h0 (B, D) or None."""
     h = torch.empty(b.shape, dtype=torch.promote_types(a.dtype, b.dtype), device=b.device)
     knobs = EXACT if h.dtype == torch.float64 else knobs
-    segments, length = _segments(b, knobs)
+    segments, length = _segments(b.shape, knobs)
     entering = h0
     if segments > 1:
         summary = _Summary(b, segments)
@@ -63,7 +63,7 @@ def backward(
     knobs = EXACT if h.dtype == torch.float64 else knobs
     da = torch.empty(h.shape, dtype=a.dtype, device=h.device)
     db, dh0 = torch.empty_like(h), h.new_empty(h.shape[0], h.shape[2])
-    segments, length = _segments(h, knobs)
+    segments, length = _segments(h.shape, knobs)
     entering = None
     if segments > 1:
         summary = _Summary(h, segments)
@@ -91,14 +91,20 @@ class _Summary:
         return states.flip(1) if backwards else states
 
 
-def _segments(x: Tensor, knobs: Knobs) -> tuple[int, int]:
+@lru_cache(1024)
+def _segments(shape: torch.Size, knobs: Knobs) -> tuple[int, int]:
     """How many segments, and their length: a whole number of tiles."""
-    batch, time, width = x.shape
-    programs = batch * triton.cdiv(width, knobs.block_d)
-    tiles = triton.cdiv(time, knobs.block_t)
-    wanted = knobs.segments or (triton.cdiv(ENOUGH, programs) if programs <= ENOUGH // 2 and tiles >= 8 else 1)
-    length = triton.cdiv(tiles, min(wanted, tiles)) * knobs.block_t
-    return triton.cdiv(time, length), length
+    batch, time, width = shape
+    programs = batch * _cdiv(width, knobs.block_d)
+    tiles = _cdiv(time, knobs.block_t)
+    wanted = knobs.segments or (_cdiv(ENOUGH, programs) if programs <= ENOUGH // 2 and tiles >= 8 else 1)
+    length = _cdiv(tiles, min(wanted, tiles)) * knobs.block_t
+    return _cdiv(time, length), length
+
+
+def _cdiv(a: int, b: int) -> int:
+    """Rounded up. Triton's own, called from the host, takes longer than a short scan's kernel is given."""
+    return -(-a // b)
 
 
 def _launch_forward(
@@ -107,7 +113,7 @@ def _launch_forward(
 ) -> None:
     batch, time, width = b.shape
     with _on(b):
-        _forward[(triton.cdiv(width, knobs.block_d), batch * segments)](
+        _forward[(_cdiv(width, knobs.block_d), batch * segments)](
             a, b, h if h0 is None else h0.contiguous(), h,
             *((h, h) if summary is None else (summary.total, summary.product)),
             time, width, length, segments, *a.stride(), *b.stride(),
@@ -120,7 +126,7 @@ def _launch_backward(
 ) -> None:
     batch, time, width = h.shape
     with _on(h):
-        _backward[(triton.cdiv(width, knobs.block_d), batch * segments)](
+        _backward[(_cdiv(width, knobs.block_d), batch * segments)](
             a, h, h if h0 is None else h0.contiguous(), dh, h if entering is None else entering.contiguous(), *out,
             *((h, h) if summary is None else (summary.total, summary.product)),
             time, width, length, segments, *a.stride(), *dh.stride(),

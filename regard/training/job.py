@@ -46,6 +46,7 @@ class Job:
         self.write_sample = sample
         self.settings, self.folder, self.progress = settings, folder, progress
         self.carried: State | None = None      # the state at the end of the last batch, when reading streams
+        self.weights = list(model.parameters())
         self.still: StillGradients | None = None
         self.clipping: Callable[[], Tensor] = self._clip
         self.updating: Callable[[], None] = self._update
@@ -72,7 +73,8 @@ class Job:
         batch = self.batches.batch(step)
         state = self.state_before(step, batch)
         while True:
-            self.model.train()
+            if not self.model.training:                        # asked first: of a small model, saying it takes longer
+                self.model.train()
             self.optimizers.zero_grad()
             rows = micro_batch or len(batch.tokens)
             try:
@@ -124,10 +126,10 @@ class Job:
     def _clip(self) -> Tensor:
         limit = self.settings.clip or float("inf")
         if self.ahead:
-            return nn.utils.clip_grad_norm_(self.model.parameters(), limit)
-        norm = nn.utils.get_total_norm([p.grad for p in self.model.parameters() if p.grad is not None])
+            return nn.utils.clip_grad_norm_(self.weights, limit)
+        norm = nn.utils.get_total_norm([weight.grad for weight in self.weights if weight.grad is not None])
         if not norm + 1e-6 <= limit:                           # where it can be known at once: most are short enough
-            nn.utils.clip_grads_with_norm_(self.model.parameters(), limit, norm)
+            nn.utils.clip_grads_with_norm_(self.weights, limit, norm)
         return norm
 
     def forget(self) -> None:

@@ -14,19 +14,27 @@ from regard.kernels import cross_entropy_triton as in_triton
 from regard.kernels.cross_entropy import softmax_gradient_torch
 
 
-def equal(rows, vocab, smoothing, softcap, block=16):
+def equal(rows, vocab, smoothing, softcap, block=16, tilt=0.0):
     in_triton.BLOCK = block
-    logits = 3 * torch.randn(rows, vocab)
+    logits = 3 * torch.randn(rows, vocab) + tilt * torch.arange(vocab)
     targets, shares = torch.randint(vocab, (rows,)), torch.rand(rows)
     ours, theirs = logits.clone(), logits.clone()
-    loss = in_triton.softmax_gradient(ours, targets, shares, smoothing, softcap)
-    torch.testing.assert_close(loss, softmax_gradient_torch(theirs, targets, shares, smoothing, softcap))
-    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+    loss, scales = in_triton.softmax_gradient(ours, targets, shares, smoothing, softcap)
+    expected, shares = softmax_gradient_torch(theirs, targets, shares, smoothing, softcap)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(ours * scales[:, None], theirs * shares[:, None], rtol=1e-5, atol=1e-6)
 
 
 def plain():
     for vocab in (5, 16, 17, 40):
         equal(3, vocab, 0.0, 0.0)
+
+
+def rising():
+    """Each block far above those before it, and one that rises a little, and falls again."""
+    for tilt in (5.0, 1.5, -5.0):
+        equal(4, 70, 0.0, 0.0, tilt=tilt)
+    equal(4, 70, 0.0, 90.0, tilt=3.0)
 
 
 def smoothed():

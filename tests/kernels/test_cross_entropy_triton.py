@@ -18,7 +18,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GP
 
 @needs_triton
 @without_gpu
-@pytest.mark.parametrize("trial", ["plain", "smoothed", "capped"])
+@pytest.mark.parametrize("trial", ["plain", "rising", "smoothed", "capped"])
 def test_it_equals_torch_in_the_interpreter(trial):
     script = Path(__file__).with_name("cross_entropy_interpreted.py")
     ran = subprocess.run([sys.executable, script, trial], capture_output=True, text=True,
