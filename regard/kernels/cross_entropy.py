@@ -52,24 +52,27 @@ def by_definition(
 @torch.library.custom_op("regard::linear_cross_entropy", mutates_args=())
 def _loss_and_gradients(
     h: Tensor, weight: Tensor, targets: Tensor, shares: Tensor, smoothing: float, softcap: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The loss, and its gradients towards h and W: as one operation, so that a compiler leaves it as it is."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The loss, and its gradients towards h, but for a scale of each row, and W: as one operation, so that a compiler
+    leaves it as it is."""
     kept = torch.promote_types(h.dtype, torch.float32)
     w = weight.to(h.dtype)
     loss, dh, dw = h.new_zeros((), dtype=kept), torch.empty_like(h), torch.empty_like(weight, dtype=kept)
+    scales = h.new_empty(len(h), dtype=kept)
     if not len(h):
-        return loss, dh, dw.zero_().to(weight.dtype)
+        return loss, dh, scales, dw.zero_().to(weight.dtype)
     rows = rows_at_once(len(h), w)
     room = h.new_empty(min(rows, len(h)), len(w))              # one for all chunks: memory never used before is slow
     for first in range(0, len(h), rows):
         part = slice(first, first + rows)
         logits = torch.mm(h[part], w.T, out=room[:len(h[part])])
         again = partial(_logits_of, h[part], w)
-        lost, scales = softmax_gradient(logits, targets[part], shares[part], smoothing, softcap, again)
+        lost, scales[part], scaled = softmax_gradient(
+            logits, targets[part], shares[part], h[part], smoothing, softcap, again)
         loss += lost
-        torch.mm(logits, w, out=dh[part]).mul_(scales[:, None])      # logits are gradients by now, but for their scales
-        add_product(dw, logits.T, (h[part] * scales[:, None]).to(h.dtype), first=not first)
-    return loss, dh, dw.to(weight.dtype)
+        torch.mm(logits, w, out=dh[part])                      # logits are gradients by now, but for their scales
+        add_product(dw, logits.T, scaled, first=not first)
+    return loss, dh, scales, dw.to(weight.dtype)
 
 
 def _logits_of(h: Tensor, w: Tensor, rows: Tensor) -> Tensor:
@@ -92,21 +95,21 @@ def add_product(total: Tensor, a: Tensor, b: Tensor, *, first: bool) -> None:
 
 @_loss_and_gradients.register_fake
 def _(h: Tensor, weight: Tensor, targets: Tensor, shares: Tensor, smoothing: float, softcap: float) -> Any:
-    return h.new_empty((), dtype=torch.promote_types(h.dtype, torch.float32)), torch.empty_like(h), \
-        torch.empty_like(weight)
+    kept = torch.promote_types(h.dtype, torch.float32)
+    return h.new_empty((), dtype=kept), torch.empty_like(h), h.new_empty(len(h), dtype=kept), torch.empty_like(weight)
 
 
 def _keep(ctx: Any, inputs: Any, output: Any) -> None:
-    _, dh, dw = output
-    ctx.save_for_backward(dh, dw)
-    ctx.mark_non_differentiable(dh, dw)
+    _, dh, scales, dw = output
+    ctx.save_for_backward(dh, scales, dw)
+    ctx.mark_non_differentiable(dh, scales, dw)
 
 
 def _backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
-    dh, dw = ctx.saved_tensors
-    if type(gradient) is Tensor and gradient.device.type == "cpu" and gradient.item() == 1:
-        return dh, dw, None, None, None, None                  # the usual case, and a pass over all of W less
-    return (gradient * dh).to(dh.dtype), (gradient * dw).to(dw.dtype), None, None, None, None
+    dh, scales, dw = ctx.saved_tensors
+    usual = type(gradient) is Tensor and gradient.device.type == "cpu" and gradient.item() == 1
+    dw = dw if usual else (gradient * dw).to(dw.dtype)         # a pass over all of W less
+    return (gradient * scales[:, None] * dh).to(dh.dtype), dw, None, None, None, None
 
 
 _loss_and_gradients.register_autograd(_backward, setup_context=_keep)
@@ -123,24 +126,26 @@ def rows_at_once(positions: int, weight: Tensor) -> int:
 
 
 def softmax_gradient(
-    logits: Tensor, targets: Tensor, shares: Tensor, smoothing: float, softcap: float,
+    logits: Tensor, targets: Tensor, shares: Tensor, h: Tensor, smoothing: float, softcap: float,
     again: Callable[[Tensor], Tensor] | None = None,
-) -> tuple[Tensor, Tensor]:
-    """The loss of a chunk, and scales (n,): its logits (n, V) become the gradients of the loss towards them, in place,
-    but for the scale of each row, which costs less on h than on V logits. `again` gives the logits of some rows once
-    more."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The loss of a chunk, scales (n,), and h (n, D) times these. Its logits (n, V) become the gradients of the loss
+    towards them, in place, but for the scale of each row, which costs less on D numbers than on V. `again` gives the
+    logits of some rows once more."""
     if kernels.path(logits) == "triton" and logits.dtype != torch.float64:
         from regard.kernels.cross_entropy_triton import softmax_gradient as in_triton
 
-        return in_triton(logits, targets, shares, smoothing, softcap)
-    return softmax_gradient_torch(logits, targets, shares, smoothing, softcap, again)
+        return in_triton(logits, targets, shares, h, smoothing, softcap)
+    loss = softmax_gradient_torch(logits, targets, shares, smoothing, softcap, again)
+    return loss, shares, (h * shares[:, None]).to(h.dtype)
 
 
 def softmax_gradient_torch(
     logits: Tensor, targets: Tensor, shares: Tensor, smoothing: float, softcap: float,
     again: Callable[[Tensor], Tensor] | None = None,
-) -> tuple[Tensor, Tensor]:
-    """dloss/dz = share (softmax(z) - (1 - e) [target] - e / V), and 1 - (z / c)^2 of it before the cap."""
+) -> Tensor:
+    """dloss/dz = share (softmax(z) - (1 - e) [target] - e / V), and 1 - (z / c)^2 of it before the cap; the share is
+    the row's scale."""
     if not softcap and logits.dtype in (torch.float32, torch.float64):
         return softmax_gradient_in_place(logits, targets, shares, smoothing, again)
     z = logits.to(torch.promote_types(logits.dtype, torch.float32))
@@ -155,12 +160,12 @@ def softmax_gradient_torch(
     if smoothing:
         z -= smoothing / z.shape[1]
     logits.copy_(z if slope is None else z * slope)
-    return loss, shares
+    return loss
 
 
 def softmax_gradient_in_place(
     z: Tensor, targets: Tensor, shares: Tensor, smoothing: float, again: Callable[[Tensor], Tensor] | None
-) -> tuple[Tensor, Tensor]:
+) -> Tensor:
     """The same with one exponential: log sum exp z = z_t - log softmax(z)_t for any t. The target will do, unless it is
     so unlikely that nothing is left of its chance: then the logits of such rows are asked for `again`."""
     wanted = z.gather(1, targets[:, None])[:, 0]
@@ -179,4 +184,4 @@ def softmax_gradient_in_place(
     z.scatter_add_(1, targets[:, None], z.new_full((len(z), 1), smoothing - 1))
     if smoothing:
         z -= smoothing / z.shape[1]
-    return loss, shares
+    return loss

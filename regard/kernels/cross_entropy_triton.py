@@ -14,27 +14,29 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-BLOCK, WARPS = 4096, 8
+BLOCK, WARPS = 2048, 4
 MARGIN = tl.constexpr(40.0)        # e^40 times a vocabulary, times a weight, is far from the end of float32
 
 
 def softmax_gradient(
-    logits: Tensor, targets: Tensor, shares: Tensor, smoothing: float, softcap: float
-) -> tuple[Tensor, Tensor]:
+    logits: Tensor, targets: Tensor, shares: Tensor, h: Tensor, smoothing: float, softcap: float
+) -> tuple[Tensor, Tensor, Tensor]:
     losses = torch.empty(len(logits), dtype=torch.float32, device=logits.device)
-    scales = torch.empty_like(losses)
+    scales, scaled = torch.empty_like(losses), torch.empty_like(h)
     block = min(BLOCK, triton.next_power_of_2(logits.shape[1]))
-    each = logits, targets, shares.float(), losses, scales, logits.stride(0), logits.shape[1]
+    width = h.shape[1], triton.next_power_of_2(h.shape[1])
+    each = logits, targets, shares.float(), h, losses, scales, scaled, logits.stride(0), logits.shape[1]
     if smoothing:
-        _twice[(len(logits),)](*each, smoothing, softcap, block, softcap > 0, num_warps=WARPS)
+        _twice[(len(logits),)](*each, smoothing, softcap, *width, block, softcap > 0, num_warps=WARPS)
     else:
-        _once[(len(logits),)](*each, softcap, block, softcap > 0, num_warps=WARPS)
-    return losses.sum(), scales
+        _once[(len(logits),)](*each, softcap, *width, block, softcap > 0, num_warps=WARPS)
+    return losses.sum(), scales, scaled
 
 
 @triton.jit
 def _once(
-    logits, targets, shares, losses, scales, stride, vocab, softcap, BLOCK: tl.constexpr, CAPPED: tl.constexpr
+    logits, targets, shares, h, losses, scales, scaled, stride, vocab, softcap,
+    width: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, CAPPED: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
     here = logits + row * stride
@@ -64,12 +66,13 @@ def _once(
     tl.store(here + target, ((tl.exp(wanted - c) - total) * slope).to(logits.dtype.element_ty))
     tl.store(losses + row, share * (c + tl.log(total) - wanted))
     tl.store(scales + row, share / total)
+    _scale(h, scaled, row, share / total, width, WIDTH)
 
 
 @triton.jit
 def _twice(
-    logits, targets, shares, losses, scales, stride, vocab, smoothing, softcap,
-    BLOCK: tl.constexpr, CAPPED: tl.constexpr,
+    logits, targets, shares, h, losses, scales, scaled, stride, vocab, smoothing, softcap,
+    width: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, CAPPED: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
     here = logits + row * stride
@@ -91,11 +94,19 @@ def _twice(
     total = most + tl.log(total)
     tl.store(losses + row, share * (total - (1 - smoothing) * wanted - smoothing * added / vocab))
     tl.store(scales + row, share)
+    _scale(h, scaled, row, share, width, WIDTH)
     for first in range(0, vocab, BLOCK):
         at = first + tl.arange(0, BLOCK)
         z, slope = _capped(tl.load(here + at, mask=at < vocab, other=0.0).to(tl.float32), softcap, CAPPED)
         g = tl.exp(z - total) - tl.where(at == target, 1 - smoothing, 0.0) - smoothing / vocab
         tl.store(here + at, (g * slope).to(logits.dtype.element_ty), mask=at < vocab)
+
+
+@triton.jit
+def _scale(h, scaled, row, scale, width: tl.constexpr, WIDTH: tl.constexpr):
+    at = tl.arange(0, WIDTH)
+    x = tl.load(h + row * width + at, mask=at < width, other=0.0).to(tl.float32)
+    tl.store(scaled + row * width + at, (x * scale).to(scaled.dtype.element_ty), mask=at < width)
 
 
 @triton.jit

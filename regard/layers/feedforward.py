@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from regard.errors import SettingError
-from regard.kernels import line
+from regard.kernels import line, products
 from regard.layers.packed import Linear
 
 
@@ -44,6 +44,8 @@ class FeedForward(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not self.gated and line.can(x, self.up.weight):     # a step of generation on a GPU: with f on the way out
             return self.down(line.line(x, self.up.weight, self.up.bias, self.activation))
+        if self.activation == "gelu-tanh" and self.up.bias is None and products.can(x, self.up.weight):
+            return products.feed_forward(x, self.up.weight, self.down.weight, keep=not self.recompute)
         inner = self.up(x)
         if self.recompute and torch.is_grad_enabled():
             return checkpoint(self.out_of, inner, use_reentrant=False, preserve_rng_state=False)

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from regard.kernels import line
+from regard.kernels import line, products
 
 LEAST_ROWS = 4                 # below, a product is as long as reading its weights, in whatever order
 PACKED_FOR = 512               # rows, which MKL wants to know: what is good for many serves few as well
@@ -50,6 +50,8 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x (..., D) times weight (E, D), and the bias (E,) added: (..., E)."""
     if line.can(x, weight):                                    # a step of generation on a GPU
         return line.line(x, weight, bias)
+    if products.can(x, weight):                                # training a large model on a GPU
+        return products.linear(x, weight, bias)
     if torch.compiler.is_compiling() or not _packing.get() or not packable(x, weight):
         return F.linear(x, weight, bias)
     found = PACKS.of(weight)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from regard.contract import Memory, SequenceLayer
 from regard.errors import SettingError
+from regard.layers.dropout import Dropout
 
 NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "tanh": torch.tanh}
 
@@ -26,7 +27,7 @@ class Perceptron(SequenceLayer):
         self.d_in, self.d_out = d_in, d_hidden
         self.activation = nonlinearity(activation)
         self.hidden = nn.ModuleList(nn.Linear(d_in if layer == 0 else d_hidden, d_hidden) for layer in range(layers))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> None:
         return None

@@ -16,6 +16,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.contract import Memory, SequenceLayer, State
 from regard.errors import SettingError
+from regard.layers.dropout import Dropout
 
 ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu}
 INITIAL = ("zero", "learned")
@@ -59,7 +60,7 @@ class Recurrence(SequenceLayer):
         self.d_in, self.d_out, self.layers = kernel.input_size, kernel.hidden_size, kernel.num_layers
         self.kernel = kernel
         kernel.dropout = dropout if self.layers > 1 else 0.0
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         for layer in range(self.layers):
             self._name_weights(layer)
             self._initialise(self.weights(layer))

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from regard.contract import Memory, SequenceLayer, State
 from regard.kernels import add_norm
+from regard.layers.dropout import Dropout
 
 
 @dataclass
@@ -67,7 +68,7 @@ class Block(SequenceLayer):
         self.mixer, self.feed = mixer, feed
         self.mixer_norm = make_norm(norm, self.d_in)
         self.feed_norm = make_norm(norm, self.d_in) if feed is not None else None
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> State | None:
         return self.mixer.start(batch, capacity, memory)

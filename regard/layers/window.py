@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from regard.contract import Memory, SequenceLayer, State
 from regard.layers.convolution import tail_after
+from regard.layers.dropout import Dropout
 from regard.layers.perceptron import NONLINEARITIES, nonlinearity
 
 
@@ -32,7 +33,7 @@ class Window(SequenceLayer):
         self.d_in, self.d_out, self.words = d_in, d_out, words
         self.activation = nonlinearity(activation)
         self.mix = nn.Linear(words * d_in, d_out)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> LastInputs | None:
         return None if capacity is None else LastInputs(self.nothing(batch))

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regard.contract import Encoder, Memory, SequenceLayer, Source, last_real
 from regard.layers.bidirectional import Bidirectional
+from regard.layers.dropout import Dropout
 from regard.layers.feedforward import FeedForward
 from regard.layers.full_attention import FullAttention
 from regard.layers.positions import LearnedPositions, SinusoidalPositions
@@ -34,7 +35,7 @@ class TokenEncoder(Encoder):
         self.d_out = self.stack.d_out
         self.embedding = nn.Embedding(vocab, self.stack.d_in)
         nn.init.normal_(self.embedding.weight, std=embedding_std)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.norm = norm if norm is not None else nn.Identity()
 
     def forward(self, source: Source) -> Memory:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.contract import LanguageModel, SequenceLayer, Source, State, last_real
+from regard.layers.dropout import Dropout
 from regard.models.head import Head
 from regard.models.learner import Learner
 
@@ -33,7 +34,7 @@ class NeuralLM(Learner, LanguageModel):
         self.vocab, self.context = vocab, context
         self.embedding = nn.Embedding(vocab, stack.d_in)
         nn.init.normal_(self.embedding.weight, std=0.02 if tied else 0.1)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.stack = stack
         self.norm = norm if norm is not None else nn.Identity()
         self.head = Head(stack.d_out, vocab, embedding=self.embedding if tied else None, smoothing=smoothing,

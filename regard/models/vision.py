@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from regard.config import one_of
 from regard.contract import Encoder, Memory, Source
 from regard.errors import SettingError
+from regard.layers.dropout import Dropout
 from regard.layers.feedforward import FeedForward
 from regard.layers.full_attention import FullAttention
 from regard.layers.positions import SinusoidalPositions
@@ -171,7 +172,7 @@ class PatchEncoder(Encoder):
         self.stem = LinearStem(patch, width) if stem == "linear" else ConvStem(patch, width)
         self.positions = None if positions == "none" else (
             LearnedGrid if positions == "learned" else SinusoidalGrid)(self.grid, width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.stack = None if not layers else Stack([
             Block(FullAttention(width, heads=heads, positions="none", score=score, places=math.prod(self.grid),
                                 dropout=attention_dropout),

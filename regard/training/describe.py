@@ -12,7 +12,7 @@ from torch import nn
 from regard import kernels
 from regard.config import as_values
 from regard.contract import LanguageModel
-from regard.kernels import Path
+from regard.kernels import Path, products
 from regard.models.head import Head
 from regard.models.learner import Learner
 from regard.run_folder import RunFolder
@@ -72,6 +72,8 @@ def describe_kernels(job: Job, tokens_a_step: int, say: Say) -> None:
         reason = kernels.reason_on(device)
         told.append("logits kept" if head.keeps_logits(round(tokens_a_step * share), True) else
                     f"loss without logits by {'torch: ' + reason if reason else 'triton'}")
+    why = products.why_not(device, job.bfloat16)
+    told.append(f"products as torch takes them: {why}" if why else "large products the quickest way of cuBLAS")
     why = still.why_not(job.model, job.settings.compile)
     told.append(f"updates as they are: {why}" if why else "updates recorded")
     say(f"kernels    {'; '.join(told)}")

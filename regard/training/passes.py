@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.contract import State
+from regard.kernels import products
 from regard.layers.feedforward import FeedForward
 from regard.models.learner import Learner
 from regard.text.batches import Batch
@@ -37,6 +38,7 @@ class Pass:
 
     def __init__(self, model: Learner, *, bfloat16: bool, compiled: str | None = None, recompute: str = "no"):
         self.model, self.bfloat16, self.recompute = model, bfloat16, recompute
+        products.prepare(model.device, bfloat16)
         for module in model.modules():
             if isinstance(module, FeedForward):
                 module.recompute = recompute != "no"

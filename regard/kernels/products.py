@@ -1,0 +1,175 @@
+"""Products of large matrices in training on a GPU: by the quickest way that cuBLAS knows for each shape, with GELU on
+the way out.
+
+torch takes the way that cuBLAS thinks best, which is often not the best; here each shape's ways are tried out once, on
+its own matrices (cublas.py). And a feed-forward layer's GELU and its slope are worked out where the products leave
+their numbers, so that the widest tensor of a block is read twice less.
+
+    product(a, b)                   a b
+    feed_forward(x, up, down)       gelu(x up^T) down^T, GELU as GPT-2 has it
+
+Ordinary operations of torch define both; these take over where `can` says so.
+N rows · D width in · E width out
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard import kernels
+
+LEAST = 2**33                  # multiplications from which a GPU takes longer than the host needs to ask
+_ready = False                 # set by `prepare`; a compiled model looks at it, and nothing else
+
+
+def prepare(device: torch.device, bfloat16: bool) -> None:
+    """To be said before a model is trained: whether large products can be taken over here."""
+    global _ready
+    _ready = not why_not(device, bfloat16)
+
+
+def why_not(device: torch.device, bfloat16: bool) -> str:
+    """Why products are left to torch; empty where they are not."""
+    if device.type != "cuda":
+        return f"the tensors are on {device.type}"
+    if not bfloat16:
+        return "training is in float32"
+    if kernels.reason_on(device):
+        return kernels.reason_on(device)
+    from regard.kernels.cublas import why_not as no_library
+
+    return no_library(device)
+
+
+def can(x: Tensor, weight: Tensor) -> bool:
+    """Whether x (..., D) times weight (E, D) is taken over: something large, in training, in half precision."""
+    return (_ready and x.is_cuda and torch.is_grad_enabled() and torch.is_autocast_enabled("cuda")
+            and x.numel() * weight.shape[0] >= LEAST and weight.shape[0] % 8 == 0 and weight.shape[1] % 8 == 0)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """As F.linear."""
+    dtype = _dtype(x)
+    y = product(x.to(dtype).flatten(0, -2), weight.to(dtype).t()).unflatten(0, x.shape[:-1])
+    return y if bias is None else y + bias.to(dtype)
+
+
+def feed_forward(x: Tensor, up: Tensor, down: Tensor, keep: bool = True) -> Tensor:
+    """gelu(x up^T) down^T; what GELU gives is kept for the way back, or worked out again there."""
+    dtype = _dtype(x)
+    y, _, _ = _feed_forward(x.to(dtype).flatten(0, -2), up.to(dtype), down.to(dtype), keep)
+    return y.unflatten(0, x.shape[:-1])
+
+
+def feed_forward_by_definition(x: Tensor, up: Tensor, down: Tensor) -> Tensor:
+    return F.linear(F.gelu(F.linear(x, up), approximate="tanh"), down)
+
+
+def _dtype(x: Tensor) -> torch.dtype:
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+
+
+# --------------------------------------------------------------------------------- as operations of torch's kind
+
+
+@torch.library.custom_op("regard::product", mutates_args=())
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """(N, D) times (D, E)."""
+    return _cublas().product(a, b) if a.is_cuda else a @ b
+
+
+@torch.library.custom_op("regard::product_gelu", mutates_args=())
+def product_gelu(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """gelu(a b), and a b itself."""
+    if a.is_cuda:
+        return _cublas().product_gelu(a, b)
+    pre = a @ b
+    return F.gelu(pre, approximate="tanh"), pre
+
+
+@torch.library.custom_op("regard::product_slope", mutates_args=())
+def product_slope(a: Tensor, b: Tensor, pre: Tensor) -> Tensor:
+    """a b times the slope of GELU at `pre`."""
+    if a.is_cuda:
+        return _cublas().product_slope(a, b, pre)
+    return (a @ b) * slope(pre)
+
+
+def slope(x: Tensor) -> Tensor:
+    """Of x sigmoid(2 y) with y = sqrt(2 / pi) (x + 0.044715 x^3), which is GELU."""
+    scale = 2 * math.sqrt(2 / math.pi)
+    share = torch.sigmoid(scale * (x + 0.044715 * x**3))
+    return share + x * share * (1 - share) * scale * (1 + 3 * 0.044715 * x**2)
+
+
+@torch.library.custom_op("regard::feed_forward", mutates_args=())
+def _feed_forward(x: Tensor, up: Tensor, down: Tensor, keep: bool) -> tuple[Tensor, Tensor, Tensor]:
+    act, pre = product_gelu(x, up.t())
+    return product(act, down.t()), pre, act if keep else act.new_empty(0)
+
+
+@product.register_fake
+def _(a: Tensor, b: Tensor) -> Tensor:
+    return a.new_empty(a.shape[0], b.shape[1])
+
+
+@product_gelu.register_fake
+def _(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    return a.new_empty(a.shape[0], b.shape[1]), a.new_empty(a.shape[0], b.shape[1])
+
+
+@product_slope.register_fake
+def _(a: Tensor, b: Tensor, pre: Tensor) -> Tensor:
+    return torch.empty_like(pre)
+
+
+@_feed_forward.register_fake
+def _(x: Tensor, up: Tensor, down: Tensor, keep: bool) -> tuple[Tensor, Tensor, Tensor]:
+    pre = x.new_empty(x.shape[0], up.shape[0])
+    return x.new_empty(x.shape[0], down.shape[0]), pre, torch.empty_like(pre) if keep else x.new_empty(0)
+
+
+def _keep_factors(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _gradients_of_product(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor]:
+    a, b = ctx.saved_tensors
+    return product(g, b.t()), product(a.t(), g)
+
+
+def _keep_layer(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, bool], output: tuple[Tensor, ...]) -> None:
+    _, pre, act = output
+    ctx.mark_non_differentiable(pre, act)
+    ctx.save_for_backward(*inputs[:3], pre, act)
+    ctx.keep = inputs[3]
+
+
+def _gradients_of_layer(ctx: Any, g: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor, None]:
+    x, up, down, pre, act = ctx.saved_tensors
+    dpre = product_slope(g, down, pre)
+    act = act if ctx.keep else _gelu(pre)
+    return product(dpre, up), product(dpre.t(), x), product(g.t(), act), None
+
+
+def _gelu(x: Tensor) -> Tensor:
+    """(1 + tanh(y)) / 2 is sigmoid(2 y), which a compiled kernel has much sooner."""
+    if not torch.compiler.is_compiling():
+        return F.gelu(x, approximate="tanh")
+    return x * torch.sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
+
+
+product.register_autograd(_gradients_of_product, setup_context=_keep_factors)
+_feed_forward.register_autograd(_gradients_of_layer, setup_context=_keep_layer)
+
+
+def _cublas() -> Any:
+    from regard.kernels import cublas
+
+    return cublas
