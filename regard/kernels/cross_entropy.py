@@ -21,7 +21,7 @@ from torch import Tensor
 from regard import kernels
 
 RARE = 1e-30                   # a chance below this has lost digits, in float32
-CPU_BYTES, GPU_BYTES = 2**24, 2**30        # of logits held at once; on a CPU, what its cache holds
+CPU_BYTES, GPU_BYTES = 2**25, 2**30        # of logits held at once; on a CPU, what its cache holds
 
 
 def linear_cross_entropy(

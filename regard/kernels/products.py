@@ -2,13 +2,15 @@
 the way out.
 
 torch takes the way that cuBLAS thinks best, which is often not the best; here each shape's ways are tried out once, on
-its own matrices (cublas.py). And a feed-forward layer's GELU and its slope are worked out where the products leave
-their numbers, so that the widest tensor of a block is read twice less.
+its own matrices (cublas.py). A feed-forward layer's GELU and its slope are worked out where the products leave their
+numbers, so that the widest tensor of a block is read twice less. And the gradients of queries, keys and values need not
+be put side by side first, as they would be were the three one product.
 
     product(a, b)                   a b
     feed_forward(x, up, down)       gelu(x up^T) down^T, GELU as GPT-2 has it
+    parts(x, weight, n)             x weight^T, cut into n
 
-Ordinary operations of torch define both; these take over where `can` says so.
+Ordinary operations of torch define them; these take over where `can` says so.
 N rows · D width in · E width out
 """
 
@@ -66,6 +68,13 @@ def feed_forward(x: Tensor, up: Tensor, down: Tensor, keep: bool = True) -> Tens
     return y.unflatten(0, x.shape[:-1])
 
 
+def parts(x: Tensor, weight: Tensor, number: int) -> list[Tensor]:
+    """F.linear(x, weight).chunk(number, -1)."""
+    dtype = _dtype(x)
+    found = _parts(x.to(dtype).flatten(0, -2), weight.to(dtype), number)
+    return [each.unflatten(0, x.shape[:-1]) for each in found]
+
+
 def feed_forward_by_definition(x: Tensor, up: Tensor, down: Tensor) -> Tensor:
     return F.linear(F.gelu(F.linear(x, up), approximate="tanh"), down)
 
@@ -101,17 +110,49 @@ def product_slope(a: Tensor, b: Tensor, pre: Tensor) -> Tensor:
     return (a @ b) * slope(pre)
 
 
+TWICE = 2 * math.sqrt(2 / math.pi)
+
+
+def gelu(x: Tensor) -> Tensor:
+    """x (1 + tanh y) / 2 with y = sqrt(2 / pi) (x + 0.044715 x^3); (1 + tanh y) / 2 is sigmoid(2 y), which a compiled
+    kernel has much sooner."""
+    return x * torch.sigmoid(TWICE * (x + 0.044715 * x * x * x))
+
+
 def slope(x: Tensor) -> Tensor:
-    """Of x sigmoid(2 y) with y = sqrt(2 / pi) (x + 0.044715 x^3), which is GELU."""
-    scale = 2 * math.sqrt(2 / math.pi)
-    share = torch.sigmoid(scale * (x + 0.044715 * x**3))
-    return share + x * share * (1 - share) * scale * (1 + 3 * 0.044715 * x**2)
+    """Of `gelu`."""
+    share = torch.sigmoid(TWICE * (x + 0.044715 * x * x * x))
+    return share + x * share * (1 - share) * TWICE * (1 + 3 * 0.044715 * x * x)
 
 
 @torch.library.custom_op("regard::feed_forward", mutates_args=())
 def _feed_forward(x: Tensor, up: Tensor, down: Tensor, keep: bool) -> tuple[Tensor, Tensor, Tensor]:
     act, pre = product_gelu(x, up.t())
     return product(act, down.t()), pre, act if keep else act.new_empty(0)
+
+
+@torch.library.custom_op("regard::product_parts", mutates_args=())
+def _parts(x: Tensor, weight: Tensor, number: int) -> list[Tensor]:
+    return [product(x, each.t()) for each in weight.chunk(number)]
+
+
+@torch.library.custom_op("regard::product_parts_gradients", mutates_args=())
+def _gradients_of_parts(gradients: list[Tensor], x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    weights = weight.chunk(len(gradients))
+    if x.is_cuda:
+        return _cublas().sum_of_products(gradients, weights), _cublas().products_in_rows(gradients, x)
+    dx = sum(g @ w for g, w in zip(gradients, weights, strict=True))
+    return dx, torch.cat([g.t() @ x for g in gradients])                              # type: ignore[return-value]
+
+
+@_parts.register_fake
+def _(x: Tensor, weight: Tensor, number: int) -> list[Tensor]:
+    return [x.new_empty(x.shape[0], weight.shape[0] // number) for _ in range(number)]
+
+
+@_gradients_of_parts.register_fake
+def _(gradients: list[Tensor], x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    return x.new_empty(x.shape), weight.new_empty(weight.shape)
 
 
 @product.register_fake
@@ -153,20 +194,25 @@ def _keep_layer(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, bool], output: t
 
 def _gradients_of_layer(ctx: Any, g: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor, None]:
     x, up, down, pre, act = ctx.saved_tensors
-    dpre = product_slope(g, down, pre)
-    act = act if ctx.keep else _gelu(pre)
+    if ctx.keep:
+        dpre = product_slope(g, down, pre)
+    else:                                                      # compiled, both of what `pre` gives are one kernel
+        wide = pre.to(torch.promote_types(pre.dtype, torch.float32))
+        dpre, act = (product(g, down) * slope(wide)).to(pre.dtype), gelu(wide).to(pre.dtype)
     return product(dpre, up), product(dpre.t(), x), product(g.t(), act), None
 
 
-def _gelu(x: Tensor) -> Tensor:
-    """(1 + tanh(y)) / 2 is sigmoid(2 y), which a compiled kernel has much sooner."""
-    if not torch.compiler.is_compiling():
-        return F.gelu(x, approximate="tanh")
-    return x * torch.sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
+def _keep_whole(ctx: Any, inputs: tuple[Tensor, Tensor, int], output: list[Tensor]) -> None:
+    ctx.save_for_backward(*inputs[:2])
+
+
+def _backward_of_parts(ctx: Any, gradients: list[Tensor]) -> tuple[Tensor, Tensor, None]:
+    return *_gradients_of_parts(gradients, *ctx.saved_tensors), None
 
 
 product.register_autograd(_gradients_of_product, setup_context=_keep_factors)
 _feed_forward.register_autograd(_gradients_of_layer, setup_context=_keep_layer)
+_parts.register_autograd(_backward_of_parts, setup_context=_keep_whole)
 
 
 def _cublas() -> Any:

@@ -107,7 +107,7 @@ def _keep(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor | None, str], output: T
 def _by(path: str, a: Tensor, b: Tensor, h0: Tensor | None) -> Tensor:
     assert b.ndim == 3 and b.shape[1], f"a scan goes over (B, T, D) with at least one position, not {tuple(b.shape)}"
     way = _scan_op if torch.compiler.is_compiling() else _Scan.apply
-    return way(a.expand_as(b), b, h0, path)
+    return way(a if a.shape == b.shape else a.expand_as(b), b, h0, path)
 
 
 class _Scan(torch.autograd.Function):

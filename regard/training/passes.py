@@ -23,6 +23,7 @@ from regard.text.batches import Batch
 
 CAPTURED_AFTER = 2             # passes over a shape before it is captured: rare ones are not worth it
 CHEAP = 0.9                    # of what would be kept: any share below one makes the compiler drop what is cheap
+SOME = 0.6                     # of the feed-forward layers: what f gives, worked out again
 MOST_GRAPHS = 96               # each holds its gradients, and some memory of its own
 
 Inputs = tuple[Tensor | None, ...]
@@ -39,9 +40,10 @@ class Pass:
     def __init__(self, model: Learner, *, bfloat16: bool, compiled: str | None = None, recompute: str = "no"):
         self.model, self.bfloat16, self.recompute = model, bfloat16, recompute
         products.prepare(model.device, bfloat16)
-        for module in model.modules():
-            if isinstance(module, FeedForward):
-                module.recompute = recompute != "no"
+        layers = [module for module in model.modules() if isinstance(module, FeedForward)]
+        share = {"no": 0.0, "some": SOME}.get(recompute, 1.0)
+        for number, layer in enumerate(layers):                # spread evenly
+            layer.recompute = int((number + 1) * share) > int(number * share)
         self.recording = False
         self.loss: Callable[..., Any] = model.loss
         if compiled is not None:

@@ -41,7 +41,7 @@ class TrainingSettings:
     precision: str = "auto"            # float32 · bfloat16 · auto (bfloat16 on a GPU)
     widths: int = 0                    # pairs: lengths are padded to multiples of this; 0: as they come
     compile: str = "auto"              # yes · no · graphs · capture (graphs, uncompiled) · auto (yes on a GPU)
-    recompute: str = "no"              # no · activations · cheap (compiled): worked out again on the way back, not kept
+    recompute: str = "no"              # no · some · activations · cheap: worked out again on the way back, not kept
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -49,7 +49,7 @@ class TrainingSettings:
         one_of("training.optimizer", self.optimizer, ("adamw", "muon"))
         one_of("training.schedule", self.schedule, ("cosine", "wsd", "constant"))
         one_of("training.precision", self.precision, ("auto", "float32", "bfloat16"))
-        one_of("training.recompute", self.recompute, ("no", "activations", "cheap"))
+        one_of("training.recompute", self.recompute, ("no", "some", "activations", "cheap"))
         one_of("training.compile", self.compile, ("auto", "yes", "no", "graphs", "capture"))
         at_least("training", self, 0, "steps", "tokens", "minutes", "epochs", "micro_batch", "learning_rate",
                  "muon_rate", "weight_decay", "clip", "final", "valid_every", "valid_one_in", "checkpoint_every",

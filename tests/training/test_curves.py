@@ -1,7 +1,7 @@
 """Losses on the way, of every family, as they were: what makes training faster must not bend the curve.
 
-The curves in curves.json were made by this test with REGARD_WRITE_CURVES=1, without dropout, which is drawn otherwise on
-each device. On a GPU they are compared too, in float32, by REGARD_TEST_DEVICE=cuda.
+The curves in curves.json were made by this test with REGARD_WRITE_CURVES=1, without dropout: each device draws its own.
+On a GPU they are compared too, in float32, by REGARD_TEST_DEVICE=cuda.
 """
 
 import json

@@ -134,13 +134,15 @@ def test_what_is_worked_out_again_is_the_same_and_is_not_kept(activation):
     settings = TransformerSettings(layers=2, width=16, heads=2, context=32, activation=activation)
     model, tokens = build_transformer(settings, 20).double(), torch.randint(20, (4, 32))
     piece, found, kept = Batch(tokens, tokens.roll(-1, 1)), {}, {}
-    for recompute in ("no", "activations"):
+    for recompute in ("no", "some", "activations"):
         run = Pass(model, bfloat16=False, recompute=recompute)
         kept[recompute] = kept_bytes(lambda: model.loss(piece.tokens, piece.targets, torch.ones(4, 32))[0], "cpu")
         model.zero_grad(set_to_none=True)
         run(piece, None, 1 / 128)
         found[recompute] = gradients(model)
     for name, gradient in found["no"].items():
+        torch.testing.assert_close(found["some"][name], gradient, rtol=1e-10, atol=1e-12)
         torch.testing.assert_close(found["activations"][name], gradient, rtol=1e-10, atol=1e-12)
-    inner = model.stack.layers[-1].feed.down.in_features
-    assert kept["no"] - kept["activations"] >= 2 * 4 * 32 * inner * 8                 # layers x positions x inner
+    layer = 4 * 32 * model.stack.layers[-1].feed.down.in_features * 8                 # positions x inner
+    assert kept["no"] - kept["activations"] >= 2 * layer
+    assert 2 * (kept["no"] - kept["some"]) == kept["no"] - kept["activations"]        # of one layer of two
