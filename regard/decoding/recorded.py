@@ -55,10 +55,7 @@ class Steps:
         self._keep(after)
 
     def _keep(self, after: State) -> None:
-        moved = [(own, new) for own, new in zip(self.state.tensors().values(), after.tensors().values(), strict=True)
-                 if own.data_ptr() != new.data_ptr()]
-        if moved:
-            torch._foreach_copy_([own for own, _ in moved], [new for _, new in moved])
+        keep_in_place(self.state, after)
 
     def record(self) -> None:
         """From now on `replay` is one launch. Raises RuntimeError where a step waits for the GPU."""
@@ -111,6 +108,14 @@ def _come(tokens: Tensor, event: torch.cuda.Event | None) -> list[list[int]]:
     if event is not None:
         event.synchronize()
     return tokens.tolist()
+
+
+def keep_in_place(own: State, after: State) -> None:
+    """Copy into a state's own tensors whatever of the state after it stands elsewhere."""
+    moved = [(there, new) for there, new in zip(own.tensors().values(), after.tensors().values(), strict=True)
+             if there.data_ptr() != new.data_ptr()]
+    if moved:
+        torch._foreach_copy_([there for there, _ in moved], [new for _, new in moved])
 
 
 # ------------------------------------------------------------------------------------------ kept for the next text
@@ -166,5 +171,9 @@ def give_back(model: Any, batch: int, capacity: int, how: Sampling, banned: Sequ
 
 def _key(model: nn.Module, batch: int, capacity: int, how: Sampling, banned: Sequence[int]) -> Hashable:
     """All that a recording has in it: sizes, how to choose (but for the seed), and where the weights are."""
-    weights = hash(tuple(weight.data_ptr() for weight in model.parameters()))
-    return batch, capacity, how.temperature, how.top_k, how.top_p, tuple(banned), weights
+    return batch, capacity, how.temperature, how.top_k, how.top_p, tuple(banned), weights_at(model)
+
+
+def weights_at(model: nn.Module) -> int:
+    """Where the weights are: a recording reads them there, whatever they have become."""
+    return hash(tuple(weight.data_ptr() for weight in model.parameters()))

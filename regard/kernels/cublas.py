@@ -182,8 +182,8 @@ class Plan:
             self.set(AUX, c_void_p(beside.data_ptr()))
         return self.lt.cublasLtMatmul(                                                # type: ignore[no-any-return]
             self.handle, self.about, byref(self.one), c_void_p(a.data_ptr()), self.a, c_void_p(b.data_ptr()), self.b,
-            byref(self.one if add else self.zero), c_void_p(c.data_ptr()), self.c, c_void_p(c.data_ptr()), self.c, byref(way.algorithm),
-            c_void_p(_room(c.device, stream).data_ptr()), c_size_t(ROOM), c_void_p(stream))
+            byref(self.one if add else self.zero), c_void_p(c.data_ptr()), self.c, c_void_p(c.data_ptr()), self.c,
+            byref(way.algorithm), c_void_p(_room(c.device, stream).data_ptr()), c_size_t(ROOM), c_void_p(stream))
 
     def choose(self, a: Tensor, b: Tensor, c: Tensor, beside: Tensor | None) -> None:
         """The quickest of the ways, on these matrices; c is written over and over."""

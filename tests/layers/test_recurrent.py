@@ -149,3 +149,24 @@ def test_an_lstm_can_keep_what_a_simple_recurrence_loses():
 def test_unknown_choices_are_refused_with_those_there_are(make, message):
     with pytest.raises(SettingError, match=message):
         make()
+
+
+@pytest.mark.parametrize("initial", ["zero", "learned"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("carried", [False, True], ids=["whole", "from a state"])
+def test_a_layer_at_a_time_is_what_the_kernel_gives(kind, carried, initial):
+    layer, x, state = drawn(kind, layers=3, dropout=0.5, initial=initial)
+    state = state if carried else None
+    expected, after = layer.eval()(x, state)
+    layer.train().dropout = torch.nn.Identity()               # between the layers and after them
+    found, own = layer(x, state)
+    torch.testing.assert_close(found, expected)
+    if carried:
+        torch.testing.assert_close(vectors(own), vectors(after))
+
+
+def test_dropout_stands_between_the_layers(monkeypatch):
+    layer, seen = LSTM(D, N, layers=3, dropout=0.5), []
+    monkeypatch.setattr(type(layer.dropout), "forward", lambda self, x: seen.append(x.shape) or 0 * x)
+    layer.train()(torch.randn(B, T, D))
+    assert seen == [(B, T, N)] * 3
