@@ -2,15 +2,13 @@
 the way out.
 
 torch takes the way that cuBLAS thinks best, which is often not the best; here each shape's ways are tried out once, on
-its own matrices (cublas.py). A feed-forward layer's GELU and its slope are worked out where the products leave their
-numbers, so that the widest tensor of a block is read twice less. And the gradients of queries, keys and values need not
-be put side by side first, as they would be were the three one product.
+its own matrices (cublas.py). And a feed-forward layer's GELU and its slope are worked out where the products leave
+their numbers, so that the widest tensor of a block is read twice less.
 
     product(a, b)                   a b
     feed_forward(x, up, down)       gelu(x up^T) down^T, GELU as GPT-2 has it
-    parts(x, weight, n)             x weight^T, cut into n
 
-Ordinary operations of torch define them; these take over where `can` says so.
+Ordinary operations of torch define both; these take over where `can` says so.
 N rows · D width in · E width out
 """
 
@@ -66,13 +64,6 @@ def feed_forward(x: Tensor, up: Tensor, down: Tensor, keep: bool = True) -> Tens
     dtype = _dtype(x)
     y, _, _ = _feed_forward(x.to(dtype).flatten(0, -2), up.to(dtype), down.to(dtype), keep)
     return y.unflatten(0, x.shape[:-1])
-
-
-def parts(x: Tensor, weight: Tensor, number: int) -> list[Tensor]:
-    """F.linear(x, weight).chunk(number, -1)."""
-    dtype = _dtype(x)
-    found = _parts(x.to(dtype).flatten(0, -2), weight.to(dtype), number)
-    return [each.unflatten(0, x.shape[:-1]) for each in found]
 
 
 def feed_forward_by_definition(x: Tensor, up: Tensor, down: Tensor) -> Tensor:
@@ -131,30 +122,6 @@ def _feed_forward(x: Tensor, up: Tensor, down: Tensor, keep: bool) -> tuple[Tens
     return product(act, down.t()), pre, act if keep else act.new_empty(0)
 
 
-@torch.library.custom_op("regard::product_parts", mutates_args=())
-def _parts(x: Tensor, weight: Tensor, number: int) -> list[Tensor]:
-    return [product(x, each.t()) for each in weight.chunk(number)]
-
-
-@torch.library.custom_op("regard::product_parts_gradients", mutates_args=())
-def _gradients_of_parts(gradients: list[Tensor], x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    weights = weight.chunk(len(gradients))
-    if x.is_cuda:
-        return _cublas().sum_of_products(gradients, weights), _cublas().products_in_rows(gradients, x)
-    dx = sum(g @ w for g, w in zip(gradients, weights, strict=True))
-    return dx, torch.cat([g.t() @ x for g in gradients])                              # type: ignore[return-value]
-
-
-@_parts.register_fake
-def _(x: Tensor, weight: Tensor, number: int) -> list[Tensor]:
-    return [x.new_empty(x.shape[0], weight.shape[0] // number) for _ in range(number)]
-
-
-@_gradients_of_parts.register_fake
-def _(gradients: list[Tensor], x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    return x.new_empty(x.shape), weight.new_empty(weight.shape)
-
-
 @product.register_fake
 def _(a: Tensor, b: Tensor) -> Tensor:
     return a.new_empty(a.shape[0], b.shape[1])
@@ -202,17 +169,8 @@ def _gradients_of_layer(ctx: Any, g: Tensor, *_: Any) -> tuple[Tensor, Tensor, T
     return product(dpre, up), product(dpre.t(), x), product(g.t(), act), None
 
 
-def _keep_whole(ctx: Any, inputs: tuple[Tensor, Tensor, int], output: list[Tensor]) -> None:
-    ctx.save_for_backward(*inputs[:2])
-
-
-def _backward_of_parts(ctx: Any, gradients: list[Tensor]) -> tuple[Tensor, Tensor, None]:
-    return *_gradients_of_parts(gradients, *ctx.saved_tensors), None
-
-
 product.register_autograd(_gradients_of_product, setup_context=_keep_factors)
 _feed_forward.register_autograd(_gradients_of_layer, setup_context=_keep_layer)
-_parts.register_autograd(_backward_of_parts, setup_context=_keep_whole)
 
 
 def _cublas() -> Any:

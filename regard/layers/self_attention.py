@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.contract import Memory, SequenceLayer, watching
 from regard.errors import SettingError
-from regard.kernels import attend_next, products
+from regard.kernels import attend_next
 from regard.layers.attend import CAUSAL, Mask, attend
 from regard.layers.cache import KeyValueCache, Readable, WindowCache
 from regard.layers.in_blocks import attend_in_blocks
@@ -149,8 +149,6 @@ class SelfAttention(SequenceLayer):
 
     def queries_keys_values(self, x: Tensor, at: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Each (B, T, H, K); turned by their positions, where positions are given and turn them."""
-        if self.groups == 1 and self.qkv.bias is None and products.can(x, self.qkv.weight):
-            return self.queries_keys_values_apart(x, at)
         heads = self.qkv(x).unflatten(-1, (-1, self.head_width))                      # (B, T, H + 2 H', K)
         if self.f != "none":
             heads = NONLINEARITIES[self.f](heads)
@@ -162,18 +160,6 @@ class SelfAttention(SequenceLayer):
         if self.rotary is not None and at is not None:
             qk = self.rotary(qk, self.rotary.turns(at, x.dtype))
         q, k = qk.split(both, 2)
-        return q, k, v
-
-    def queries_keys_values_apart(self, x: Tensor, at: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """The same by three products, as training a large model on a GPU has them."""
-        q, k, v = (each.unflatten(-1, (self.heads, -1)) for each in products.parts(x, self.qkv.weight, 3))
-        if self.f != "none":
-            q, k, v = (NONLINEARITIES[self.f](each) for each in (q, k, v))
-        if self.q_norm is not None and self.k_norm is not None:
-            q, k = self.q_norm(q), self.k_norm(k)
-        if self.rotary is not None and at is not None:
-            turns = self.rotary.turns(at, x.dtype)
-            q, k = self.rotary(q, turns), self.rotary(k, turns)
         return q, k, v
 
     def who_reads_whom(self, queries: Tensor, keys: Tensor, whole: bool) -> tuple[Tensor | Mask, Tensor | None]:
