@@ -18,16 +18,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+from worker import Worker, answer
 
 LAYERS, WIDTH, HEADS, FEED, VOCAB, NEW, ROWS, SOURCES = 6, 512, 8, 2048, 32_000, 15, 32, 100
 OURS, BEAMS = "regard", (1, 5)
@@ -59,11 +60,15 @@ def main() -> None:
 
 
 def start(arguments: argparse.Namespace, folder: Path, stack: ExitStack) -> dict[str, Worker]:
-    workers = {OURS: stack.enter_context(Worker(OURS, sys.executable, folder, arguments))}
+    def worker_of(name: str, python: str) -> Worker:
+        words = name, folder, arguments.vocab, arguments.sources, arguments.threads
+        return stack.enter_context(Worker(name, python, __file__, words, folder, arguments.threads))
+
+    workers = {OURS: worker_of(OURS, sys.executable)}
     if arguments.peer is None:
         print("no --peer given: ours is compared with what was measured once, on another day")
     for name in (arguments.only or PEERS) if arguments.peer is not None else ():
-        worker = stack.enter_context(Worker(name, arguments.peer, folder, arguments))
+        worker = worker_of(name, arguments.peer)
         if "missing" in worker.about:
             print(f"{name} is left out: {worker.about['missing']}")
         else:
@@ -117,62 +122,28 @@ def against(ours: list[dict[str, float]], theirs: list[dict[str, float]]) -> dic
             "of_the_best": their_best / best, "of_cpu": their_cpu / cpu}
 
 
-class Worker:
-    """A tool in a process of its own, which works only while it is asked to."""
-
-    def __init__(self, name: str, python: str, folder: Path, arguments: argparse.Namespace):
-        self.name, self.log = name, folder / f"{name}.log"
-        many = {key: str(arguments.threads) for key in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-        words = [name, str(folder), str(arguments.vocab), str(arguments.sources), str(arguments.threads)]
-        with open(self.log, "w", encoding="utf-8") as log:
-            self.process = subprocess.Popen(
-                [python, __file__, "--serve", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-                text=True, env={**os.environ, **many})
-        self.about = self.wait()
-
-    def __enter__(self) -> Worker:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if error[0] is not None:
-            self.process.kill()
-        self.process.communicate()
-
-    def ask(self, beam: int) -> dict[str, float]:
-        assert self.process.stdin is not None
-        print(beam, file=self.process.stdin, flush=True)
-        return self.wait()
-
-    def wait(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            last = self.log.read_text("utf-8", "replace").strip().splitlines()[-1:]
-            raise SystemExit(f"{self.name} has stopped: {''.join(last)}")
-        return json.loads(line)
-
-
 # ------------------------------------------------------------------------------------------- the other end
 
 
 def serve(name: str, folder: Path, vocab: int, sources: int, threads: int) -> None:
-    """Answers go to what was standard output, whatever the tool prints to the log."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
+    """What is asked is a number of beams."""
     kind: Any = {OURS: Regard, "transformers": Transformers}.get(name, CTranslate2)
-    try:
-        tool = kind(name, folder, vocab, threads)
-    except ImportError as error:
-        print(json.dumps({"missing": str(error)}), file=answers, flush=True)
-        return
-    print(json.dumps(tool.about), file=answers, flush=True)
     texts = made_up(sources, vocab)
-    for line in sys.stdin:
+
+    def begin() -> tuple[Any, Callable[[list[str]], Any]]:
+        try:
+            tool = kind(name, folder, vocab, threads)
+        except ImportError as error:
+            return {"missing": str(error)}, lambda words: {}
+        return tool.about, lambda words: translated(tool, int(words[0]))
+
+    def translated(tool: Any, beam: int) -> dict[str, float]:
         began, cpu = time.perf_counter(), time.process_time()
-        tokens = tool.translate(texts, int(line))
-        took = {"seconds": time.perf_counter() - began, "cpu": time.process_time() - cpu, "tokens": tokens}
+        tokens = tool.translate(texts, beam)
         assert tokens == NEW * sources, f"{name} wrote {tokens} tokens in place of {NEW * sources}"
-        print(json.dumps(took), file=answers, flush=True)
+        return {"seconds": time.perf_counter() - began, "cpu": time.process_time() - cpu, "tokens": tokens}
+
+    answer(begin)
 
 
 def made_up(sources: int, vocab: int) -> list[list[int]]:

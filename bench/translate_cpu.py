@@ -28,14 +28,15 @@ import json
 import os
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+from worker import Worker, answer
 
 LAYERS, WIDTH, HEADS, VOCAB, BATCH, BEAM, DROPOUT, SMOOTHING = 3, 256, 4, 8000, 2048, 5, 0.1, 0.1
 RATE = 7e-4                                         # of AdamW, on both sides
@@ -83,14 +84,16 @@ def compare(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     if arguments.only == "decode":
         del tools[MUON]
     with ExitStack() as stack:
-        workers = {name: stack.enter_context(Worker(name, python, folder, arguments)) for name, python in tools.items()}
+        workers = {name: stack.enter_context(Worker(
+            name, python, __file__, (name, folder, arguments.feed), folder, arguments.threads))
+            for name, python in tools.items()}
         return measure(workers, arguments)
 
 
 def measure(workers: dict[str, Worker], arguments: argparse.Namespace) -> dict[str, Any]:
     result: dict[str, Any] = {
         "threads": arguments.threads, "feed": arguments.feed, "steps": arguments.steps, "peer_stated": STATED,
-        "tools": {name: worker.answer for name, worker in workers.items()}}
+        "tools": {name: worker.about for name, worker in workers.items()}}
     for name, about in result["tools"].items():
         print(f"{name:12s} {about['parameters']:,} parameters, {about['vocab']:,} tokens, torch {about['torch']}")
     if arguments.only != "decode":
@@ -209,53 +212,17 @@ def plain(name: str) -> bytes:
     return gzip.decompress(text) if name.endswith(".gz") else text
 
 
-class Worker:
-    """A tool in a process of its own, which works only while it is asked something."""
-
-    def __init__(self, name: str, python: str, folder: Path, arguments: argparse.Namespace):
-        self.name, self.log = name, folder / f"{name}.log"
-        many = {key: str(arguments.threads) for key in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-        with open(self.log, "w", encoding="utf-8") as log:
-            self.process = subprocess.Popen(
-                [python, __file__, "--serve", name, str(folder), str(arguments.feed)], stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, **many})
-        self.answer = self.wait()
-
-    def __enter__(self) -> Worker:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """It ends when there is nothing more to read; one that is in the middle of something is not waited for."""
-        if error[0] is not None:
-            self.process.kill()
-        self.process.communicate()
-
-    def ask(self, *words: Any) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        print(*words, file=self.process.stdin, flush=True)
-        return self.wait()
-
-    def wait(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            last = self.log.read_text("utf-8", "replace").strip().splitlines()[-1:]
-            raise SystemExit(f"{self.name} has stopped: {''.join(last)} (with --folder, all it said is in {self.log})")
-        return json.loads(line)
-
-
 def serve(name: str, folder: Path, feed: int) -> None:
-    """The other end: answers go to what was standard output, whatever the tool prints to the log."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    tool: Any = JoeyNMT(folder, feed) if name == PEER else Regard(name, folder, feed)
-    import torch
+    """The other end: what is asked is a method of the tool, and its numbers."""
+    def begin() -> tuple[Any, Callable[[list[str]], Any]]:
+        tool: Any = JoeyNMT(folder, feed) if name == PEER else Regard(name, folder, feed)
+        import torch
 
-    told = {"torch": torch.__version__, "parameters": sum(p.numel() for p in tool.model.parameters()), **tool.about()}
-    print(json.dumps(told), file=answers, flush=True)
-    for line in sys.stdin:
-        what, *numbers = line.split()
-        print(json.dumps(getattr(tool, what)(*map(int, numbers))), file=answers, flush=True)
+        parameters = sum(p.numel() for p in tool.model.parameters())
+        told = {"torch": torch.__version__, "parameters": parameters, **tool.about()}
+        return told, lambda words: getattr(tool, words[0])(*map(int, words[1:]))
+
+    answer(begin)
 
 
 class Tool:
