@@ -5,7 +5,7 @@ go on; those among the k best that end are finished. A source is done when k hav
 What one source gives does not depend on what else is in the batch: sources share the arithmetic and nothing else.
 
 The device gives the best 2 k continuations of each source, and is asked for them once a step; everything about them
-is decided on the host, and goes back in one piece.
+is decided on the host, and goes back in one piece. On a GPU the step may be a recorded one: see `recorded_beam.py`.
 S sources · k beams · T time so far · L source length · V vocabulary
 """
 
@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.contract import LanguageModel, Source, State
+from regard.decoding import recorded_beam
+from regard.decoding.best import best_by_definition as best_by_definition
+from regard.decoding.best import best_of as best_of
 from regard.decoding.coverage import Covered
 from regard.errors import SettingError
 from regard.layers.packed import packing
-
-BLOCK = 64                 # tokens of which only the best is looked at first
 
 
 @dataclass(frozen=True)
@@ -116,10 +117,13 @@ def beam_search(
         model.eval()
     searches = [Search(limit, number) for number, limit in enumerate(limits)]
     prompt = (begin,) if isinstance(begin, int) else tuple(begin)
+    plain = not (how.coverage or how.no_repeat or force or observer)
+    fixed = plain and recorded_beam.fits(model, len(limits) * how.width, max(limits, default=0))
     with packing():
-        live = Live(model, source, searches, how, prompt, end, tuple(banned), tuple(force), observer)
+        live = Live(model, source, searches, how, prompt, end, tuple(banned), tuple(force), observer, fixed)
         while live.searches:
             live.step()
+        live.close()
     return [search.best(how.n_best) for search in searches]
 
 
@@ -141,17 +145,25 @@ class Live:
     def __init__(
         self, model: LanguageModel, source: Source | None, searches: list[Search], how: Beam, prompt: tuple[int, ...],
         end: int, banned: tuple[int, ...], force: tuple[int, ...] = (), observer: Observer | None = None,
+        fixed: bool = False,
     ):
-        self.model, self.source, self.how, self.end, self.force = model, source, how, end, force
+        self.model, self.how, self.end, self.force = model, how, end, force
         self.observer = observer
         self.searches = list(searches)
+        self.limits = np.array([search.limit for search in searches], dtype=np.int64)
+        self.ended = np.zeros(len(searches), dtype=np.int64)                           # how many have finished
         sources, device = len(searches), model.device
         self.beams = 1                             # all beams of a source are the same at first: one row does for them
+        self.never = banned
         self.banned = torch.tensor(banned, dtype=torch.long, device=device)
         self.said = np.zeros((sources, 1, 0), dtype=np.int64)                          # tokens of every beam
         self.tokens = torch.tensor(prompt, device=device).repeat(sources, 1)           # read next
         self.totals = torch.zeros(sources, 1, dtype=torch.float64, device=device)
         room = max((search.limit for search in searches), default=1) + len(prompt) - 1
+        if fixed:
+            source, room = recorded_beam.roomy(model, source, room)
+        self.source, self.fixed = source, fixed
+        self.rows: recorded_beam.Rows | None = None          # once the first step is done, if they are of fixed number
         state = model.start(sources, room, source)
         assert state is not None
         self.state: State = state
@@ -159,19 +171,31 @@ class Live:
 
     def step(self) -> None:
         """One more token for every beam."""
+        told = self.ask() if self.rows is None else self.rows.ask()
+        beams, tokens = np.divmod(told[1].astype(np.int64), self.vocab)
+        finished, order = self.decide(told[0], tokens)
+        if self.observer is not None:
+            self.tell(told[0], beams, tokens, finished, order)
+        totals, parents, chosen = (np.take_along_axis(each, order, 1) for each in (
+            np.where(tokens == self.end, -np.inf, told[0]), beams, tokens))
+        stay, short = self.who_stays(totals)
+        going = stay, parents[stay], chosen[stay], totals[stay]
+        if self.rows is not None and len(stay):
+            self.rows.send(*going)                           # the device goes on while the host writes things down
+        self.keep_finished(told[0], beams, finished)
+        self.keep_short(short, totals, parents, chosen)
+        self.go_on(*going)
+
+    def ask(self) -> NDArray[np.float64]:
+        """(2, S, 2 k): the sums of the best continuations, and where they stand."""
         if self.covered is None:
             log_probs, self.state = self.model.step(self.tokens, self.state)
         else:
             log_probs, self.state = self.covered.step(self.tokens, self.state)
-        unchanged = None if self.observer is None else log_probs.clone()
+        self.vocab = log_probs.shape[-1]
+        self.unchanged = None if self.observer is None else log_probs.clone()
         best, at = best_of(self.totals, self.allowed(log_probs), 2 * self.how.width)   # k of them at most are ends
-        told = self.in_full(torch.stack((best, at.double())).cpu().numpy())            # the one wait of a step
-        beams, tokens = np.divmod(told[1].astype(np.int64), log_probs.shape[-1])
-        finished, order = self.decide(told[0], beams, tokens)
-        if unchanged is not None:
-            self.tell(unchanged, told[0], beams, tokens, finished, order)
-        self.go_on(*(np.take_along_axis(each, order, 1)
-                     for each in (np.where(tokens == self.end, -np.inf, told[0]), beams, tokens)))
+        return self.in_full(torch.stack((best, at.double())).cpu().numpy())            # the one wait of a step
 
     def in_full(self, told: NDArray[np.float64]) -> NDArray[np.float64]:
         """With 2 k columns, of which those beyond a small vocabulary stand for nothing: log p = -inf, at 0."""
@@ -199,45 +223,97 @@ class Live:
         return log_probs
 
     def decide(
-        self, best: NDArray[np.float64], beams: NDArray[np.int64], tokens: NDArray[np.int64]
+        self, best: NDArray[np.float64], tokens: NDArray[np.int64]
     ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Of the best continuations (S, 2 k): which have finished, and the places of the k best that do not end."""
-        k = self.how.width
-        ends = tokens == self.end
+        k, ends = self.how.width, tokens == self.end
         among_the_best = (np.arange(best.shape[1]) < k) & ends & np.isfinite(best)
-        finished = self.finish(best, beams, among_the_best)
+        finished = among_the_best & (self.ended[:, None] + among_the_best.cumsum(1) <= k)
+        self.ended = self.ended + finished.sum(1)
         # A stable sort puts those that do not end first, in the order of their scores.
         return finished, np.argsort(ends, axis=1, kind="stable")[:, :k]
 
+    def who_stays(self, totals: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The sources that are not done, and those that a limit cut short before anything had finished."""
+        full = self.said.shape[-1] + 1 >= self.limits
+        running = (self.ended < self.how.width) & ~full & np.isfinite(totals).any(1)
+        return np.flatnonzero(running), np.flatnonzero(full & (self.ended == 0))
+
     def tell(
-        self, log_probs: Tensor, best: NDArray[np.float64], beams: NDArray[np.int64], tokens: NDArray[np.int64],
+        self, best: NDArray[np.float64], beams: NDArray[np.int64], tokens: NDArray[np.int64],
         finished: NDArray[np.bool_], order: NDArray[np.int64],
     ) -> None:
-        assert self.observer is not None
+        assert self.observer is not None and self.unchanged is not None
         same = self.how.width // self.beams                  # at first a row stands for all beams, of which one counts
         sources, totals = tuple(search.number for search in self.searches), self.totals
         totals = torch.nn.functional.pad(totals, (0, self.how.width - self.beams), value=-torch.inf)
         covered = None if self.covered is None else [each for each in self.covered.penalties() for _ in range(same)]
-        self.observer(Step(sources, totals, log_probs.repeat_interleave(same, 0), best.copy(), beams.copy(),
-                           tokens.copy(), finished, order.copy(), covered))
+        self.observer(Step(sources, totals, self.unchanged.repeat_interleave(same, 0), best.copy(), beams.copy(),
+                           tokens.copy(), finished.copy(), order.copy(), covered))
 
-    def go_on(self, totals: NDArray[np.float64], parents: NDArray[np.int64], tokens: NDArray[np.int64]) -> None:
-        """With these k beams a source (S, k), but for the sources that are done."""
-        k = self.how.width
-        said = np.take_along_axis(self.said, parents[..., None], 1)
-        self.said = np.concatenate((said, tokens[..., None]), 2)
-        stay = self.who_stays(totals, parents)
-        self.searches = [self.searches[s] for s in stay]
+    # ------------------------------------------------------------------------------------- what is kept
+
+    def keep_finished(
+        self, totals: NDArray[np.float64], beams: NDArray[np.int64], finished: NDArray[np.bool_]
+    ) -> None:
+        """Keep what has ended, with its end one token longer than what was said before it."""
+        source, place = finished.nonzero()
+        beam = beams[source, place]
+        covered = self.penalties(source, beam)
+        for s, said, total, own in zip(source.tolist(), self.said[source, beam].tolist(), totals[finished].tolist(),
+                                       covered, strict=True):
+            self.keep(s, said, total, own)
+
+    def keep_short(
+        self, short: NDArray[np.int64], totals: NDArray[np.float64], parents: NDArray[np.int64],
+        tokens: NDArray[np.int64],
+    ) -> None:
+        """What a limit cut short counts as it is."""
+        at, beam = np.isfinite(totals[short]).nonzero()
+        source = short[at]
+        parent = parents[source, beam]
+        said = np.concatenate((self.said[source, parent], tokens[source, beam, None]), 1).tolist()
+        covered = self.penalties(source, parent)
+        for s, own, total, read in zip(source.tolist(), said, totals[source, beam].tolist(), covered, strict=True):
+            self.keep(s, own, total, read, finished=False)
+
+    def penalties(self, sources: NDArray[np.int64], beams: NDArray[np.int64]) -> list[float]:
+        """Of these beams of these sources, for what they left unread."""
+        if self.covered is None or not len(sources):
+            return [0.0] * len(sources)
+        covered = self.covered.penalties()
+        return [covered[row] for row in (sources * self.beams + beams).tolist()]
+
+    def keep(self, s: int, said: list[int], total: float, covered: float, finished: bool = True) -> None:
+        score = self.how.score(total, len(said) + finished, covered)
+        self.searches[s].finished.append(Hypothesis(tuple(said), total, score, finished))
+
+    # ------------------------------------------------------------------------------------- what goes on
+
+    def go_on(
+        self, stay: NDArray[np.int64], parents: NDArray[np.int64], tokens: NDArray[np.int64],
+        totals: NDArray[np.float64],
+    ) -> None:
+        """Of the sources so far with these (S,), each with these beams (S, k) and these tokens."""
+        before, rows = len(self.said), (stay[:, None] * self.beams + parents).ravel()
+        if len(stay) < before:
+            self.searches = [self.searches[s] for s in stay]
+            self.limits, self.ended = self.limits[stay], self.ended[stay]
         if not self.searches:
             return
-        rows = (stay[:, None] * self.beams + parents[stay]).ravel()
-        self.beams = k
-        self.said = self.said[stay]
+        said = self.said.reshape(before * self.beams, -1)[rows]
+        self.said = np.concatenate((said, tokens.reshape(-1, 1)), 1).reshape(*tokens.shape, -1)
+        self.beams = self.how.width
+        if self.rows is not None:                            # it was told already
+            return
+        if self.fixed and (fixed := self.fix(before)) is not None:
+            self.rows = fixed
+            return self.rows.send(stay, parents, tokens, totals)
         # Whole numbers far below 2^53 are exact as doubles: so everything goes to the device in one piece.
-        sent = torch.from_numpy(np.stack((rows, tokens[stay].ravel(), totals[stay].ravel()))).to(self.tokens.device)
-        self.tokens, self.totals = sent[1].long()[:, None], sent[2].view(-1, k)
-        if len(stay) < len(parents) or (rows != np.arange(len(rows))).any():
-            self.reorder(sent[0].long(), None if len(stay) == len(parents) else stay)
+        sent = torch.from_numpy(np.stack((rows, tokens.ravel(), totals.ravel()))).to(self.tokens.device)
+        self.tokens, self.totals = sent[1].long()[:, None], sent[2].view(totals.shape)
+        if len(stay) < before or (rows != np.arange(len(rows))).any():
+            self.reorder(sent[0].long(), None if len(stay) == before else stay)
 
     def reorder(self, rows: Tensor, stay: NDArray[np.int64] | None) -> None:
         kept = None if stay is None or self.source is None else torch.from_numpy(stay).to(rows.device)
@@ -245,67 +321,16 @@ class Live:
         if self.covered is not None:
             self.covered.reorder(rows, kept)
 
-    def finish(
-        self, totals: NDArray[np.float64], beams: NDArray[np.int64], ends: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
-        """Keep what has ended, with its end one token longer than what was said before it; and say what was kept."""
-        covered = self.covered.penalties() if self.covered is not None and ends.any() else None
-        kept = np.zeros_like(ends)
-        for s, place in np.argwhere(ends):
-            if len(self.searches[s].finished) < self.how.width:
-                kept[s, place], beam = True, beams[s, place]
-                self.keep(s, self.said[s, beam], float(totals[s, place]),
-                          0.0 if covered is None else covered[s * self.beams + beam])
-        return kept
+    def fix(self, sources: int) -> recorded_beam.Rows | None:
+        """Rows of a fixed number from now on, if there can be any; asked once, after the first step."""
+        self.fixed = False
+        steps = recorded_beam.take(self.model, self.state, sources, self.how.width, self.never, self.vocab)
+        if steps is None:
+            return None
+        rows = recorded_beam.Rows(steps, self.state, sources)
+        del self.state                                       # it was copied: its memory may serve others
+        return rows
 
-    def keep(self, s: int, said: NDArray[np.int64], total: float, covered: float, finished: bool = True) -> None:
-        score = self.how.score(total, len(said) + finished, covered)
-        self.searches[s].finished.append(Hypothesis(tuple(said.tolist()), total, score, finished))
-
-    def who_stays(self, totals: NDArray[np.float64], parents: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The sources that are not done; of the others, what a limit cut short counts as it is."""
-        k, time = self.how.width, self.said.shape[-1]
-        running = np.isfinite(totals)
-        stay = []
-        for s, search in enumerate(self.searches):
-            if len(search.finished) < k and time < search.limit and running[s].any():
-                stay.append(s)
-            elif time >= search.limit and not search.finished:
-                covered = None if self.covered is None else self.covered.penalties()
-                for beam in np.flatnonzero(running[s]):
-                    self.keep(s, self.said[s, beam], float(totals[s, beam]),
-                              0.0 if covered is None else covered[s * self.beams + parents[s, beam]], finished=False)
-        return np.array(stay, dtype=np.int64)
-
-
-# ------------------------------------------------------------------------------------------ the k best
-
-
-def best_of(totals: Tensor, log_probs: Tensor, number: int) -> tuple[Tensor, Tensor]:
-    """The best sums totals[s, i] + log_probs[s k + i, v] of each source, best first, and where: i * V + v, (S, number).
-
-    In two steps, exactly: a sum among the best n stands in one of the n blocks of tokens with the best maxima. So the
-    sums, in double precision, are worked out for few tokens only.
-    """
-    (sources, k), vocab = totals.shape, log_probs.shape[-1]
-    blocks, device = -(-vocab // BLOCK), log_probs.device
-    full = vocab // BLOCK * BLOCK
-    maxima = log_probs[:, :full].unflatten(1, (-1, BLOCK)).amax(-1) if full else log_probs[:, :0]
-    if full < vocab:
-        maxima = torch.cat((maxima, log_probs[:, full:].amax(-1, keepdim=True)), 1)
-    sums = totals[..., None] + maxima.view(sources, k, blocks).double()
-    block = sums.flatten(1).topk(min(number, k * blocks), dim=1).indices               # (S, n) of k * blocks
-    beam, first = block // blocks, block % blocks * BLOCK
-    token = first[..., None] + torch.arange(BLOCK, device=device)                     # (S, n, BLOCK)
-    at = (beam[..., None] * vocab + token.clamp(max=vocab - 1)).flatten(1)
-    found = log_probs.view(sources, -1).gather(1, at).double().view(token.shape) + totals.gather(1, beam)[..., None]
-    found = torch.where(token < vocab, found, -torch.inf).flatten(1)
-    best, place = found.topk(min(number, k * vocab), dim=1)
-    return best, at.gather(1, place)
-
-
-def best_by_definition(totals: Tensor, log_probs: Tensor, number: int) -> tuple[Tensor, Tensor]:
-    """What `best_of` must equal."""
-    sums = totals[..., None] + log_probs.double().view(*totals.shape, -1)              # (S, k, V)
-    best, at = sums.flatten(1).topk(min(number, sums[0].numel()), dim=1)
-    return best, at
+    def close(self) -> None:
+        if self.rows is not None:
+            recorded_beam.give_back(self.model, self.never, self.vocab, self.rows.steps)

@@ -31,7 +31,7 @@ LEAST = 8                      # sources in the smallest size
 ROOM, LENGTH = 32, 16          # targets and sources have room in multiples of these, so that a recording serves many
 WARM = 2                       # steps of a size before it is recorded: kernels are built and chosen in them
 MOST_KEPT = 4                  # sets of recordings of one model
-SHARE_TAKEN, SHARE_KEPT = 4, 16            # of the free memory that one may take, and of all memory that are kept: 1 / n
+SHARE_TAKEN, SHARE_KEPT = 4, 16            # one may take 1/4 of the memory that is free, and 1/16 of all is kept
 
 
 class Steps:
@@ -81,16 +81,20 @@ class Steps:
 
     # --------------------------------------------------------------------------- asking the device
 
-    def ask(self, size: int, now: int) -> NDArray[np.float64]:
-        """(2, S, 2 k): the best sums and where they stand, after a step with what lies in the outbox."""
+    def ask(self, size: int, now: int) -> None:
+        """For a step with what lies in the outbox; `hear` waits for what comes of it."""
         sent, told = 3 * size * self.k, 2 * size * self.found
         self.sent[:sent].copy_(self.outbox[:sent], non_blocking=True)
         self._go(size, now)
         self.inbox[:told].copy_(self.told[:told], non_blocking=True)
         if self.event is not None:
             self.event.record()
+
+    def hear(self, size: int) -> NDArray[np.float64]:
+        """(2, S, 2 k): the best sums, and where they stand."""
+        if self.event is not None:
             self.event.synchronize()                          # the one wait of a step
-        return self.inbox[:told].view(2, size, -1).numpy()
+        return self.inbox[:2 * size * self.found].view(2, size, -1).numpy()
 
     def _go(self, size: int, now: int) -> None:
         """By the recording, if this size was seen often enough; the steps before it are real ones, too."""
@@ -115,6 +119,7 @@ class Steps:
                 self.step(size, now)
         except RuntimeError as error:                         # of CUDA; a real mistake comes back in the step as it is
             torch.cuda.synchronize()
+            self.stream = torch.cuda.Stream(self.model.device)                        # the other one was recording
             self.refused = f"a step cannot be recorded as a CUDA graph ({str(error).splitlines()[0]})"
             return
         self.graphs[size, now], self.pool = graph, graph.pool()
@@ -158,10 +163,11 @@ class Rows:
         self, stay: NDArray[np.int64], parents: NDArray[np.int64], tokens: NDArray[np.int64],
         totals: NDArray[np.float64],
     ) -> None:
-        """Of those that were running these stay (S,), each with k beams: (S, k) of which beam, its token, its log p."""
+        """Ask for a step. Of those that were running these stay (S,), each with k beams: of which, token, log p (S, k).
+        """
         before = self.at[stay]
         self.at = before
-        if 2 * len(stay) <= self.size > LEAST:
+        if self.size > LEAST and 2 * len(stay) <= self.size:
             self.at, self.size = np.arange(len(stay)), size_for(len(stay))
             self.steps.choose(np.concatenate((before, np.full(self.size - len(stay), before[0]))))
         k = self.steps.k
@@ -172,11 +178,12 @@ class Rows:
         for own, new in zip(outbox, (before[:, None] * self.beams + parents, tokens, totals), strict=True):
             own[self.at] = new
         self.beams = k
+        self.steps.ask(self.size, self.now)
+        self.now = 1 - self.now
 
     def ask(self) -> NDArray[np.float64]:
-        told = self.steps.ask(self.size, self.now)[:, self.at]
-        self.now = 1 - self.now
-        return told
+        """What came of it, of those that are not done."""
+        return self.steps.hear(self.size)[:, self.at]
 
 
 def size_for(sources: int) -> int:
@@ -191,7 +198,8 @@ def size_for(sources: int) -> int:
 def fits(model: LanguageModel, rows: int, limit: int) -> bool:
     """Whether a recording pays: on a GPU, for a model of kernels, for some rows and tokens, and when nobody watches."""
     return (model.device.type == "cuda" and isinstance(model, nn.Module) and rows >= LEAST_ROWS and limit >= WORTH
-            and watching() is None and not torch.is_autocast_enabled("cuda"))      # which would keep weights it has cast
+            and watching() is None and not torch.is_autocast_enabled("cuda")          # which keeps the weights it cast
+            and not why_not(model))
 
 
 def roomy(model: Any, source: Source | None, room: int) -> tuple[Source | None, int]:
@@ -271,7 +279,7 @@ def why_not(model: Any) -> str:
 
 
 def _key(state: State, k: int, banned: Sequence[int], vocab: int) -> Hashable:
-    """All that a recording has in it, but for the number of sources: kinds and shapes of the state, and what is said."""
+    """All that a recording has in it but the number of sources: kinds and shapes of the state, and what may be said."""
     kinds: list[Hashable] = []
 
     def note(t: Tensor) -> Tensor:
@@ -285,7 +293,9 @@ def _key(state: State, k: int, banned: Sequence[int], vocab: int) -> Hashable:
 def _names(value: Any) -> Hashable:
     """The kinds of state in a state: two kinds of cache may have the same shapes."""
     if isinstance(value, State):
-        return type(value).__name__, tuple(_names(each) for each in vars(value).values())
+        return type(value).__name__, _names(list(vars(value).values()))
+    if isinstance(value, dict):
+        return _names(list(value.values()))
     return tuple(_names(each) for each in value) if isinstance(value, (tuple, list)) else None
 
 
