@@ -10,6 +10,7 @@ is to it C^T = B^T A^T.   m, n, k: rows and columns of C^T, and what is summed o
 from __future__ import annotations
 
 import ctypes
+import statistics
 from ctypes import byref, c_float, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -24,7 +25,7 @@ TRANSPOSE_A, TRANSPOSE_B, EPILOGUE, AUX, AUX_LD = 3, 4, 7, 11, 12
 MOST_WORKSPACE, ALIGNED = 1, (5, 6, 7, 8)                 # of a preference
 PLAIN, GELU, SLOPE = 1, 32 | 128, 64 | 128                # epilogues; the last two with a matrix beside
 ROOM = 64 * 2**20                                         # bytes that a product may use on the way
-WAYS, TRIES = 16, 20                                     # times enough: a GPU that works hard is slower
+WAYS, ROUNDS, TRIES = 16, 5, 3
 
 
 class Shape(NamedTuple):
@@ -163,13 +164,15 @@ class Plan:
             c_void_p(_room(c.device, stream).data_ptr()), c_size_t(ROOM), c_void_p(stream))
 
     def choose(self, a: Tensor, b: Tensor, c: Tensor, beside: Tensor | None) -> None:
-        """The quickest of the ways, on these matrices; c is written over and over."""
+        """The quickest of the ways, on these matrices; c is written over and over. They take turns, as a GPU that works
+        hard grows hot, and slower."""
         ways = self.ways(beside)
         if torch.cuda.is_current_stream_capturing():
             self.way = ways[0]
             return
-        taken = [(self.time(way, a, b, c, beside), number) for number, way in enumerate(ways)]
-        self.way = ways[min(taken)[1]]
+        rounds = [[self.time(way, a, b, c, beside) for way in ways] for _ in range(ROUNDS)]
+        taken = [statistics.median(times) for times in zip(*rounds, strict=True)]
+        self.way = ways[taken.index(min(taken))]
 
     def time(self, way: Way, a: Tensor, b: Tensor, c: Tensor, beside: Tensor | None) -> float:
         """Milliseconds; without end if the library cannot do it after all."""
