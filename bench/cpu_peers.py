@@ -235,7 +235,7 @@ def lstm(folder: Path, text: Path | None) -> tuple[Step, Step]:
     model = family.build(
         family.settings(layers=layers, width=width, hidden=width, context=context, tied=False, dropout=0.2), vocab)
     settings = TrainingSettings(
-        batch=rows, steps=1, reading="streams", optimizer="adamw", learning_rate=1e-3, clip=0.25)
+        batch=rows, steps=1, reading="streams", optimizer="sgd", momentum=0.0, learning_rate=1.0, clip=0.25)
     ours = our_step(model, Streams(shard_of(words), context, rows), settings, folder / "run")
     return ours, word_step(WordModel(vocab, width, layers), words, rows, context)
 

@@ -20,6 +20,7 @@ from regard.tasks.lm import reading_for
 from regard.training.settings import TrainingSettings
 
 DEFAULT_MINUTES = 5.0
+SGD: dict[str, Any] = dict(learning_rate=0.3, weight_decay=0.0)        # of plain descent, where none is said
 TABLES = ("data", "tokenizer", "model", "training")
 
 
@@ -49,7 +50,8 @@ def choose(
     scale = Scale(tokens=len(corpus.train.tokens), vocab=corpus.tokenizer.vocab_size, gpu=device.type == "cuda",
                   minutes=minutes or DEFAULT_MINUTES, steps=asked.steps, budget=asked.tokens)
     model, sizes = sized(family, scale, wanted, params, scale.vocab if vocab is None else vocab)
-    training = fill(TrainingSettings, {**sizes.training, **wanted.get("training", {})}, "training")
+    plain = SGD if asked.optimizer == "sgd" else {}
+    training = fill(TrainingSettings, {**sizes.training, **plain, **wanted.get("training", {})}, "training")
     if training.reading == "auto":
         training = replace(training, reading=reading_for(corpus.documents))
     if not (asked.steps or asked.tokens or asked.minutes):

@@ -42,7 +42,8 @@ def describe_model(family: str, settings: Any, model: LanguageModel | Learner, s
 
 def describe_training(s: TrainingSettings, tokens_a_step: int, tokens: int, say: Say) -> None:
     total = s.steps * tokens_a_step
-    rates = f"AdamW {s.learning_rate:g}" + (f" and Muon {s.muon_rate:g}" if s.optimizer == "muon" else "")
+    rates = f"{'SGD' if s.optimizer == 'sgd' else 'AdamW'} {s.learning_rate:g}"
+    rates += f" and Muon {s.muon_rate:g}" if s.optimizer == "muon" else ""
     batch = f"{s.batch:,} tokens of" if s.reading == "pairs" else f"{s.batch}"
     say(f"training   {s.steps:,} steps × {batch} {s.reading} = {total:,} tokens, "
         f"{total / max(1, tokens):.1f} times the text")

@@ -1,4 +1,4 @@
-"""Optimisers: AdamW for everything, or Muon for the matrices of the stack and AdamW for the rest.
+"""Optimisers: AdamW for everything, Muon for the matrices of the stack and AdamW for the rest, or plain descent.
 
 Their state is saved as plain named tensors, so that a checkpoint needs no pickle.
 """
@@ -6,6 +6,7 @@ Their state is saved as plain named tensors, so that a checkpoint needs no pickl
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,11 +23,12 @@ class Optimizers:
     def __init__(self, model: nn.Module, s: TrainingSettings):
         named = {name: p for name, p in model.named_parameters() if p.requires_grad}
         matrices = {name: p for name, p in named.items() if "stack" in name.split(".") and p.ndim == 2}
-        if s.optimizer == "adamw":
+        if s.optimizer != "muon":
             matrices = {}
         rest = {name: p for name, p in named.items() if name not in matrices}
         self.names: dict[Tensor, str] = {p: name for name, p in named.items()}
-        self.parts: dict[str, tuple[torch.optim.Optimizer, float]] = {"adamw": (adamw(rest, s), s.learning_rate)}
+        kind, make = ("sgd", sgd) if s.optimizer == "sgd" else ("adamw", adamw)
+        self.parts: dict[str, tuple[torch.optim.Optimizer, float]] = {kind: (make(rest, s), s.learning_rate)}
         if matrices:
             self.parts["muon"] = (Muon(
                 matrices.values(), scalar(s.muon_rate, next(iter(matrices.values())).device),
@@ -56,7 +58,8 @@ class Optimizers:
         for part, (optimizer, _) in self.parts.items():
             for parameter, state in optimizer.state.items():
                 for key, value in state.items():
-                    yield part, key, self.names[parameter], torch.as_tensor(value)
+                    if value is not None:                      # a momentum that is not kept
+                        yield part, key, self.names[parameter], torch.as_tensor(value)
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         by_name = {name: p for p, name in self.names.items()}
@@ -69,12 +72,20 @@ class Optimizers:
 
 
 def adamw(named: dict[str, nn.Parameter], s: TrainingSettings) -> torch.optim.AdamW:
+    device = next(iter(named.values())).device
+    return torch.optim.AdamW(groups(named, s), lr=scalar(s.learning_rate, device), betas=(s.beta1, s.beta2), fused=True,
+                             capturable=device.type == "cuda")
+
+
+def sgd(named: dict[str, nn.Parameter], s: TrainingSettings) -> torch.optim.SGD:
+    device = next(iter(named.values())).device
+    return torch.optim.SGD(groups(named, s), lr=scalar(s.learning_rate, device), momentum=s.momentum, fused=True)
+
+
+def groups(named: dict[str, nn.Parameter], s: TrainingSettings) -> list[dict[str, Any]]:
     """Weight decay for matrices only: gains, biases and embeddings are left alone."""
     decayed = [p for name, p in named.items() if p.ndim >= 2 and "embedding" not in name]
     others = [p for name, p in named.items() if not (p.ndim >= 2 and "embedding" not in name)]
-    groups = [{"params": decayed, "weight_decay": s.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    device = next(iter(named.values())).device
-    return torch.optim.AdamW(
-        [group for group in groups if group["params"]], lr=scalar(s.learning_rate, device), betas=(s.beta1, s.beta2),
-        fused=True, capturable=device.type == "cuda")
+    both = {"params": decayed, "weight_decay": s.weight_decay}, {"params": others, "weight_decay": 0.0}
+    return [group for group in both if group["params"]]
 

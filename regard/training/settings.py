@@ -16,7 +16,7 @@ class TrainingSettings:
     batch: int = 32                    # rows in a step; of pairs, target tokens with their pads
     micro_batch: int = 0               # rows at once, the rest accumulated; 0: all of them
     reading: str = "auto"              # auto · windows · documents · streams (the state is carried on) · pairs
-    optimizer: str = "adamw"           # adamw · muon (matrices of the stack by Muon, the rest by AdamW)
+    optimizer: str = "adamw"           # adamw · muon (matrices of the stack by Muon, the rest by AdamW) · sgd
     learning_rate: float = 3e-3
     muon_rate: float = 0.02
     schedule: str = "cosine"           # cosine · wsd (warm up, stay, decay) · constant
@@ -25,6 +25,7 @@ class TrainingSettings:
     final: float = 0.0                 # where it falls to, as a share of the rate
     beta1: float = 0.9
     beta2: float = 0.95
+    momentum: float = 0.9              # sgd: share of the last step that is taken again; 0: none
     weight_decay: float = 0.0
     clip: float = 1.0                  # largest gradient norm; 0: no clipping
     label_smoothing: float = 0.0
@@ -46,7 +47,7 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         one_of("training.reading", self.reading, ("auto", "windows", "documents", "streams", "pairs"))
-        one_of("training.optimizer", self.optimizer, ("adamw", "muon"))
+        one_of("training.optimizer", self.optimizer, ("adamw", "muon", "sgd"))
         one_of("training.schedule", self.schedule, ("cosine", "wsd", "constant"))
         one_of("training.precision", self.precision, ("auto", "float32", "bfloat16"))
         one_of("training.recompute", self.recompute, ("no", "some", "activations", "cheap"))
@@ -57,4 +58,5 @@ class TrainingSettings:
         at_least("training", self, 1, "batch", "keep")
         at_least("training", self, -(2**63), "seed")
         at_least("training", self, 0, "learning_rate", "muon_rate", most=1000)
-        shares("training", self, "warmup", "decay", "label_smoothing", "subword_dropout", "ema", "beta1", "beta2")
+        shares("training", self, "warmup", "decay", "label_smoothing", "subword_dropout", "ema", "beta1", "beta2",
+               "momentum")
