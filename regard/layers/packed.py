@@ -22,7 +22,9 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from regard.kernels import line, products
 
 LEAST_ROWS = 4                 # below, a product is as long as reading its weights, in whatever order
-PACKED_FOR = 512               # rows, which MKL wants to know: what is good for many serves few as well
+PACKED_FOR = 512               # rows, which MKL wants to know: what is good for many serves few as well, up to half
+                               # the width out: beyond, threads would share rows rather than columns, and few rows
+                               # leave some without any
 LEAST_WEIGHTS = 2**14          # smaller ones are in the cache anyway, and a call more costs more than it gains
 MOST_BYTES = 2**31             # of packed weights in all: a model that large is not searched with on a CPU
 
@@ -94,7 +96,7 @@ class Packs:
             return found.packed
         if found is None and self.nbytes() + weight.numel() * 4 > MOST_BYTES:
             return None
-        pack = Pack(made_of, torch.ops.mkl._mkl_reorder_linear_weight(weight.detach(), PACKED_FOR))
+        pack = Pack(made_of, packed(weight.detach()))
         self.kept[weight] = pack
         return pack.packed
 
@@ -103,6 +105,10 @@ class Packs:
 
 
 PACKS = Packs()
+
+
+def packed(weight: Tensor) -> Tensor:
+    return torch.ops.mkl._mkl_reorder_linear_weight(weight, min(PACKED_FOR, max(1, len(weight) // 2)))
 
 
 @cache
@@ -117,10 +123,10 @@ def why_not(threads: int) -> str | None:
     with torch.no_grad():
         for wide, deep in ((96, 160), (700, 64), (33, 130)):
             weight = torch.randn(wide, deep, generator=generator)
-            packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, PACKED_FOR)
+            found = packed(weight)
             for rows in (1, 4, 5, 33, PACKED_FOR, PACKED_FOR + 88):
                 x = torch.randn(rows, deep, generator=generator)
-                ours = torch.ops.mkl._mkl_linear(x, packed, weight, None, rows)
+                ours = torch.ops.mkl._mkl_linear(x, found, weight, None, rows)
                 if not torch.allclose(ours, x @ weight.T, rtol=1e-4, atol=1e-4):
                     return f"MKL's packed product of {rows} rows is wrong here"
     return None
