@@ -14,6 +14,8 @@ import functools
 import importlib.util
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -57,6 +59,22 @@ def reason_on(device: torch.device) -> str:
     return _why_no_triton()
 
 
+def arithmetic(device: torch.device, bfloat16: bool) -> AbstractContextManager[None]:
+    """What the precision of a model promises: in float32 a GPU must not take shorter numbers for products."""
+    return nullcontext() if bfloat16 or device.type != "cuda" else exact_arithmetic()
+
+
+@contextmanager
+def exact_arithmetic() -> Iterator[None]:
+    """Float32 means float32: no TF32, in matrix products or in cuDNN."""
+    matmul, cudnn = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = matmul, cudnn
+
+
 @functools.cache
 def _why_no_triton() -> str:
     """Asked once: whether Triton is there is found without importing it, which would take a second."""
@@ -67,4 +85,4 @@ def _why_no_triton() -> str:
     return why
 
 
-__all__ = ["PATHS", "Path", "path", "reason"]
+__all__ = ["PATHS", "Path", "arithmetic", "exact_arithmetic", "path", "reason"]

@@ -15,11 +15,12 @@ from torch import nn
 
 from regard.contract import LanguageModel, Memory, SequenceLayer, Source
 from regard.errors import SettingError
+from regard.kernels import exact_arithmetic
 from regard.laws.law import Law, LawBroken, LawSkipped
 from regard.laws.layer_laws import LAYER_LAWS
 from regard.laws.model_laws import MODEL_LAWS
 from regard.laws.objects import build, load_object
-from regard.laws.prepared import exact_arithmetic, in_type, prepared
+from regard.laws.prepared import in_type, prepared
 from regard.laws.reader import LayerReader, ModelReader
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"

@@ -1,10 +1,8 @@
-"""A copy made ready for judgement: nothing left to chance, nothing hidden behind a zero, float32 really float32."""
+"""A copy made ready for judgement: nothing left to chance, nothing hidden behind a zero."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -46,14 +44,3 @@ def in_type(dtype: torch.dtype) -> Any:
         return tensor.to(dtype) if tensor.is_floating_point() else tensor
 
     return bring
-
-
-@contextmanager
-def exact_arithmetic() -> Iterator[None]:
-    """Float32 means float32: no TF32, in matrix products or in cuDNN."""
-    matmul, cudnn = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = matmul, cudnn

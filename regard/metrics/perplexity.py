@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard import kernels
 from regard.contract import LanguageModel, Source
 from regard.models.learner import Learner
 from regard.text.batches import Batch
@@ -64,7 +65,8 @@ def score_batches(
         model.eval()
     for batch in batches:
         here = batch.to(model.device)
-        with torch.autocast(model.device.type, torch.bfloat16, enabled=bfloat16):
+        with (torch.autocast(model.device.type, torch.bfloat16, enabled=bfloat16),
+              kernels.arithmetic(model.device, bfloat16)):
             source, lengths = here.source_items()
             state = None if source is None else model.start(len(source), None, Source(source, lengths))
             scores, _ = model.score(here.tokens, here.targets, state, here.lengths)

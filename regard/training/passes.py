@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard import kernels
 from regard.contract import State
 from regard.kernels import products
 from regard.layers.feedforward import FeedForward
@@ -53,6 +54,12 @@ class Pass:
         return self.run(inputs_of(piece), state, share, piece.mask)
 
     def run(
+        self, inputs: Inputs, state: State | None, share: Tensor | float, mask: Callable[[Tensor], Tensor]
+    ) -> tuple[Tensor, State | None]:
+        with kernels.arithmetic(self.model.device, self.bfloat16):
+            return self.in_precision(inputs, state, share, mask)
+
+    def in_precision(
         self, inputs: Inputs, state: State | None, share: Tensor | float, mask: Callable[[Tensor], Tensor]
     ) -> tuple[Tensor, State | None]:
         tokens, targets, lengths, source, source_lengths = inputs

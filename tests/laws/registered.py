@@ -11,8 +11,8 @@ import torch
 from regard.families import FAMILIES, LAYERS
 from regard.families.caption import CAPTION
 from regard.families.translate import TRANSLATE
+from regard.kernels import exact_arithmetic
 from regard.laws import LawSkipped, LayerReader, ModelReader
-from regard.laws.prepared import exact_arithmetic
 
 TRANSLATORS = {f"translate-{name}": family for name, family in TRANSLATE.items()}
 CAPTIONERS = {f"caption-{name}": family for name, family in CAPTION.items()}
