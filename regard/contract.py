@@ -267,6 +267,17 @@ def module_tensors(module: nn.Module) -> dict[str, Tensor]:
     return dict(tensors.values())
 
 
+@contextmanager
+def exact_arithmetic() -> Iterator[None]:
+    """Float32 means float32: no TF32, in matrix products or in cuDNN."""
+    matmul, cudnn = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = matmul, cudnn
+
+
 def last_real(x: Tensor, lengths: Tensor | None) -> Tensor:
     """Row b of (B, T, ...) at its last real position: (B, ...)."""
     if lengths is None:

@@ -14,13 +14,13 @@ import functools
 import importlib.util
 import os
 import warnings
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from regard.contract import exact_arithmetic
 from regard.errors import SettingError, did_you_mean
 
 PATHS = ("triton", "torch")
@@ -64,17 +64,6 @@ def arithmetic(device: torch.device, bfloat16: bool) -> AbstractContextManager[N
     return nullcontext() if bfloat16 or device.type != "cuda" else exact_arithmetic()
 
 
-@contextmanager
-def exact_arithmetic() -> Iterator[None]:
-    """Float32 means float32: no TF32, in matrix products or in cuDNN."""
-    matmul, cudnn = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = matmul, cudnn
-
-
 @functools.cache
 def _why_no_triton() -> str:
     """Asked once: whether Triton is there is found without importing it, which would take a second."""
@@ -85,4 +74,4 @@ def _why_no_triton() -> str:
     return why
 
 
-__all__ = ["PATHS", "Path", "arithmetic", "exact_arithmetic", "path", "reason"]
+__all__ = ["PATHS", "Path", "arithmetic", "path", "reason"]

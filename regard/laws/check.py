@@ -13,9 +13,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.contract import LanguageModel, Memory, SequenceLayer, Source
+from regard.contract import LanguageModel, Memory, SequenceLayer, Source, exact_arithmetic
 from regard.errors import SettingError
-from regard.kernels import exact_arithmetic
 from regard.laws.law import Law, LawBroken, LawSkipped
 from regard.laws.layer_laws import LAYER_LAWS
 from regard.laws.model_laws import MODEL_LAWS
