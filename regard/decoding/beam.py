@@ -22,8 +22,7 @@ from torch import Tensor, nn
 
 from regard.contract import LanguageModel, Source, State
 from regard.decoding import recorded_beam
-from regard.decoding.best import best_by_definition as best_by_definition
-from regard.decoding.best import best_of as best_of
+from regard.decoding.best import best_of
 from regard.decoding.coverage import Covered
 from regard.errors import SettingError
 from regard.layers.packed import packing
@@ -154,7 +153,7 @@ class Live:
         self.ended = np.zeros(len(searches), dtype=np.int64)                           # how many have finished
         sources, device = len(searches), model.device
         self.beams = 1                             # all beams of a source are the same at first: one row does for them
-        self.never = banned
+        self.never = banned                        # what may not be said, by which a recording is known
         self.banned = torch.tensor(banned, dtype=torch.long, device=device)
         self.said = np.zeros((sources, 1, 0), dtype=np.int64)                          # tokens of every beam
         self.tokens = torch.tensor(prompt, device=device).repeat(sources, 1)           # read next

@@ -1,8 +1,8 @@
 """Dropout: each number is left out with one chance, and the others are scaled so that the mean stays.
 
 Srivastava et al. 2014, section 4. `torch.nn.functional.dropout` defines it. On a CPU that draws for one number at a
-time, 7 to 10 ns each, up to a quarter of a step of a small model. So there 64 random bits are drawn at
-a time and cut into four whole numbers of 16 bits, one for each number of x: about a quarter of the time.
+time, 7 to 10 ns each, up to a quarter of a step of a small model. So there 64 random bits are drawn at a time and cut
+into four whole numbers of 16 bits, one for each number of x: about a quarter of the time.
 """
 
 from __future__ import annotations

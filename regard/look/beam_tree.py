@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.contract import LanguageModel, Source
-from regard.decoding.beam import Beam, Hypothesis, Step, beam_search, best_of
+from regard.decoding.beam import Beam, Hypothesis, Step, beam_search
+from regard.decoding.best import best_of
 from regard.decoding.caption import pixels_of
 from regard.decoding.stream import padded
 from regard.decoding.translate import Marks, longest

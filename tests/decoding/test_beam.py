@@ -7,7 +7,8 @@ import torch
 
 from regard.contract import Source, watch
 from regard.decoding import beam as searching
-from regard.decoding.beam import Beam, beam_search, best_by_definition, best_of
+from regard.decoding.beam import Beam, beam_search
+from regard.decoding.best import best_by_definition, best_of
 from regard.decoding.reading import of_source
 from regard.decoding.sampling import Sampling
 from regard.decoding.stream import generate_tokens
