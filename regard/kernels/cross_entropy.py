@@ -19,19 +19,24 @@ import torch
 from torch import Tensor
 
 from regard import kernels
+from regard.kernels import products
 
 RARE = 1e-30                   # a chance below this has lost digits, in float32
-CPU_BYTES, GPU_BYTES = 2**25, 2**30        # of logits held at once; on a CPU, what its cache holds
+CPU_BYTES = 2**25              # of logits held at once: what a CPU's cache holds
+GPU_BYTES = (2**30, 2**31)     # on a GPU a 64th of its memory, in these bounds; the least, if it is to be sparing
+EVEN, TILE = 2**12, 2**7       # rows: products want whole tiles, and batches, mostly powers of two, come out even
 
 
 def linear_cross_entropy(
-    h: Tensor, weight: Tensor, targets: Tensor, shares: Tensor, smoothing: float = 0.0, softcap: float = 0.0
+    h: Tensor, weight: Tensor, targets: Tensor, shares: Tensor, smoothing: float = 0.0, softcap: float = 0.0,
+    sparing: bool = False,
 ) -> Tensor:
-    """The loss of positions h (N, D), targets and shares (N,). Under autocast the products are in its precision."""
+    """The loss of positions h (N, D), targets and shares (N,). Under autocast the products are in its precision.
+    Sparing: of memory, at some cost in time."""
     device = h.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else h.dtype
     with torch.autocast(device, enabled=False):
-        loss, *_ = _loss_and_gradients(h.to(dtype), weight, targets, shares, smoothing, softcap)
+        loss, *_ = _loss_and_gradients(h.to(dtype), weight, targets, shares, smoothing, softcap, sparing)
     return loss
 
 
@@ -51,7 +56,7 @@ def by_definition(
 
 @torch.library.custom_op("regard::linear_cross_entropy", mutates_args=())
 def _loss_and_gradients(
-    h: Tensor, weight: Tensor, targets: Tensor, shares: Tensor, smoothing: float, softcap: float
+    h: Tensor, weight: Tensor, targets: Tensor, shares: Tensor, smoothing: float, softcap: float, sparing: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The loss, and its gradients towards h, but for a scale of each row, and W: as one operation, so that a compiler
     leaves it as it is."""
@@ -61,16 +66,16 @@ def _loss_and_gradients(
     scales = h.new_empty(len(h), dtype=kept)
     if not len(h):
         return loss, dh, scales, dw.zero_().to(weight.dtype)
-    rows = rows_at_once(len(h), w)
+    rows = rows_at_once(len(h), len(w) * w.element_size(), room_on(h.device, sparing), gpu=h.is_cuda)
     room = h.new_empty(min(rows, len(h)), len(w))              # one for all chunks: memory never used before is slow
     for first in range(0, len(h), rows):
         part = slice(first, first + rows)
-        logits = torch.mm(h[part], w.T, out=room[:len(h[part])])
+        logits = products.into(room[:len(h[part])], h[part], w.T)
         again = partial(_logits_of, h[part], w)
         lost, scales[part], scaled = softmax_gradient(
             logits, targets[part], shares[part], h[part], smoothing, softcap, again)
         loss += lost
-        torch.mm(logits, w, out=dh[part])                      # logits are gradients by now, but for their scales
+        products.into(dh[part], logits, w)                     # logits are gradients by now, but for their scales
         add_product(dw, logits.T, scaled, first=not first)
     return loss, dh, scales, dw.to(weight.dtype)
 
@@ -94,7 +99,9 @@ def add_product(total: Tensor, a: Tensor, b: Tensor, *, first: bool) -> None:
 
 
 @_loss_and_gradients.register_fake
-def _(h: Tensor, weight: Tensor, targets: Tensor, shares: Tensor, smoothing: float, softcap: float) -> Any:
+def _(
+    h: Tensor, weight: Tensor, targets: Tensor, shares: Tensor, smoothing: float, softcap: float, sparing: bool
+) -> Any:
     kept = torch.promote_types(h.dtype, torch.float32)
     return h.new_empty((), dtype=kept), torch.empty_like(h), h.new_empty(len(h), dtype=kept), torch.empty_like(weight)
 
@@ -109,17 +116,29 @@ def _backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
     dh, scales, dw = ctx.saved_tensors
     usual = type(gradient) is Tensor and gradient.device.type == "cpu" and gradient.item() == 1
     dw = dw if usual else (gradient * dw).to(dw.dtype)         # a pass over all of W less
-    return (gradient * scales[:, None] * dh).to(dh.dtype), dw, None, None, None, None
+    return (gradient * scales[:, None] * dh).to(dh.dtype), dw, None, None, None, None, None
 
 
 _loss_and_gradients.register_autograd(_backward, setup_context=_keep)
 
 
-def rows_at_once(positions: int, weight: Tensor) -> int:
+def room_on(device: torch.device, sparing: bool) -> int:
+    """Bytes of logits held at once."""
+    if device.type != "cuda":
+        return CPU_BYTES
+    least, most = GPU_BYTES
+    memory = torch.cuda.get_device_properties(device).total_memory
+    return least if sparing else min(most, max(least, memory // 64))
+
+
+def rows_at_once(positions: int, bytes_each: int, room: int, *, gpu: bool) -> int:
     """Rows of a chunk: as many as there is room for, all chunks about alike."""
-    most = max(1, (GPU_BYTES if weight.is_cuda else CPU_BYTES) // (weight.element_size() * len(weight)))
+    most = max(1, room // bytes_each)
+    if gpu and most > EVEN:
+        most -= most % EVEN
     chunks = -(-positions // most)
-    return max(1, -(-positions // max(1, chunks)))
+    rows = max(1, -(-positions // max(1, chunks)))
+    return -(-rows // TILE) * TILE if gpu else rows
 
 
 # -------------------------------------------------------------------------------------- of a chunk of logits

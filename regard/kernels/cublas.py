@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import statistics
+from collections.abc import Sequence
 from ctypes import byref, c_float, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -45,8 +46,25 @@ class Shape(NamedTuple):
 # ------------------------------------------------------------------------------------------ what others call
 
 
-def product(a: Tensor, b: Tensor) -> Tensor:
-    return _run(a, b, PLAIN, None)
+def product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
+    return _run(a, b, PLAIN, None, out)
+
+
+def sum_of_products(a: Sequence[Tensor], b: Sequence[Tensor]) -> Tensor:
+    """a[0] b[0] + a[1] b[1] + ...: each is added to what is there, on its way out."""
+    c = a[0].new_empty(a[0].shape[0], b[0].shape[1])
+    for number, (left, right) in enumerate(zip(a, b, strict=True)):
+        _run(left, right, PLAIN, None, c, add=number > 0)
+    return c
+
+
+def products_in_rows(a: Sequence[Tensor], b: Tensor) -> Tensor:
+    """a[0]^T b above a[1]^T b above ..."""
+    sizes = [each.shape[1] for each in a]
+    c = b.new_empty(sum(sizes), b.shape[1])
+    for left, part in zip(a, c.split(sizes), strict=True):
+        _run(left.t(), b, PLAIN, None, part)
+    return c
 
 
 def product_gelu(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
@@ -78,24 +96,28 @@ def _right(device: torch.device) -> bool:
     pairs = ((product(a, b), a @ b), (product(a, b.t().contiguous().t()), a @ b),
              (product(a.t().contiguous().t(), b), a @ b), (ours, a @ b),
              (act, torch.nn.functional.gelu((a @ b).float(), approximate="tanh")),
-             (product_slope(a, b, pre), (a @ b).float() * slope))
+             (product_slope(a, b, pre), (a @ b).float() * slope), (sum_of_products((a, a), (b, b)), 2 * (a @ b)),
+             (products_in_rows((a, pre), a), torch.cat((a, pre), 1).t() @ a))
     return all(torch.allclose(x.float(), y.float(), rtol=0.02, atol=0.05) for x, y in pairs)
 
 
 # ------------------------------------------------------------------------------------------------ a product
 
 
-def _run(a: Tensor, b: Tensor, epilogue: int, beside: Tensor | None) -> Tensor:
-    """a (M, K) times b (K, N): (M, N), with what the epilogue does to it or reads from beside it."""
+def _run(
+    a: Tensor, b: Tensor, epilogue: int, beside: Tensor | None, c: Tensor | None = None, add: bool = False
+) -> Tensor:
+    """a (M, K) times b (K, N): (M, N), with what the epilogue does to it or reads from beside it; in the place of what
+    is in c, or added to it."""
     (a, turn_a, lead_a), (b, turn_b, lead_b) = _in_lines(a), _in_lines(b)
-    c = a.new_empty(a.shape[0], b.shape[1])
+    c = a.new_empty(a.shape[0], b.shape[1]) if c is None else c
     aligned = _alignment(a, b, c, *(() if beside is None else (beside,)))
     shape = Shape(b.shape[1], a.shape[0], a.shape[1], (turn_b, turn_a), (lead_b, lead_a), a.dtype, epilogue, aligned,
                   a.device.index)
     plan = _plan(shape)
     if plan.way is None:
-        plan.choose(b, a, c, beside)
-    plan(b, a, c, beside)
+        plan.choose(b, a, torch.empty_like(c) if add else c, beside)
+    plan(b, a, c, beside, add)
     return c
 
 
@@ -150,18 +172,18 @@ class Plan:
 
     way: Way | None
 
-    def __call__(self, a: Tensor, b: Tensor, c: Tensor, beside: Tensor | None) -> None:
+    def __call__(self, a: Tensor, b: Tensor, c: Tensor, beside: Tensor | None, add: bool = False) -> None:
         assert self.way is not None
-        self.check(self.multiply(self.way, a, b, c, beside))
+        self.check(self.multiply(self.way, a, b, c, beside, add))
 
-    def multiply(self, way: Way, a: Tensor, b: Tensor, c: Tensor, beside: Tensor | None) -> int:
+    def multiply(self, way: Way, a: Tensor, b: Tensor, c: Tensor, beside: Tensor | None, add: bool = False) -> int:
         stream = torch.cuda.current_stream(c.device).cuda_stream
         if beside is not None:
             self.set(AUX, c_void_p(beside.data_ptr()))
         return self.lt.cublasLtMatmul(                                                # type: ignore[no-any-return]
             self.handle, self.about, byref(self.one), c_void_p(a.data_ptr()), self.a, c_void_p(b.data_ptr()), self.b,
-            byref(self.zero), c_void_p(c.data_ptr()), self.c, c_void_p(c.data_ptr()), self.c, byref(way.algorithm),
-            c_void_p(_room(c.device, stream).data_ptr()), c_size_t(ROOM), c_void_p(stream))
+            byref(self.one if add else self.zero), c_void_p(c.data_ptr()), self.c, c_void_p(c.data_ptr()), self.c,
+            byref(way.algorithm), c_void_p(_room(c.device, stream).data_ptr()), c_size_t(ROOM), c_void_p(stream))
 
     def choose(self, a: Tensor, b: Tensor, c: Tensor, beside: Tensor | None) -> None:
         """The quickest of the ways, on these matrices; c is written over and over. They take turns, as a GPU that works

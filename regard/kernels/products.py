@@ -2,13 +2,15 @@
 the way out.
 
 torch takes the way that cuBLAS thinks best, which is often not the best; here each shape's ways are tried out once, on
-its own matrices (cublas.py). And a feed-forward layer's GELU and its slope are worked out where the products leave
-their numbers, so that the widest tensor of a block is read twice less.
+its own matrices (cublas.py). A feed-forward layer's GELU and its slope are worked out where the products leave their
+numbers, so that the widest tensor of a block is read twice less. And what is made of one product, but read apart, as
+queries, keys and values are, need not have its gradients put side by side first.
 
     product(a, b)                   a b
     feed_forward(x, up, down)       gelu(x up^T) down^T, GELU as GPT-2 has it
+    parts(x, weight, sizes)         x weight^T, cut into parts of so many columns
 
-Ordinary operations of torch define both; these take over where `can` says so.
+Ordinary operations of torch define them; these take over where `can` says so.
 N rows · D width in · E width out
 """
 
@@ -64,6 +66,20 @@ def feed_forward(x: Tensor, up: Tensor, down: Tensor, keep: bool = True) -> Tens
     dtype = _dtype(x)
     y, _, _ = _feed_forward(x.to(dtype).flatten(0, -2), up.to(dtype), down.to(dtype), keep)
     return y.unflatten(0, x.shape[:-1])
+
+
+def parts(x: Tensor, weight: Tensor, sizes: list[int]) -> tuple[Tensor, ...]:
+    """F.linear(x, weight).split(sizes, -1)."""
+    dtype = _dtype(x)
+    found = _Parts.apply(x.to(dtype).flatten(0, -2), weight.to(dtype), sizes)
+    return tuple(each.unflatten(0, x.shape[:-1]) for each in found)
+
+
+def into(out: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """a b, without gradients, written into memory that is there."""
+    if _ready and a.is_cuda and a.dtype == torch.bfloat16 and a.numel() * b.shape[1] >= LEAST:
+        return _cublas().product(a, b, out)                                           # type: ignore[no-any-return]
+    return torch.mm(a, b, out=out)
 
 
 def feed_forward_by_definition(x: Tensor, up: Tensor, down: Tensor) -> Tensor:
@@ -122,6 +138,34 @@ def _feed_forward(x: Tensor, up: Tensor, down: Tensor, keep: bool) -> tuple[Tens
     return product(act, down.t()), pre, act if keep else act.new_empty(0)
 
 
+@torch.library.custom_op("regard::product_parts_gradients", mutates_args=())
+def _gradients_of_parts(gradients: list[Tensor], x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Of x and the weight, from those of the parts."""
+    weights = weight.split([each.shape[1] for each in gradients])
+    if x.is_cuda:
+        return _cublas().sum_of_products(gradients, weights), _cublas().products_in_rows(gradients, x)
+    return (torch.stack([g @ w for g, w in zip(gradients, weights, strict=True)]).sum(0),
+            torch.cat([g.t() @ x for g in gradients]))
+
+
+@_gradients_of_parts.register_fake
+def _(gradients: list[Tensor], x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    return x.new_empty(x.shape), weight.new_empty(weight.shape)
+
+
+class _Parts(torch.autograd.Function):
+    """Not an operation like the others: those do not give parts of one tensor."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, sizes: list[int]) -> tuple[Tensor, ...]:   # type: ignore[override]
+        ctx.save_for_backward(x, weight)
+        return product(x, weight.t()).split(sizes, 1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:        # type: ignore[override]
+        return *_gradients_of_parts(list(gradients), *ctx.saved_tensors), None
+
+
 @product.register_fake
 def _(a: Tensor, b: Tensor) -> Tensor:
     return a.new_empty(a.shape[0], b.shape[1])
@@ -149,6 +193,8 @@ def _keep_factors(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> No
 
 def _gradients_of_product(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor]:
     a, b = ctx.saved_tensors
+    if b.stride(0) == 1:                                       # weights turned round: their gradient in their own order
+        return product(g, b.t()), product(g.t(), a).t()
     return product(g, b.t()), product(a.t(), g)
 
 

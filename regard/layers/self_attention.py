@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.contract import Memory, SequenceLayer, watching
 from regard.errors import SettingError
-from regard.kernels import attend_next
+from regard.kernels import attend_next, products
 from regard.layers.attend import CAUSAL, Mask, attend
 from regard.layers.cache import KeyValueCache, Readable, WindowCache
 from regard.layers.in_blocks import attend_in_blocks
@@ -149,6 +149,8 @@ class SelfAttention(SequenceLayer):
 
     def queries_keys_values(self, x: Tensor, at: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Each (B, T, H, K); turned by their positions, where positions are given and turn them."""
+        if self.qkv.bias is None and products.can(x, self.qkv.weight):
+            return self.queries_keys_values_apart(x, at)
         heads = self.qkv(x).unflatten(-1, (-1, self.head_width))                      # (B, T, H + 2 H', K)
         if self.f != "none":
             heads = NONLINEARITIES[self.f](heads)
@@ -160,6 +162,19 @@ class SelfAttention(SequenceLayer):
         if self.rotary is not None and at is not None:
             qk = self.rotary(qk, self.rotary.turns(at, x.dtype))
         q, k = qk.split(both, 2)
+        return q, k, v
+
+    def queries_keys_values_apart(self, x: Tensor, at: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """The same of a large model in training on a GPU: no gradients are put side by side."""
+        sizes = [number * self.head_width for number in (self.heads, self.kv_heads, self.kv_heads)]
+        q, k, v = (each.unflatten(-1, (-1, self.head_width)) for each in products.parts(x, self.qkv.weight, sizes))
+        if self.f != "none":
+            q, k, v = (NONLINEARITIES[self.f](each) for each in (q, k, v))
+        if self.q_norm is not None and self.k_norm is not None:
+            q, k = self.q_norm(q), self.k_norm(k)
+        if self.rotary is not None and at is not None:
+            turns = self.rotary.turns(at, x.dtype)
+            q, k = self.rotary(q, turns), self.rotary(k, turns)
         return q, k, v
 
     def who_reads_whom(self, queries: Tensor, keys: Tensor, whole: bool) -> tuple[Tensor | Mask, Tensor | None]:

@@ -27,6 +27,8 @@ class Head(nn.Module):
     With a `softcap` c the logits are c tanh(W h / c): none is ever beyond c.
     """
 
+    sparing = False                # in training: hold fewer logits at once
+
     def __init__(self, d_in: int, vocab: int, *, embedding: nn.Embedding | None = None, smoothing: float = 0.0,
                  softcap: float = 0.0):
         super().__init__()
@@ -70,7 +72,8 @@ class Head(nn.Module):
         if self.keeps_logits(targets.numel(), h.is_cuda):
             return -(self.score(h, targets) * shares).sum()
         flat, smoothing = self.project(h).flatten(0, 1), self.smoothing if self.training else 0.0
-        return linear_cross_entropy(flat, self.weight, targets.flatten(), shares.flatten(), smoothing, self.softcap)
+        return linear_cross_entropy(flat, self.weight, targets.flatten(), shares.flatten(), smoothing, self.softcap,
+                                    self.sparing)
 
 
 @torch.compiler.assume_constant_result

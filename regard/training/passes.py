@@ -45,6 +45,7 @@ class Pass:
         share = {"no": 0.0, "some": SOME}.get(recompute, 1.0)
         for number, layer in enumerate(layers):                # spread evenly
             layer.recompute = int((number + 1) * share) > int(number * share)
+        model.head.sparing = recompute != "no"
         self.recording = False
         self.loss: Callable[..., Any] = model.loss
         if compiled is not None:

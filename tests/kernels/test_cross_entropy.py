@@ -61,10 +61,17 @@ def test_it_compiles_as_one_operation():
 
 
 def test_chunks_are_about_alike_and_none_is_too_large():
-    weight = torch.empty(1000, 4)
     for positions in (1, 16_777, 16_778, 40_000):
-        rows = rows_at_once(positions, weight)
-        assert rows * 1000 * 4 <= cross_entropy.CPU_BYTES and rows * -(-positions // rows) - positions < rows
+        rows = rows_at_once(positions, 4000, cross_entropy.CPU_BYTES, gpu=False)
+        assert rows * 4000 <= cross_entropy.CPU_BYTES and rows * -(-positions // rows) - positions < rows
+
+
+def test_on_a_gpu_chunks_are_whole_tiles_and_large_batches_come_out_even():
+    each = 50_304 * 2                                          # of GPT-2's vocabulary, in half precision
+    assert [rows_at_once(65_536, each, room, gpu=True) for room in cross_entropy.GPU_BYTES] == [8192, 16_384]
+    for positions in (1, 100, 5000, 10_000, 70_000):
+        rows = rows_at_once(positions, each, 2**30, gpu=True)
+        assert rows % cross_entropy.TILE == 0 and rows * each <= 2**30
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from regard.kernels import products
 from regard.layers.feedforward import FeedForward
 from regard.layers.packed import Linear
+from regard.layers.self_attention import SelfAttention
 
 DEVICE = os.environ.get("REGARD_TEST_DEVICE", "cpu")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -50,6 +51,35 @@ def test_a_feed_forward_layer_and_its_gradients_are_those_of_the_definition(keep
     inputs = drawn((3, 4, 5), (12, 5), (6, 12))
     ours = found(lambda *each: products.feed_forward(*each, keep), *inputs)
     for one, other in zip(ours, found(products.feed_forward_by_definition, *inputs), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def weighed(parts):
+    return torch.cat([number * part for number, part in enumerate(parts, 1)], -1)
+
+
+def test_parts_and_their_gradients_are_those_of_one_product():
+    inputs, sizes = drawn((3, 4, 5), (14, 5)), [6, 4, 4]
+    ours = found(lambda *each: weighed(products.parts(*each, sizes)), *inputs)
+    theirs = found(lambda *each: weighed(F.linear(*each).split(sizes, -1)), *inputs)
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("options", [{}, {"kv_heads": 1}, {"positions": "none", "f": "tanh"}, {"qk_norm": True}],
+                         ids=str)
+@pytest.mark.parametrize("compiled", [False, True], ids=["as it is", "compiled"])
+def test_attention_reads_the_same_of_parts(taken_over, options, compiled, monkeypatch):
+    layer, x = SelfAttention(8, heads=2, **options), torch.randn(2, 5, 8, requires_grad=True)
+    weights, results = [x, *layer.parameters()], []
+    for way in (lambda x, weight: not taken_over.append(x.shape), lambda x, weight: False):
+        monkeypatch.setattr(products, "can", way)
+        run = torch.compile(layer, backend="aot_eager", fullgraph=True) if compiled else layer
+        y, _ = run(x)
+        results.append([y, *torch.autograd.grad(y.square().sum(), weights)])
+        torch.compiler.reset()
+    assert len(taken_over) == 2                                # queries, keys and values; and what is made of all heads
+    for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other)
 
 
@@ -114,6 +144,29 @@ def test_cublas_multiplies_as_the_definition_does(sizes, keep):
     results = [[y, *torch.autograd.grad(y, inputs, pull)] for y in (ours, theirs)]
     for one, other in zip(*results, strict=True):
         assert (one.float() - other.float()).norm() < 0.02 * other.float().norm()
+
+
+@needs_gpu
+def test_cublas_multiplies_parts_as_one_product():
+    x, w = torch.randn(1024, 256, device="cuda").bfloat16(), torch.randn(768, 256, device="cuda").bfloat16() / 16
+    pull, sizes = torch.randn(1024, 768, device="cuda").bfloat16(), [512, 128, 128]
+    results = []
+    for way in (lambda x, w: torch.cat(products.parts(x, w, sizes), 1), F.linear):
+        each = [x.detach().requires_grad_(), w.detach().requires_grad_()]
+        y = way(*each)
+        results.append([y, *torch.autograd.grad(y, each, pull)])
+    for one, other in zip(*results, strict=True):
+        assert (one.float() - other.float()).norm() < 0.01 * other.float().norm()
+
+
+@needs_gpu
+def test_a_product_is_written_where_it_is_asked_for():
+    products.prepare(torch.device("cuda:0"), True)
+    a, b = torch.randn(2048, 512, device="cuda").bfloat16(), torch.randn(8192, 512, device="cuda").bfloat16()
+    room = torch.zeros(2049, 8192, device="cuda", dtype=torch.bfloat16)
+    products.into(room[:2048], a, b.t())
+    torch.testing.assert_close(room[:2048], a @ b.t(), rtol=0.02, atol=0.5)
+    assert not room[2048:].any()
 
 
 @needs_gpu
