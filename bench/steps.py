@@ -88,6 +88,16 @@ def calibration(device: torch.device, size: int) -> dict[str, float]:
             "copy_tb_s": round(2 * x.numel() / seconds(lambda: y.copy_(x), device) / 1e12, 3)}
 
 
+def sustained(device: torch.device, size: int, long: float = 3.0) -> float:
+    """TFLOP/s of the same product when it goes on for seconds: a GPU at its limit of power lowers its clock, and some
+    have to lower it more than others."""
+    a = torch.randn(size, size, device=device, dtype=torch.bfloat16)
+    began, taken = time.perf_counter(), 0.0
+    while time.perf_counter() - began < long:
+        taken = seconds(lambda: a @ a, device, times=200 if size > 256 else 2)
+    return round(2 * size**3 / taken / 1e12, 1)
+
+
 def seconds(work: Callable[[], Any], device: torch.device, times: int = 20) -> float:
     for _ in range(3):
         work()

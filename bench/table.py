@@ -104,11 +104,16 @@ def table(rows: tuple[Row, ...]) -> str:
 
 
 def machine() -> str:
-    told = [f"{run['calibration']['tflops']} TFLOP/s and {run['calibration']['copy_tb_s']} TB/s beside `{name}`"
+    told = [f"{product(run['calibration'])} and {run['calibration']['copy_tb_s']} TB/s beside `{name}`"
             for name in ("gpt2", "generate", "mamba") if (run := kept(name)) and "calibration" in run]
     first = kept("gpt2") or {}
     return (f"{first.get('device')}, torch {first.get('torch')}; a large bfloat16 product and a large copy: "
             f"{', '.join(told)}.")
+
+
+def product(calibration: dict[str, float]) -> str:
+    longer = calibration.get("tflops_sustained")
+    return f"{calibration['tflops']} TFLOP/s" + (f" ({longer} for seconds on end)" if longer else "")
 
 
 def cpu_rows() -> str:

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from regard.contract import Memory, SequenceLayer, State
 from regard.kernels import add_norm
 from regard.layers.dropout import Dropout
+from regard.layers.norm import NORMS as NORMS
+from regard.layers.norm import make_norm as make_norm
 
 
 @dataclass
@@ -88,7 +90,6 @@ class Block(SequenceLayer):
                 x = self.feed_norm(x)
         return x, state
 
-
     def one_token(self, x: Tensor, state: State | None, lengths: Tensor | None) -> tuple[Tensor, State | None]:
         """The same with norms before, in a step of generation on a GPU: adding and normalising are one kernel."""
         assert self.feed is not None and self.feed_norm is not None
@@ -97,10 +98,4 @@ class Block(SequenceLayer):
         return x + self.feed(normed), state
 
 
-NORMS = ("layer", "rms")
 PLACEMENTS = ("pre", "post")
-
-
-def make_norm(kind: str, width: int) -> nn.Module:
-    """Standardise each vector's entries, then scale them again by learned amounts."""
-    return nn.LayerNorm(width, bias=False) if kind == "layer" else nn.RMSNorm(width, eps=1e-5)

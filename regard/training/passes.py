@@ -24,7 +24,7 @@ from regard.text.batches import Batch
 
 CAPTURED_AFTER = 2             # passes over a shape before it is captured: rare ones are not worth it
 CHEAP = 0.9                    # of what would be kept: any share below one makes the compiler drop what is cheap
-SOME = 0.6                     # of the feed-forward layers: what f gives, worked out again
+SOME = 0.25                    # of the feed-forward layers: what f gives, worked out again
 MOST_GRAPHS = 96               # each holds its gradients, and some memory of its own
 
 Inputs = tuple[Tensor | None, ...]
