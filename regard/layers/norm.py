@@ -28,7 +28,7 @@ class LayerNorm(nn.LayerNorm):
 class RMSNorm(nn.RMSNorm):
     def forward(self, x: Tensor) -> Tensor:
         if not sparing(x):
-            return super().forward(x)
+            return super().forward(x.to(self.weight.dtype))    # as autocast has it for the other, not for this
         assert self.eps is not None
         return normed(x, self.weight, self.eps, centred=False)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.contract import Memory, SequenceLayer, watching
 from regard.errors import SettingError
@@ -17,6 +17,7 @@ from regard.kernels import attend_next, products
 from regard.layers.attend import CAUSAL, Mask, attend
 from regard.layers.cache import KeyValueCache, Readable, WindowCache
 from regard.layers.in_blocks import attend_in_blocks
+from regard.layers.norm import RMSNorm
 from regard.layers.packed import Linear
 from regard.layers.positions import Rotary, alibi_slopes, positions_of_chunk
 from regard.layers.scores import make_score
@@ -62,8 +63,8 @@ class SelfAttention(SequenceLayer):
         self.score = None if score == "scaled-dot" else make_score(score, heads, self.head_width, places=places)
         self.rotary = Rotary(self.head_width) if positions == "rotary" else None
         self.register_buffer("slopes", alibi_slopes(heads) if positions == "alibi" else None, persistent=False)
-        self.q_norm = nn.RMSNorm(self.head_width, eps=1e-6) if qk_norm else None
-        self.k_norm = nn.RMSNorm(self.head_width, eps=1e-6) if qk_norm else None
+        self.q_norm = RMSNorm(self.head_width, eps=1e-6) if qk_norm else None
+        self.k_norm = RMSNorm(self.head_width, eps=1e-6) if qk_norm else None
 
     slopes: Tensor | None
 

@@ -1,8 +1,7 @@
 """Losses on the way, of every family, as they were: what makes training faster must not bend the curve.
 
 The curves in curves.json were made by this test with REGARD_WRITE_CURVES=1, without dropout, as each device draws its
-own, and with one decay a head, as a state space has by default on a CPU but not on a GPU. On a GPU they are compared
-too, in float32, by REGARD_TEST_DEVICE=cuda.
+own. On a GPU they are compared too, in float32, by REGARD_TEST_DEVICE=cuda, with the sizes that a CPU would be given.
 """
 
 import json
@@ -12,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from regard.families import FAMILIES
+from regard.sizes import Scale
+from regard.training import choose
 from regard.training.run import Order, carry_out
 
 KEPT = Path(__file__).with_name("curves.json")
@@ -21,11 +22,15 @@ STEPS = 24
 DEVICE = os.environ.get("REGARD_TEST_DEVICE", "cpu")
 
 
+@pytest.fixture(autouse=True)
+def as_on_a_cpu(monkeypatch):
+    monkeypatch.setattr(choose, "Scale", lambda **scale: Scale(**scale | {"gpu": False}))
+
+
 def curve(family, folder, **training):
     text = folder / "text.txt"
     text.write_text(TEXT)
-    model = {"dropout": 0.0} | ({"decay": "head"} if hasattr(FAMILIES[family].settings, "decay") else {})
-    settings = {"tokenizer": {"kind": "char"}, "model": model, "training": {
+    settings = {"tokenizer": {"kind": "char"}, "model": {"dropout": 0.0}, "training": {
         "steps": STEPS, "batch": 8, "valid_every": STEPS, "precision": "float32", "samples": False, **training}}
     carry_out(Order((str(text),), family=family, out=str(folder / "run"), settings=settings, device=DEVICE, quiet=True,
                     params=20_000))
