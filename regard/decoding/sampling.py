@@ -14,6 +14,9 @@ from torch import Tensor
 
 from regard.errors import SettingError
 
+BLOCK = 32                     # tokens of which only the likeliest is looked at first
+LAST = 2**32 - 1
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -51,15 +54,18 @@ def choose_by(log_probs: Tensor, how: Sampling, drawn: Tensor | None) -> Tensor:
 
 
 def kept(log_probs: Tensor, how: Sampling) -> tuple[Tensor, Tensor]:
-    """Probabilities after temperature and cuts, and the tokens they belong to: both (B, V).
+    """Probabilities after temperature and cuts, and the tokens they belong to: both (B, V), or (B, k) with a top-k.
 
     Only for top-p are they sorted, the largest first: that is dear with a large vocabulary."""
-    tokens = torch.arange(log_probs.shape[-1], device=log_probs.device).expand_as(log_probs)
-    if how.top_k:
-        log_probs = log_probs.masked_fill(~likeliest(log_probs, how.top_k), -torch.inf)
-    values = log_probs.double()
+    if 0 < how.top_k < log_probs.shape[-1]:
+        tokens = likeliest(log_probs, how.top_k)
+        values = log_probs.gather(-1, tokens).double()
+    else:
+        tokens = torch.arange(log_probs.shape[-1], device=log_probs.device).expand_as(log_probs)
+        values = log_probs.double()
     if how.top_p < 1:
-        values, tokens = values.sort(dim=-1, descending=True, stable=True)
+        values, order = values.sort(dim=-1, descending=True, stable=True)
+        tokens = tokens.gather(-1, order)
     largest = values.amax(-1, keepdim=True)
     weights = ((values - largest) / how.temperature).softmax(-1)              # the largest is 0: nothing overflows
     if how.top_p < 1:
@@ -71,10 +77,39 @@ def kept(log_probs: Tensor, how: Sampling) -> tuple[Tensor, Tensor]:
 
 
 def likeliest(values: Tensor, k: int) -> Tensor:
-    """(B, V), True for the k largest of each row; of equals the smaller ids come first."""
-    least = values.topk(min(k, values.shape[-1])).values[:, -1:]
-    above, equal = values > least, values == least
-    return above | (equal & (equal.cumsum(-1, dtype=torch.int32) <= k - above.sum(-1, keepdim=True)))
+    """(B, k): where the k largest of each row stand, in this order; of equals the first ones.
+
+    In two steps, exactly: they stand in the k blocks with the largest maxima; of equals, again, the first ones.
+    """
+    vocab = values.shape[-1]
+    if values.dtype != torch.float32:
+        return likeliest_by_definition(values, k)
+    places = torch.arange(vocab, device=values.device)
+    if k * BLOCK >= vocab:
+        return largest(values, places, k).sort(-1).values
+    full = vocab // BLOCK * BLOCK
+    maxima = values[:, :full].unflatten(1, (-1, BLOCK)).amax(-1)
+    if full < vocab:
+        maxima = torch.cat((maxima, values[:, full:].amax(-1, keepdim=True)), 1)
+    block = largest(maxima, places[:maxima.shape[1]], k)
+    at = (block[..., None] * BLOCK + places[:BLOCK]).flatten(1)                        # (B, k * BLOCK)
+    found = values.gather(1, at.clamp(max=vocab - 1))
+    return largest(torch.where(at < vocab, found, -torch.inf), at, k).sort(-1).values
+
+
+def largest(values: Tensor, places: Tensor, k: int) -> Tensor:
+    """The places of the k largest of each row, of equals the first ones; in no order.
+
+    The bits of floats, as whole numbers, are in order but for the sign; with the place below them no two are alike.
+    """
+    bits = (values + 0.0).view(torch.int32)                    # there is a -0.0, which is equal to 0.0
+    ordered = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).long()
+    keys = (ordered << 32) | (LAST - places)
+    return LAST - (keys.topk(k, dim=-1, sorted=False).values & LAST)
+
+
+def likeliest_by_definition(values: Tensor, k: int) -> Tensor:
+    return values.sort(dim=-1, descending=True, stable=True).indices[:, :k].sort(-1).values
 
 
 def _last_kept(weights: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from regard.decoding.sampling import Sampling, choose, kept, row_noise, uniform
+from regard.decoding.sampling import Sampling, choose, kept, likeliest, likeliest_by_definition, row_noise, uniform
 from regard.errors import SettingError
 
 CHANCES = torch.tensor([[0.125, 0.5, 0.125, 0.25]], dtype=torch.float64)
@@ -39,6 +39,17 @@ def test_a_temperature_near_zero_is_greedy_and_never_breaks(temperature, dtype):
     (0, {0, 1, 2, 3}), (1, {1}), (2, {1, 3}), (3, {0, 1, 3}), (4, {0, 1, 2, 3}), (9, {0, 1, 2, 3})])
 def test_top_k_keeps_exactly_the_k_likeliest_and_breaks_ties_by_the_smaller_id(k, left):
     assert set(survivors(Sampling(top_k=k))) == left
+
+
+@pytest.mark.parametrize("vocab, k", [(7, 3), (100, 40), (1000, 5), (1024, 31), (5003, 150)])
+@pytest.mark.parametrize("kinds", [2, 30, 10**6], ids=["ties all over", "some ties", "few"])
+def test_the_likeliest_are_found_in_two_steps_as_by_sorting_them_all(vocab, k, kinds):
+    values = -torch.randint(kinds, (6, vocab)).float() / kinds * 20
+    values[1, ::3], values[2, 1:] = -torch.inf, -torch.inf
+    values[3, ::2] *= -0.0                                     # which is equal to 0.0
+    values[4] *= -1
+    torch.testing.assert_close(likeliest(values, k), likeliest_by_definition(values, k), rtol=0, atol=0)
+    assert likeliest(values, k).diff(dim=1).min() > 0
 
 
 @pytest.mark.parametrize("p, left", [
