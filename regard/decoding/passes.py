@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.contract import CannotCut, State
 from regard.decoding.recorded import Steps
-from regard.decoding.sampling import Sampling, choose_by, uniform
+from regard.decoding.sampling import Sampling, choose_next
 from regard.models.neural import NeuralLM
 
 
@@ -76,8 +76,9 @@ class Passes(Steps):
         log_probs, after = after_each(self.model, self.read[:, 4:], state, lengths, first, self.width)
         log_probs.index_fill_(2, self.banned, -torch.inf)
         positions = position[:, None] + torch.arange(self.width, device=position.device)
-        drawn = uniform(self.noise[:, None].expand_as(positions).flatten(), positions.flatten())
-        self.chosen.copy_(choose_by(log_probs.flatten(0, 1), self.how, drawn).view_as(self.chosen))
+        noise = self.noise[:, None].expand_as(positions).flatten()
+        chosen = choose_next(log_probs.flatten(0, 1), self.how, noise, positions.flatten())
+        self.chosen.copy_(chosen.view_as(self.chosen))
         self._keep(after)
 
     def begin(self, state: State, ids: Tensor) -> None:

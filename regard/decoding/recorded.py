@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.contract import LanguageModel, State, watching
-from regard.decoding.sampling import Sampling, choose_by, row_noise, uniform
+from regard.decoding.sampling import Sampling, choose_next, row_noise
 
 AHEAD = 16                     # steps asked for at once, at most
 ROOM = 256                     # capacity comes in multiples of this, so that a recording serves many lengths
@@ -46,8 +46,7 @@ class Steps:
         """Read a token, choose the next one, and keep what has changed where it was."""
         log_probs, after = self.model.step(self.tokens, self.state)
         log_probs.index_fill_(1, self.banned, -torch.inf)
-        drawn = None if self.how.temperature == 0 else uniform(self.noise, self.positions)
-        chosen = choose_by(log_probs, self.how, drawn)
+        chosen = choose_next(log_probs, self.how, self.noise, self.positions)
         self.history.index_copy_(0, self.at, chosen[None])
         self.at.add_(1).remainder_(len(self.history))
         self.positions += 1

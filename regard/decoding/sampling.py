@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import SettingError
+from regard.kernels import draw
 
 BLOCK = 32                     # tokens of which only the likeliest is looked at first
 LAST = 2**32 - 1
@@ -39,7 +40,16 @@ class Sampling:
 def choose(log_probs: Tensor, how: Sampling, rows: Tensor, positions: Tensor) -> Tensor:
     """(B,) token ids from (B, V) log-probabilities; `rows` and `positions` (B,) say which noise is whose."""
     rows, positions = rows.to(log_probs.device), positions.to(log_probs.device)
-    return choose_by(log_probs, how, uniform(row_noise(how.seed, rows), positions))
+    return choose_next(log_probs, how, row_noise(how.seed, rows), positions)
+
+
+def choose_next(log_probs: Tensor, how: Sampling, noise: Tensor, positions: Tensor) -> Tensor:
+    """The same with the noise of each row worked out before; everything on one device."""
+    if how.temperature == 0:
+        return choose_by(log_probs, how, None)
+    if draw.can(log_probs, how.top_k, how.top_p):
+        return draw.draw(log_probs, noise, positions, how.temperature, how.top_k)
+    return choose_by(log_probs, how, uniform(noise, positions))
 
 
 def choose_by(log_probs: Tensor, how: Sampling, drawn: Tensor | None) -> Tensor:
