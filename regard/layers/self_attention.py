@@ -156,7 +156,10 @@ class SelfAttention(SequenceLayer):
         if self.f != "none":
             heads = NONLINEARITIES[self.f](heads)
         both = [self.heads, self.kv_heads]
-        qk, v = heads.split([sum(both), self.kv_heads], 2)      # the gradient of a split is a single copy
+        if self.q_norm is None and self.rotary is None:
+            q, k, v = heads.split([*both, self.kv_heads], 2)    # the gradient of a split is a single copy
+            return q, k, v
+        qk, v = heads.split([sum(both), self.kv_heads], 2)
         if self.q_norm is not None and self.k_norm is not None:
             q, k = qk.split(both, 2)
             qk = torch.cat((self.q_norm(q), self.k_norm(k)), 2)
