@@ -234,6 +234,7 @@ class LanguageModel(ABC):
     vocab: int
     context: int | None = None       # the most tokens one state may read; None: no limit
     needs_source: bool = False
+    one_text: bool = False           # source and target are read as one text: both count for the context
 
     @property
     @abstractmethod

@@ -17,19 +17,19 @@ from regard.errors import RunError
 from regard.layers.attentive import Attention, AttentiveRecurrence
 from regard.layers.cross_attention import CrossAttention
 from regard.layers.self_attention import SelfAttention
-from regard.models.seq2seq import Prefix
 
 NO_ATTENTION = "this model has no attention to its source, so that nobody can see what it reads: {cure}"
 
 
 def reads_source(model: LanguageModel) -> bool:
     """Whether there is attention to the source that can be watched."""
-    if isinstance(model, Prefix):
+    if not isinstance(model, nn.Module):
+        return False
+    if model.one_text:
         return any(isinstance(layer, SelfAttention) for layer in model.modules())
-    return isinstance(model, nn.Module) and any(
-        isinstance(layer, CrossAttention) or (isinstance(layer, AttentiveRecurrence)
-                                              and isinstance(layer.reader, Attention))
-        for layer in model.modules())
+    return any(isinstance(layer, CrossAttention) or (isinstance(layer, AttentiveRecurrence)
+                                                     and isinstance(layer.reader, Attention))
+               for layer in model.modules())
 
 
 def of_source(
@@ -39,11 +39,11 @@ def of_source(
 
     `whole` says that source and target were read in one go, and not the target alone after `start(batch, capacity)`.
     """
-    kinds = SelfAttention if isinstance(model, Prefix) else (CrossAttention, AttentiveRecurrence)
+    kinds = SelfAttention if model.one_text else (CrossAttention, AttentiveRecurrence)
     found = [reading.values for reading in readings if reading.kind == "weights" and isinstance(reading.layer, kinds)]
     if not found:
         raise RunError(NO_ATTENTION.format(cure=cure or "train one of a family with attention, e.g. rnn-attention"))
-    if not isinstance(model, Prefix):
+    if not model.one_text:
         return found
     length = source.items.shape[1]
     lengths = source.lengths

@@ -24,7 +24,6 @@ from regard.decoding import recorded
 from regard.decoding.best import best_of
 from regard.layers.positions import AddPositions
 from regard.layers.scores import Location
-from regard.models.seq2seq import Prefix
 
 WORTH, LEAST_ROWS = 8, 16      # tokens of a target and rows of a batch, from which on a recording pays
 LEAST = 8                      # sources in the smallest size
@@ -208,12 +207,12 @@ def roomy(model: Any, source: Source | None, room: int) -> tuple[Source | None, 
     most = places(model)
     if source is not None and source.items.ndim == 2:                                 # tokens: a picture has no pads
         length = source.items.shape[1]
-        wide = rounded(length, LENGTH, None if most is None else most - room * isinstance(model, Prefix))
+        wide = rounded(length, LENGTH, None if most is None else most - room * model.one_text)
         lengths = source.lengths
         if lengths is None:
             lengths = torch.full(source.items.shape[:1], length, device=source.items.device)
         more, length = Source(nn.functional.pad(source.items, (0, wide - length)), lengths), wide
-    return more, rounded(room, ROOM, None if most is None else most - length * isinstance(model, Prefix))
+    return more, rounded(room, ROOM, None if most is None else most - length * model.one_text)
 
 
 def rounded(number: int, multiple: int, most: int | None) -> int:

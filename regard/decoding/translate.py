@@ -19,7 +19,6 @@ from regard.decoding.beam import Beam, Hypothesis, beam_search
 from regard.decoding.sampling import Sampling
 from regard.decoding.stream import generate_tokens, padded
 from regard.errors import SettingError
-from regard.models.seq2seq import Prefix
 
 AT_ONCE, MOST_AT_ONCE = 4096, 262_144      # tokens of sources, pads and beams included: on a CPU, and on a large GPU
 MEMORY = 2**19                             # bytes of a GPU that a token may take, its share of all caches included
@@ -72,7 +71,7 @@ def longest(source: int, context: int | None, model: LanguageModel) -> int:
     limit = TIMES * source + MORE
     if context is not None:
         limit = min(limit, context)
-    if isinstance(model, Prefix) and model.context is not None:                       # one text with its source
+    if model.one_text and model.context is not None:
         limit = min(limit, model.context - source)
     return max(1, limit)
 

@@ -23,7 +23,6 @@ from regard.look.arithmetic_sheet import Sheet
 from regard.look.parts import Look, Track
 from regard.look.pictures import decoded
 from regard.models.masked import MaskedModel
-from regard.models.seq2seq import Prefix
 from regard.probe.influence import evaluating, leaf_outputs
 from regard.text.vocabulary import UNK
 
@@ -130,7 +129,7 @@ def embeddings(scene: Scene, on_source: bool) -> tuple[nn.Embedding, int]:
     model = scene.model
     if isinstance(model, MaskedModel):
         return model.encoder.embedding, 0
-    if isinstance(model, Prefix):
+    if model.one_text:
         assert scene.source is not None
         return model.embedding, 0 if on_source else scene.source.items.shape[1]
     return (model.encoder.embedding if on_source else model.embedding), 0

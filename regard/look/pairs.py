@@ -26,7 +26,6 @@ from regard.look.saying import GUESS, by_head, said
 from regard.look.sides import mark, read_tokens, side, written_tokens
 from regard.look.tracks import ABOUT, grouped, in_order, numbered
 from regard.models.neural import NeuralLM
-from regard.models.seq2seq import Prefix
 from regard.probe.influence import WAYS, evaluating, influence
 from regard.text.vocabulary import UNK
 from regard.trained_summarise import TrainedSummariser
@@ -53,7 +52,7 @@ def build(trained: TrainedTranslator, request: Request) -> Look:
     titles = titles_of(trained)
     sides = {"source": side("source", titles[0], request.source, source),
              "target": side("target", titles[1], target.text, read)}
-    if isinstance(model, Prefix):
+    if model.one_text:
         sides["text"] = both_sides(sides["source"], sides["target"])
     tracks = [*read_tracks(pair, seen), *influences(pair, told)]
     return Look(request, trained.family, "translate", sides, "target", told, tuple(tracks), tuple(notes),
@@ -135,7 +134,7 @@ def own_target(
 def target_room(trained: TrainedTranslator, source: int) -> int:
     """Tokens that can be read after <bos>."""
     room = trained.context
-    if isinstance(trained.model, Prefix) and trained.model.context is not None:
+    if trained.model.one_text and trained.model.context is not None:
         room = min(room, trained.model.context - source)
     return max(1, room) - 1
 
@@ -188,7 +187,7 @@ class Pair:
 
 
 def read_tracks(pair: Pair, seen: Recorder) -> list[Track]:
-    if isinstance(pair.model, Prefix):
+    if pair.model.one_text:
         return prefix_tracks(seen, pair.length)
     return decoder_tracks(seen, "source", "cross")
 
@@ -240,7 +239,7 @@ def influences(pair: Pair, told: Sequence[Said]) -> list[Track]:
     """On the source, and on the target before each token."""
     model, tokens, length = pair.model, pair.tokens, pair.length
     targets = torch.tensor([each.id for each in told], device=model.device)
-    prefix = isinstance(model, Prefix)
+    prefix = model.one_text
     reads: Any = model if prefix else model.encoder
     embedding = reads.embedding
 

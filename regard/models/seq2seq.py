@@ -61,7 +61,7 @@ class Prefix(NeuralLM):
     source and one for the target, added to every embedding.
     """
 
-    needs_source = True
+    needs_source = one_text = True
 
     def __init__(self, stack: SequenceLayer, *, vocab: int, **options: Any):
         super().__init__(stack, vocab=vocab, **options)
