@@ -46,6 +46,11 @@ def sparing(x: Tensor) -> bool:
     return torch.compiler.is_compiling() and torch.is_grad_enabled() and torch.is_autocast_enabled(kind)
 
 
+def why_not(compiled: bool, bfloat16: bool) -> str:
+    """Why a norm keeps what it was given, in training; empty where it does not."""
+    return "training is in float32" if not bfloat16 else "" if compiled else "training is not compiled"
+
+
 def normed(x: Tensor, weight: Tensor, eps: float, *, centred: bool, dtype: torch.dtype | None = None) -> Tensor:
     """y, in the precision of what comes next."""
     y: Tensor = _Normed.apply(x, weight, eps, centred, dtype or torch.get_autocast_dtype(x.device.type))

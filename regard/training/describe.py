@@ -13,6 +13,7 @@ from regard import kernels
 from regard.config import as_values
 from regard.contract import LanguageModel
 from regard.kernels import Path, products
+from regard.layers import norm
 from regard.models.head import Head
 from regard.models.learner import Learner
 from regard.run_folder import RunFolder
@@ -75,6 +76,9 @@ def describe_kernels(job: Job, tokens_a_step: int, say: Say) -> None:
                     f"loss without logits by {'torch: ' + reason if reason else 'triton'}")
     why = products.why_not(device, job.bfloat16)
     told.append(f"products as torch takes them: {why}" if why else "large products the quickest way of cuBLAS")
+    if any(isinstance(layer, (norm.LayerNorm, norm.RMSNorm)) for layer in job.model.modules()):
+        why = norm.why_not(job.run.loss != job.model.loss, job.bfloat16)
+        told.append(f"norms as torch has them: {why}" if why else "norms keep only what they give")
     why = still.why_not(job.model, job.settings.compile)
     told.append(f"updates as they are: {why}" if why else "updates recorded")
     say(f"kernels    {'; '.join(told)}")
