@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 
@@ -152,3 +154,44 @@ def _get_pictures(name: str, folder: str, number: int | None) -> None:
     number = corpus.count if number is None else min(number, corpus.count)
     path = corpus.write(Path(folder), number)
     click.echo(f"{number:,} pictures in {path}, with captions.tsv and regions.jsonl")
+
+
+@command.command("cache")
+@click.option("--clear", is_flag=True, help="Remove it; what is needed again is made again.")
+@click.option("--older-than", "days", type=click.FloatRange(min=0), default=0.0, metavar="DAYS",
+              help="Only what was not used for so long.")
+@click.option("--json", "as_json", is_flag=True)
+def cache(clear: bool, days: float, as_json: bool) -> None:
+    """What was kept of work on texts (surveys, tokenizers, shards): how much, and when it was used last.
+
+    It lies in ~/.cache/regard, or where REGARD_CACHE says. Runs do not need it.
+    """
+    import time
+
+    from regard import storage
+    from regard.cli.output import print_json
+    from regard.text.cache import cache_folder, entries
+
+    folder, now = cache_folder(), time.time()
+    found = entries(folder, days * 86_400)
+    if clear:
+        for entry in found:
+            storage.remove(entry.path)
+    kinds = {kind: [entry for entry in found if entry.kind == kind] for kind in dict.fromkeys(e.kind for e in found)}
+    rows: list[dict[str, Any]] = [
+        {"kind": kind, "entries": len(own), "bytes": sum(entry.size for entry in own),
+         "idle_days": round((now - max(entry.used for entry in own)) / 86_400, 2)} for kind, own in kinds.items()]
+    if as_json:
+        print_json({"folder": str(folder), "cleared": clear, "kinds": rows})
+        return
+    for row in rows:
+        days_ago = round(row["idle_days"])
+        idle = ("today", "yesterday")[days_ago] if days_ago < 2 else f"{days_ago:,} days ago"
+        click.echo(f"{row['kind']:<10} {row['entries']:>8,} {_bytes(row['bytes']):>12}   last used {idle}")
+    total = f"{_bytes(sum(entry.size for entry in found))} in {folder}"
+    click.echo(f"{total}: " + ("removed" if clear else "regard data cache --clear removes it") if found else
+               f"nothing{f' unused for {days:g} days' if days else ''} in {folder}")
+
+
+def _bytes(number: int) -> str:
+    return f"{number / 1e6:,.1f} MB" if number >= 1e5 else f"{number / 1e3:,.1f} KB"

@@ -1,6 +1,7 @@
 """The cache of work done on texts: surveys, tokenizers and shards, under keys that are hashes of content.
 
-Nothing here is precious: an entry that is damaged is made again, and the folder may be removed at any time.
+Nothing here is precious: an entry that is damaged is made again, and any may be removed at any time. When an entry was
+used last is its time of change; `regard data cache` shows what there is, and clears it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, cast
@@ -21,6 +24,7 @@ from regard.text.shards import Shard
 from regard.text.vocabulary import Tokenizer
 
 FORGOTTEN = 24 * 3600             # seconds after which an unfinished entry belongs to nobody
+KINDS = ("embedded", "surveys", "tokenizers", "shards", "pairs", "captions", "pictures")
 
 
 def cache_folder(given: str | Path | None = None) -> Path:
@@ -58,6 +62,7 @@ class Cache:
         try:
             found = json.loads(path.read_text("utf-8"))
             if isinstance(found, dict):
+                used(path)
                 return found, True
         except (OSError, ValueError):
             pass
@@ -69,7 +74,9 @@ class Cache:
     def tokenizer(self, key: str, make: Callable[[], Tokenizer]) -> tuple[Tokenizer, bool]:
         path = self.folder / "tokenizers" / f"{key}.json"
         try:
-            return Tokenizer.load(path), True
+            found = Tokenizer.load(path)
+            used(path)
+            return found, True
         except DataError:
             pass
         made = make()
@@ -81,7 +88,9 @@ class Cache:
         path = self.folder / "shards" / key
         if path.exists():
             try:
-                return Shard.open(path), True
+                found = Shard.open(path)
+                used(path)
+                return found, True
             except DataError:
                 storage.remove(path)
         self._sweep(path.parent)
@@ -96,3 +105,40 @@ class Cache:
                 continue
             if old:
                 storage.remove(path)
+
+
+# ------------------------------------------------------------------------------------------------ looking after it
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file or folder of the cache."""
+
+    kind: str
+    path: Path
+    size: int                         # bytes
+    used: float                       # seconds since 1970
+
+
+def used(path: Path) -> None:
+    """Say that an entry was of use just now, where that may be written down."""
+    with suppress(OSError):
+        os.utime(path)
+
+
+def entries(folder: Path, idle: float = 0.0) -> list[Entry]:
+    """What is there, of the kinds that are made here, unused for so many seconds at least."""
+    found, now = [], time.time()
+    for kind in KINDS:
+        for path in sorted((folder / kind).glob("*")):
+            with suppress(OSError):                  # another process may be clearing, too
+                last = path.stat().st_mtime
+                if now - last >= idle:
+                    found.append(Entry(kind, path, size_of(path), last))
+    return found
+
+
+def size_of(path: Path) -> int:
+    if not path.is_dir():
+        return path.stat().st_size
+    return sum(each.stat().st_size for each in path.rglob("*") if each.is_file())

@@ -17,7 +17,7 @@ from pathlib import Path
 from regard import storage
 from regard.errors import DataError
 from regard.text import embedded
-from regard.text.cache import Cache, content_hash, key_of
+from regard.text.cache import Cache, content_hash, key_of, used
 from regard.text.corpus import SAMPLE as SUBWORDS
 from regard.text.corpus import Learned, Say, Survey, encode_part, learn_tokenizer, survey_of
 from regard.text.pairs import Pair, PairSettings, find_pair_sources, guess_langs, read_pairs
@@ -147,6 +147,7 @@ def clean(data: PairSettings, store: Cache, say: Say) -> Clean:
     folder = store.folder / "pairs" / content
     if not (folder / "tally.json").exists():
         write_clean(folder, data, sources)
+    used(folder)
     tally = Tally.from_dict(json.loads((folder / "tally.json").read_text("utf-8")))
     say(tally.line())
     source, target = (Source(name, folder / name) for name in SIDES)

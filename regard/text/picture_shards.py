@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from regard import storage
 from regard.errors import DataError, SettingError
-from regard.text.cache import Cache, key_of
+from regard.text.cache import Cache, key_of, used
 from regard.text.picture_files import BadPicture, check_file, load_picture
 from regard.text.pictures import Captioned, CaptionReading, read_captioned
 from regard.text.shards import storage_call
@@ -135,7 +135,9 @@ def cached_pictures(cache: Cache, key: str, make: Callable[[Path], PictureShard]
     path = cache.folder / "pictures" / key
     if path.exists():
         try:
-            return PictureShard.open(path), True
+            found = PictureShard.open(path)
+            used(path)
+            return found, True
         except DataError:
             storage.remove(path)
     return make(path), False

@@ -1,6 +1,8 @@
 """`regard data` of pairs and pictures: shown, and written as the commands that train take them."""
 
 import json
+import os
+import time
 
 import numpy as np
 import pytest
@@ -111,3 +113,48 @@ def test_a_gist_is_shown_under_its_document(regard):
     shown = regard("data", "show", "gists", "--lines", 1).done()
     pair = next(iter(embedded.pairs("gists")))
     assert f"\n    {pair.target}\n" in shown and shown.startswith(pair.source[:60])
+
+
+# ------------------------------------------------------------------------------------------------- the cache
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_the_cache_is_shown_and_cleared_and_made_again(regard, here, cache):
+    (here / "text.txt").write_text("the cat sat on the mat\n" * 50)
+    assert regard("data", "cache").done() == f"nothing in {cache}\n"
+    train = ("train", "lm", "text.txt", "--family", "rnn", *SMALL)
+    regard(*train).done()
+    told = json.loads(regard("data", "cache", "--json").done())
+    assert {row["kind"] for row in told["kinds"]} == {"surveys", "tokenizers", "shards"} and not told["cleared"]
+    on_disk = sum(path.stat().st_size for path in cache.rglob("*") if path.is_file())
+    assert sum(row["bytes"] for row in told["kinds"]) == on_disk
+    stranger = cache / "mine.txt"
+    stranger.write_text("not of this cache")
+    shown = regard("data", "cache", "--clear").done()
+    assert "shards" in shown and shown.strip().endswith("removed") and stranger.exists()
+    assert [path for path in cache.rglob("*") if path.is_file()] == [stranger]
+    assert regard("score", "run", "text.txt").done()                   # a run does not need it
+    regard(*train, "--resume").done()                                  # and to go on, it is made again
+    assert json.loads(regard("data", "cache", "--json").done())["kinds"]
+
+
+def test_only_what_was_not_used_for_long_is_cleared(regard, here, cache):
+    for name in ("one", "two"):
+        (here / f"{name}.txt").write_text(f"{name} cat sat on the mat\n" * 50)
+        regard("train", "lm", f"{name}.txt", "--family", "rnn", *SMALL[:-1], name).done()
+    week_ago = time.time() - 7 * 86_400
+    for path in cache.glob("*/*"):
+        os.utime(path, (week_ago, week_ago))
+    regard("train", "lm", "two.txt", "--family", "rnn", *SMALL[:-1], "again").done()     # which uses what there is
+    count = len(list(cache.glob("*/*")))
+    assert f"unused for 8 days in {cache}" in regard("data", "cache", "--older-than", 8).done()
+    assert "7 days ago" in regard("data", "cache", "--older-than", 6).done()
+    regard("data", "cache", "--clear", "--older-than", 6).done()
+    assert len(list(cache.glob("*/*"))) == count // 2
+    told = regard("train", "lm", "two.txt", "--family", "rnn", *SMALL[:-1], "once-more")
+    assert told.done() is not None and len(list(cache.glob("*/*"))) == count // 2
