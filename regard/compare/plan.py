@@ -19,15 +19,17 @@ import torch
 from regard import storage
 from regard.config import as_values, fill
 from regard.errors import RunError, SettingError
-from regard.families import FAMILIES, Family, family
+from regard.families import FAMILIES, Family
 from regard.families.fit import parameters
-from regard.text.corpus import Corpus, DataSettings, TokenizerSettings, prepare
+from regard.families.translate import TRANSLATE
+from regard.tasks import task_named
 from regard.trained import pick_device
 from regard.training.choose import choose
 from regard.training.run import Order
 from regard.training.settings import TrainingSettings
 
-BASELINE = "ngram"                       # stands in every table
+COMPARED: dict[str, Mapping[str, Family]] = {"lm": FAMILIES, "translate": TRANSLATE}
+BASELINES = {"lm": "ngram"}              # stand in every table of their task
 ORDERS = (2, 3, 4, 5, 6, 7)
 DEFAULT_MINUTES = 2.0
 SHARED = ("data", "tokenizer", "training", "model")
@@ -51,6 +53,7 @@ class Wanted:
     settings: Tables = field(default_factory=dict)     # data, tokenizer, training, model; or the name of a family
     device: str = "auto"
     out: str | None = None
+    task: str = "lm"
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,7 @@ class Plan:
     device: str
     text: dict[str, Any]                               # facts about the corpus
     entries: tuple[Entry, ...]
+    task: str = "lm"
 
     def trials(self) -> list[Trial]:
         """What is counted comes first: it is the line to cross. Then seed by seed: any noise falls on all families."""
@@ -104,14 +108,14 @@ class Plan:
 
     def order(self, trial: Trial, out: Path) -> Order:
         """What a trial asks of training."""
-        tables = family_tables(family(trial.family), self.settings, self.budget)
+        tables = family_tables(task_named(self.task).family(trial.family), self.settings, self.budget)
         if trial.order is not None:
             tables["model"]["order"] = trial.order
         else:
             tables["training"]["seed"] = trial.seed
         params = self.params if trial.order is None else None
-        return Order(self.files, family=trial.family, out=str(out), settings=tables, params=params, device=self.device,
-                     trust=True, quiet=True)             # the user named the family: its code is trusted
+        return Order(self.files, task=self.task, family=trial.family, out=str(out), settings=tables, params=params,
+                     device=self.device, trust=True, quiet=True)       # the user named the family: its code is trusted
 
     def seconds(self) -> float | None:
         """How long all of it will take, if the budget says so."""
@@ -121,12 +125,14 @@ class Plan:
 
     def command(self, out: str) -> str:
         """The command that makes this comparison."""
-        words = ["regard", "compare", "lm", *self.files, "--families", ",".join(e.family for e in self.entries)]
+        words = ["regard", "compare", self.task, *self.files, "--families", ",".join(e.family for e in self.entries)]
         if self.params is not None:
             words += ["--params", str(self.params)]
         name, value = next(iter(self.budget.items()))
         words += [f"--{name}", f"{value:g}" if name == "minutes" else str(value), "--seeds", str(self.seeds)]
-        words += ["--orders", ",".join(map(str, self.orders)), "--device", self.device]
+        if any(entry.counted for entry in self.entries):
+            words += ["--orders", ",".join(map(str, self.orders))]
+        words += ["--device", self.device]
         for table, values in self.settings.items():
             for key, value in values.items():
                 text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
@@ -146,8 +152,8 @@ class Plan:
             values["files"], values["orders"] = tuple(values["files"]), tuple(values["orders"])
             return cls(**values)
         except FileNotFoundError:
-            raise RunError(f"there is no comparison at {folder}: make one with `regard compare lm`, or check the path")\
-                from None
+            raise RunError(f"there is no comparison at {folder}: make one with `regard compare lm` or `regard compare "
+                           "translate`, or check the path") from None
         except (ValueError, KeyError, TypeError) as error:
             raise RunError(f"{folder / FILE} is damaged ({error}): choose another folder with --out") from None
 
@@ -168,28 +174,30 @@ def make_plan(wanted: Wanted, say: Any = lambda text: None) -> Plan:
     budget = one_budget(wanted)
     if wanted.seeds < 1:
         raise SettingError(f"--seeds {wanted.seeds}: must be at least 1")
-    kinds = [family(name) for name in chosen_families(wanted.families)]
+    task = task_named(wanted.task)
+    kinds = [task.family(name) for name in chosen_families(wanted.task, wanted.families)]
     settings = checked_settings(wanted.settings, kinds)
-    data = fill(DataSettings, {"files": wanted.files, **settings.get("data", {})}, "data")
-    tokenizer = fill(TokenizerSettings, settings.get("tokenizer", {}), "tokenizer")
+    data = fill(task.data, {"files": wanted.files, **settings.get("data", {})}, "data")
+    tokenizer = fill(task.tokenizer, settings.get("tokenizer", {}), "tokenizer")
     device = pick_device(wanted.device)
     for kind in kinds:
         fill(TrainingSettings, family_tables(kind, settings, budget)["training"], "training")     # before a long read
-    corpus = prepare(data, tokenizer, say=say)
+    corpus = task.prepare(data, tokenizer, say=say)
     entries = tuple(make_entry(kind, corpus, wanted, family_tables(kind, settings, budget), device) for kind in kinds)
     plan = Plan(wanted.files, budget, wanted.params, wanted.seeds, wanted.orders, plain(settings), wanted.device,
-                describe(corpus, data), entries)
+                describe(corpus, data), entries, wanted.task)
     names = [trial.name for trial in plan.trials()]
     if len(set(names)) < len(names):
         raise SettingError(f"--families {','.join(wanted.families)}: two of them would share a folder; rename one")
     return plan
 
 
-def make_entry(kind: Family, corpus: Corpus, wanted: Wanted, tables: Tables, device: torch.device) -> Entry:
+def make_entry(kind: Family, corpus: Any, wanted: Wanted, tables: Tables, device: torch.device) -> Entry:
     """The family at the size it will have; every order of one that is counted is tried for its settings."""
     if kind.build is not None:
-        model = choose(kind, corpus, tables, device, wanted.params).model
-        size = parameters(kind, model, corpus.tokenizer.vocab_size)
+        vocab = task_named(wanted.task).vocab(corpus.tokenizer)
+        model = choose(kind, corpus, tables, device, wanted.params, vocab).model
+        size = parameters(kind, model, vocab)
         return Entry(kind.name, kind.about, False, size, plain(as_values(model)))
     for order in wanted.orders:
         model = choose(kind, corpus, {**tables, "model": {**tables["model"], "order": order}}, device).model
@@ -207,9 +215,10 @@ def one_budget(wanted: Wanted) -> dict[str, float]:
     return given or {"minutes": DEFAULT_MINUTES}
 
 
-def chosen_families(names: tuple[str, ...]) -> list[str]:
-    """The families asked for, each once, or all; the baseline is among them in any case, and first."""
-    return list(dict.fromkeys((BASELINE, *(names or FAMILIES))))
+def chosen_families(task: str, names: tuple[str, ...]) -> list[str]:
+    """The families asked for, each once, or all; a baseline is among them in any case, and first."""
+    first = (BASELINES[task],) if task in BASELINES else ()
+    return list(dict.fromkeys((*first, *(names or COMPARED[task]))))
 
 
 def checked_settings(settings: Mapping[str, Mapping[str, Any]], kinds: list[Family]) -> Tables:
@@ -242,16 +251,18 @@ def family_tables(kind: Family, settings: Tables, budget: Mapping[str, float]) -
             "model": model, "training": {**training, **budget}}
 
 
-def describe(corpus: Corpus, data: DataSettings) -> dict[str, Any]:
+def describe(corpus: Any, data: Any) -> dict[str, Any]:
     """The facts about the text that a report tells, and that must be the same when a comparison goes on."""
-    return {"train": asdict(corpus.train.counts), "valid": asdict(corpus.valid.counts), "documents": corpus.documents,
-            "tokenizer": corpus.tokenizer.kind, "vocab": corpus.tokenizer.vocab_size,
-            "held_out": list(data.valid), "content": corpus.content, "digest": corpus.tokenizer.digest()}
+    langs = {"langs": corpus.langs} if getattr(corpus, "langs", "") else {}
+    counts = {"train": asdict(corpus.train.counts), "valid": asdict(corpus.valid.counts)}
+    return counts | langs | {
+        "documents": corpus.documents, "tokenizer": corpus.tokenizer.kind, "vocab": corpus.tokenizer.vocab_size,
+        "held_out": list(data.valid), "content": corpus.content, "digest": corpus.tokenizer.digest()}
 
 
 def differences(before: Plan, after: Plan) -> list[tuple[str, Any, Any]]:
     """(setting, then, now) for all that may not change when a comparison goes on."""
-    found = [(name, getattr(before, name), getattr(after, name)) for name in ("budget", "params", "device")]
+    found = [(name, getattr(before, name), getattr(after, name)) for name in ("task", "budget", "params", "device")]
     found += [(f"text {name}", before.text.get(name), after.text.get(name))
               for name in ("content", "documents", "tokenizer", "vocab", "digest")]
     both = {e.family for e in before.entries} & {e.family for e in after.entries}

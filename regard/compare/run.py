@@ -22,7 +22,8 @@ from typing import Any
 from regard import storage
 from regard.compare.plan import Plan, Trial, Wanted, make_plan
 from regard.compare.report import write_report
-from regard.compare.summary import Record, Row, summarise
+from regard.compare.subject import Record, Row, subject_of
+from regard.compare.summary import summarise
 from regard.compare.table import as_markdown, budget
 from regard.compare.trial import trial_file
 from regard.errors import Interrupted, RunError, TrainingStopped
@@ -47,8 +48,9 @@ class Compared:
         """Everything, as plain values without infinities."""
         ended = {r["name"] for r in self.records}
         waiting = [trial.name for trial in self.plan.trials() if trial.name not in ended]
-        return finite({"command": self.plan.command(str(self.folder)), "budget": self.plan.budget,
-                       "params": self.plan.params, "seeds": self.plan.seeds, "text": self.plan.text,
+        plan = self.plan
+        return finite({"task": plan.task, "command": plan.command(str(self.folder)), "budget": plan.budget,
+                       "params": plan.params, "seeds": plan.seeds, "text": plan.text,
                        "table": self.rows, "waiting": waiting, "trials": self.records})
 
 
@@ -75,7 +77,8 @@ def compare(wanted: Wanted, say: Say = print, start: Start | None = None) -> Com
                 spent.append(time.monotonic() - began)
             left = time_left(plan, waiting[number + 1:], spent)
             place = f"{len(trials) - len(waiting) + number + 1}/{len(trials)}"
-            say(f"{place}  {outcome(read_record(folder, trial))}" + ("" if left is None else f" · {spoken(left)} left"))
+            said = outcome(plan, read_record(folder, trial))
+            say(f"{place}  {said}" + ("" if left is None else f" · {spoken(left)} left"))
     compared = finish(folder, plan)
     if not any(record["status"] == "done" for record in compared.records):
         raise TrainingStopped(f"every trial failed: {compared.records[0]['reason']}")
@@ -162,13 +165,13 @@ def time_left(plan: Plan, waiting: Sequence[Trial], spent: Sequence[float]) -> f
     return len(trained) * (plan.budget["minutes"] * 60 + 15) if "minutes" in plan.budget else None
 
 
-def outcome(record: Record) -> str:
+def outcome(plan: Plan, record: Record) -> str:
     label = Trial(record["family"], record["seed"], record["order"]).label
     if record["status"] == "failed":
         return f"{label} failed: {record['reason']}"
     trained = record["trained"]
     speed = record["training_rate"]
-    return (f"{label}: {record['bits_per_byte']:.4f} bits per byte · {trained['tokens']:,} tokens in "
+    return (f"{label}: {subject_of(plan.task).outcome(record)} · {trained['tokens']:,} tokens in "
             f"{trained['seconds']:.0f} s" + ("" if speed is None else f" ({speed:,.0f} tokens/s)"))
 
 

@@ -1,4 +1,4 @@
-"""From trials to one row a family: means over seeds with intervals, who is tied, and when the n-gram is crossed."""
+"""From trials to one row a family: means over seeds with intervals, who is tied, and when a level is crossed."""
 
 from __future__ import annotations
 
@@ -7,12 +7,8 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from regard.compare.measure import STATE_LENGTHS
 from regard.compare.plan import Entry, Plan
-from regard.compare.recall import DISTANCES
-
-Record = dict[str, Any]
-Row = dict[str, Any]
+from regard.compare.subject import Record, Row, Subject, subject_of
 
 # Two-sided 95% points of Student's t, for 1, 2, 3 ... 30 degrees of freedom.
 T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
@@ -47,13 +43,16 @@ def crossing(points: Sequence[Sequence[float]], level: float) -> dict[str, Any] 
 
 def summarise(plan: Plan, records: Sequence[Record]) -> list[Row]:
     """One row a family, best first; families without a result last."""
+    subject = subject_of(plan.task)
     counted = {entry.family for entry in plan.entries if entry.counted}
     level = best_loss([r for r in records if r["family"] in counted])
-    rows = [family_row(entry, [r for r in records if r["family"] == entry.family], level) for entry in plan.entries]
-    rows.sort(key=lambda row: (row["bits_per_byte"] is None, row["bits_per_byte"] or 0.0))
+    rows = [family_row(subject, entry, [r for r in records if r["family"] == entry.family], level)
+            for entry in plan.entries]
+    sign = -1 if subject.higher else 1
+    rows.sort(key=lambda row: (row[subject.metric] is None, sign * (row[subject.metric] or 0.0)))
     leader = rows[0]
     for row in rows:
-        row["tied"] = row is not leader and overlap(row, leader)
+        row["tied"] = row is not leader and overlap(row, leader, subject.metric)
     return rows
 
 
@@ -61,47 +60,28 @@ def best_loss(records: Sequence[Record]) -> float | None:
     return min((r["loss"] for r in records if r["status"] == "done"), default=None)
 
 
-def family_row(entry: Entry, records: Sequence[Record], level: float | None) -> Row:
-    done = [r for r in records if r["status"] == "done"]
+def family_row(subject: Subject, entry: Entry, records: Sequence[Record], level: float | None) -> Row:
+    done, metric = [r for r in records if r["status"] == "done"], subject.metric
     row: Row = {"family": entry.family, "about": entry.about, "counted": entry.counted, "parameters": entry.parameters,
-                "bits_per_byte": None, "failed": [
+                metric: None, "failed": [
                     {"name": r["name"], "reason": r["reason"]} for r in records if r["status"] == "failed"]}
     if not done:
         return row
     if entry.counted:                                  # no seed changes what is counted: the best order stands for it
         done = [min(done, key=lambda r: r["loss"])]
         row["order"] = done[0]["order"]
-    bits, half = interval([r["bits_per_byte"] for r in done])
-    first = next((r for r in done if "state" in r), None) or {}
+    value, half = interval([r[metric] for r in done])
     return row | {
-        "bits_per_byte": bits, "half": 0.0 if entry.counted else half, "values": [r["bits_per_byte"] for r in done],
+        metric: value, "half": 0.0 if entry.counted else half, "values": [r[metric] for r in done],
         "loss": mean(r["loss"] for r in done), "perplexity": mean(r["perplexity"] for r in done),
         "parameters": done[0]["parameters"], "bytes": done[0]["bytes"], "context": done[0]["context"],
         "training_rate": mean(r["training_rate"] for r in done),
         "training_seconds": mean(r["trained"].get("seconds") for r in done),
         "training_tokens": mean(r["trained"].get("tokens") for r in done),
-        "generation_rate": {n: mean(r["generation_rate"][n] for r in done) for n in done[0]["generation_rate"]},
         "memory": mean((r["memory"] or {}).get("bytes") for r in done),
-        "state": {str(n): first.get("state", {}).get(str(n)) for n in STATE_LENGTHS},
-        "recall": {str(d): recall_over(done, str(d)) for d in DISTANCES},
         "valid_one_in": max(r["settings"]["training"].get("valid_one_in") or 1 for r in done),
-        "crosses": None if entry.counted or level is None else crossings(done, level),
+        **subject.row(entry, done, level),
     }
-
-
-def crossings(done: Sequence[Record], level: float) -> dict[str, Any]:
-    """When the n-gram is crossed: the mean over the seeds that do, and how many of how many do."""
-    found = [crossing(r["curve"]["valid"], level) for r in done]
-    there = [each for each in found if each is not None]
-    return {"of": len(found), "crossed": len(there), "seconds": mean(each["seconds"] for each in there),
-            "tokens": mean(each["tokens"] for each in there), "earlier": any(each["earlier"] for each in there)}
-
-
-def recall_over(done: Sequence[Record], distance: str) -> dict[str, Any]:
-    found = [r["recall"][distance] for r in done if distance in r["recall"]]
-    gain = mean(each["gain"] for each in found)
-    why = next((each["why"] for each in found if "why" in each), None)
-    return {"gain": gain, "error": mean(each.get("error") for each in found), "why": why}
 
 
 def mean(values: Any) -> float | None:
@@ -109,8 +89,8 @@ def mean(values: Any) -> float | None:
     return statistics.fmean(there) if there else None
 
 
-def overlap(one: Row, other: Row) -> bool:
+def overlap(one: Row, other: Row, metric: str) -> bool:
     """Whether their intervals have a value in common. Without intervals nothing can be said, and it is not claimed."""
-    if one["bits_per_byte"] is None or one.get("half") is None or other.get("half") is None:
+    if one[metric] is None or one.get("half") is None or other.get("half") is None:
         return False
-    return abs(one["bits_per_byte"] - other["bits_per_byte"]) <= one["half"] + other["half"]
+    return bool(abs(one[metric] - other[metric]) <= one["half"] + other["half"])

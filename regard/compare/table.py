@@ -1,43 +1,27 @@
-"""The table: one row a family, best first, as text for a terminal, as Markdown and as cells for the report."""
+"""The table: one row a family, best first, as text for a terminal and as Markdown; its columns are the subject's."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-from regard.compare.measure import STATE_LENGTHS
 from regard.compare.plan import Plan
-from regard.compare.recall import DISTANCES
-from regard.compare.summary import Row
+from regard.compare.subject import Row, subject_of
 
-LENGTHS = " / ".join(str(n) if n < 1024 else f"{n // 1024}k" for n in STATE_LENGTHS)
-HEADINGS = (("family",), ("bits/byte",), ("parameters",), ("trained", "for"), ("training", "tokens/s"),
-            ("generation", "tokens/s"), ("peak", "memory"), ("state bytes at", LENGTHS),
-            ("recall at", " / ".join(map(str, DISTANCES))), ("crosses", "the n-gram"))        # in one line or two
 NOTHING = "–"
 
 
 def cells(row: Row, plan: Plan) -> list[str]:
-    """The row as short texts, one a heading."""
-    if row["bits_per_byte"] is None:
-        why = row["failed"][0]["reason"] if row["failed"] else "not trained yet"
-        return [row["family"], f"failed: {why}" if row["failed"] else why, *[""] * (len(HEADINGS) - 2)]
-    return [name(row), bits(row), size(row), minutes(row["training_seconds"]), rate(row["training_rate"]),
-            rate(row["generation_rate"]["1"]), amount(row["memory"]),
-            " / ".join(kept(row["state"][str(n)]) for n in STATE_LENGTHS),
-            " / ".join(gain(row["recall"][str(d)]) for d in DISTANCES), crossed(row, plan)]
+    """The row as short texts, one a heading; of one that failed, why."""
+    subject = subject_of(plan.task)
+    if row[subject.metric] is not None:
+        return subject.cells(row, plan)
+    why = row["failed"][0]["reason"] if row["failed"] else "not trained yet"
+    return [row["family"], f"failed: {why}" if row["failed"] else why, *[""] * (len(subject.headings) - 2)]
 
 
 def name(row: Row) -> str:
     return f"{row['family']} (order {row['order']})" if row["counted"] else row["family"]
-
-
-def bits(row: Row) -> str:
-    if not math.isfinite(row["bits_per_byte"]):
-        return "infinite"
-    spread = "" if row["counted"] or row["half"] is None else f" ± {row['half']:.4f}"
-    return f"{row['bits_per_byte']:.4f}{spread}{' =' if row['tied'] else ''}"
 
 
 def size(row: Row) -> str:
@@ -68,20 +52,6 @@ def kept(state: dict[str, Any] | None) -> str:
     return NOTHING if state is None else shortened(state["bytes"]) + ("*" if state["bounded"] else "")
 
 
-def gain(found: dict[str, Any]) -> str:
-    return NOTHING if found["gain"] is None else f"{found['gain']:.2f}".replace("-0.00", "0.00")
-
-
-def crossed(row: Row, plan: Plan) -> str:
-    found = row["crosses"]
-    if found is None:
-        return "" if row["counted"] else NOTHING
-    if not found["crossed"]:
-        return f"not within {budget(plan)}"
-    when = f"{'before ' if found['earlier'] else ''}{minutes(found['seconds'])}"
-    return when if found["crossed"] == found["of"] else f"{when} ({found['crossed']} of {found['of']} seeds)"
-
-
 def minutes(seconds: float | None) -> str:
     if seconds is None:
         return NOTHING
@@ -95,6 +65,7 @@ def budget(plan: Plan) -> str:
 
 def notes(rows: Sequence[Row], plan: Plan) -> list[str]:
     """What a reader must know to believe the table, each in a line."""
+    subject = subject_of(plan.task)
     said = [f"Each model had {budget(plan)} of training on the same text, with the same tokenizer"
             + (f", and {plan.params:,} parameters within 5%." if plan.params else
                "; each family has its own default size, so the numbers of parameters differ.")]
@@ -108,32 +79,19 @@ def notes(rows: Sequence[Row], plan: Plan) -> list[str]:
                 f"± is the 95% interval of the mean over {plan.seeds} seeds (Student's t)."
                 + (" = marks a family whose interval overlaps the first one's: they are tied."
                    if any(row["tied"] for row in rows) else ""))
-    said.append(f"The n-gram's order is the best of {', '.join(map(str, plan.orders))} on the held-out text itself, "
-                "which favours it; the weights kept of the others are those of their best validation on it, which "
-                "favours them.")
-    if any((state or {}).get("bounded") for row in rows for state in row.get("state", {}).values()):
-        said.append("* reads no more than its context at once, and keeps no more than this, whatever the length.")
-    parts = max((row.get("valid_one_in", 1) for row in rows), default=1)
-    if parts > 1:
-        said.append(f"While training, validation read one in {parts:,} of the held-out batches, or more of them: when "
-                    "the n-gram is crossed is known the less exactly.")
-    said.append("Recall: bits a token saved by having read a passage so many tokens ago; – is out of reach.")
-    unknown = plan.text["valid"]["unknown"]
-    if unknown:
-        said.append(f"{unknown:,} of the {plan.text['valid']['tokens']:,} held-out tokens are <unk>: bits per byte do "
-                    "not pay for what they stand for.")
+    said += subject.notes(rows, plan)
     for row in rows:
-        for each in row["failed"] if row["bits_per_byte"] is not None else ():
+        for each in row["failed"] if row[subject.metric] is not None else ():
             said.append(f"{each['name']} failed: {each['reason']}")
     return said
 
 
 def as_text(rows: Sequence[Row], plan: Plan) -> str:
     """Aligned columns, then the notes."""
-    body = [cells(row, plan) for row in rows]
-    lines = [[heading[0] if len(heading) > 1 else "" for heading in HEADINGS], [heading[-1] for heading in HEADINGS]]
+    headings, body = subject_of(plan.task).headings, [cells(row, plan) for row in rows]
+    lines = [[heading[0] if len(heading) > 1 else "" for heading in headings], [heading[-1] for heading in headings]]
     whole = [row for row in body if any(row[2:])]                    # a failure's reason would widen its column
-    widths = [max(len(row[n]) for row in [*lines, *whole]) for n in range(len(HEADINGS))]
+    widths = [max(len(row[n]) for row in [*lines, *whole]) for n in range(len(headings))]
     widths[0] = max(widths[0], *(len(row[0]) for row in body))
 
     def line(row: list[str]) -> str:
@@ -145,7 +103,8 @@ def as_text(rows: Sequence[Row], plan: Plan) -> str:
 
 
 def as_markdown(rows: Sequence[Row], plan: Plan) -> str:
-    lines = ["| " + " | ".join(map(" ".join, HEADINGS)) + " |", "|---|---|" + "---:|" * (len(HEADINGS) - 2)]
+    headings = subject_of(plan.task).headings
+    lines = ["| " + " | ".join(map(" ".join, headings)) + " |", "|---|---|" + "---:|" * (len(headings) - 2)]
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in cells(row, plan)) + " |" for row in rows]
     return "\n".join([*lines, "", *(f"- {note}" for note in notes(rows, plan))]) + "\n"
 
@@ -158,7 +117,7 @@ def print_rich(rows: Sequence[Row], plan: Plan) -> None:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for n, heading in enumerate(HEADINGS):
+    for n, heading in enumerate(subject_of(plan.task).headings):
         table.add_column("\n".join(heading), justify="left" if n < 2 else "right", overflow="fold")
     for row in rows:
         table.add_row(*map(escape, cells(row, plan)), style="bold" if row["counted"] else None)

@@ -22,17 +22,13 @@ import torch
 from regard import storage
 from regard.compare import measure
 from regard.compare.plan import Plan, Trial
-from regard.compare.recall import DISTANCES, SEQUENCES, recall
+from regard.compare.subject import subject_of
 from regard.config import fill
 from regard.contract import LanguageModel
 from regard.errors import Interrupted, RegardError, RunError
 from regard.run_folder import RunFolder
-from regard.text.corpus import Corpus, DataSettings, prepare
-from regard.text.vocabulary import EOS
-from regard.trained import Trained
+from regard.tasks import task_named
 from regard.training.run import Order, carry_out
-
-PROBED = 2**21             # held-out tokens, at most, from which passages and texts to time are taken
 
 
 def trial_file(folder: Path, trial: Trial) -> Path:
@@ -66,24 +62,30 @@ def train_and_measure(folder: Path, plan: Plan, trial: Trial) -> dict[str, Any]:
     peak = measure.ResidentPeak()
     run, trained_before = RunFolder(run_folder(folder, trial)), already_trained(folder, trial)
     trained = train(plan, trial, run)
-    memory = None if trained_before else peak_memory(trained.language_model, peak)
-    corpus = same_corpus(plan, trained)
+    model = model_of(trained)
+    memory = None if trained_before else peak_memory(model, peak)
+    subject, corpus = subject_of(plan.task), same_corpus(plan, trained)
     rows = measure.read_metrics(run.metrics_path)
     return {
-        **held_out(trained, corpus), **sizes(trained), "memory": memory,
+        **subject.held_out(trained, corpus), **sizes(trained), "memory": memory,
         "trained": last_of(rows), "training_rate": measure.training_rate(rows), "curve": measure.curve(rows),
         "settings": {table: trained.tables[table] for table in ("model", "training")},
-        "machine": measure.machine(trained.language_model.device),
-        **measured(trained, corpus, full=not measured_before(folder, plan, trial)),
+        "machine": measure.machine(model.device),
+        **subject.measured(trained, corpus, not measured_before(folder, plan, trial)),
     }
 
 
-def train(plan: Plan, trial: Trial, run: RunFolder) -> Trained:
+def model_of(trained: Any) -> LanguageModel:
+    """Of a language model the one that writes, which may be counted; of others there is one."""
+    return getattr(trained, "language_model", None) or trained.model
+
+
+def train(plan: Plan, trial: Trial, run: RunFolder) -> Any:
     """A new run, or the rest of one that was interrupted; what is counted is counted again."""
     order = plan.order(trial, run.path)
     if run.settings_path.exists() and trial.order is None:
-        order = Order(order.files, family=order.family, out=order.out, resume=True, device=order.device, trust=True,
-                      quiet=True)
+        order = Order(order.files, task=order.task, family=order.family, out=order.out, resume=True,
+                      device=order.device, trust=True, quiet=True)
     elif run.path.exists():
         storage.remove(run.path)
     return carry_out(order)
@@ -98,24 +100,21 @@ def already_trained(folder: Path, trial: Trial) -> bool:
     return bool(rows) and rows[-1]["step"] >= run.read_settings()["training"]["steps"]
 
 
-def same_corpus(plan: Plan, trained: Trained) -> Corpus:
+def same_corpus(plan: Plan, trained: Any) -> Any:
     """The text as the run read it; one that changed since the comparison began would make the table a lie."""
-    data = fill(DataSettings, trained.tables["data"], "data")
-    corpus = prepare(data, trained.tokenizer, say=lambda text: None)
+    task = task_named(plan.task)
+    data = fill(task.data, trained.tables["data"], "data")
+    corpus = task.prepare(data, trained.tokenizer, say=lambda text: None)
     if (corpus.content, trained.tokenizer.digest()) != (plan.text["content"], plan.text["digest"]):
         raise RunError("the text has changed since the comparison began: start another one with --out")
     return corpus
 
 
-def held_out(trained: Trained, corpus: Corpus) -> dict[str, Any]:
-    surprise = trained.score_shard(corpus.valid)
-    return {name: surprise.as_dict()[name] for name in ("loss", "perplexity", "bits_per_byte")}
-
-
-def sizes(trained: Trained) -> dict[str, Any]:
-    kept = trained.language_model.saved_tensors().values()
+def sizes(trained: Any) -> dict[str, Any]:
+    model: Any = model_of(trained)
+    kept = model.saved_tensors().values()
     return {"parameters": trained.parameters, "bytes": sum(t.numel() * t.element_size() for t in kept),
-            "context": trained.language_model.context}
+            "context": model.context}
 
 
 def peak_memory(model: LanguageModel, peak: measure.ResidentPeak) -> dict[str, Any] | None:
@@ -134,21 +133,6 @@ def measured_before(folder: Path, plan: Plan, trial: Trial) -> bool:
     """Whether another seed of this family has been measured in full: what no seed changes is measured once."""
     files = [trial_file(folder, replace(trial, seed=seed)) for seed in range(plan.seeds)]
     return trial.order is None and any("cost" in json.loads(file.read_text()) for file in files if file.exists())
-
-
-def measured(trained: Trained, corpus: Corpus, full: bool) -> dict[str, Any]:
-    """What each seed may change; and, for `full`, what none does."""
-    model, text = trained.language_model, corpus.valid.tokens[:PROBED]
-    stream = text[text != EOS]                               # documents one after another
-    found: dict[str, Any] = {
-        "generation_rate": {str(rows): measure.generation_rate(trained, rows) for rows in (1, 16)},
-        "recall": recall(model, stream, DISTANCES, SEQUENCES),
-    }
-    if full:
-        found["state"] = measure.state_bytes(model, tuple(sorted({*measure.STATE_LENGTHS, *measure.LENGTHS})))
-        found["cost"] = measure.costs(model, stream, measure.LENGTHS)
-        found["samples"] = measure.samples(trained, measure.opening(corpus.valid, trained.tokenizer))
-    return found
 
 
 def stop_with_parent() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from regard.compare import measure, trial
+from regard.compare import language, measure, trial
 from regard.compare.plan import Wanted
 from regard.compare.run import compare
 
@@ -22,7 +22,7 @@ def quick(monkeypatch):
     """Measurements that take no time; the trials run here, not in processes of their own. Gives `compare`."""
     for name, value in (("LENGTHS", (32, 64, 128)), ("GENERATED", 6), ("SAMPLED", 12)):
         monkeypatch.setattr(measure, name, value)
-    monkeypatch.setattr(trial, "SEQUENCES", 1)
+    monkeypatch.setattr(language, "SEQUENCES", 1)
     ran: list[str] = []
 
     def here(folder, plan, each, stop):

@@ -118,9 +118,11 @@ def test_the_command_makes_the_same_plan(tmp_path):
 
 def test_two_families_that_would_share_a_folder_are_refused(monkeypatch):
     from regard.families import FAMILIES
+    from regard.tasks import TASKS
 
     for name in ("a:b", "a-b"):
         monkeypatch.setitem(FAMILIES, name, dataclasses.replace(FAMILIES["rnn"], name=name))
-    monkeypatch.setattr("regard.compare.plan.family", FAMILIES.__getitem__)
+    monkeypatch.setattr("regard.compare.plan.task_named", lambda name: dataclasses.replace(
+        TASKS[name], family=FAMILIES.__getitem__))
     with pytest.raises(SettingError, match="share a folder"):
         make_plan(wanted(families=("a:b", "a-b")))

@@ -65,7 +65,7 @@ def test_one_seed_has_no_interval_and_ties_nobody():
     one = plan("a", "b", seeds=1)
     rows = summarise(one, [record("ngram", 1.0, order=2), record("a", 1.0), record("b", 1.0)])
     assert not any(row["tied"] for row in rows)
-    assert not overlap(rows[1], rows[2])
+    assert not overlap(rows[1], rows[2], "bits_per_byte")
     assert any("no interval" in note for note in notes(rows, one))
 
 

@@ -1,0 +1,64 @@
+"""The table of language models: bits per byte, speeds, memory, what is recalled, and when the n-gram is crossed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from regard.compare.measure import STATE_LENGTHS
+from regard.compare.plan import Plan
+from regard.compare.recall import DISTANCES
+from regard.compare.subject import Row
+from regard.compare.table import NOTHING, amount, budget, kept, minutes, name, rate, size
+
+LENGTHS = " / ".join(str(n) if n < 1024 else f"{n // 1024}k" for n in STATE_LENGTHS)
+HEADINGS = (("family",), ("bits/byte",), ("parameters",), ("trained", "for"), ("training", "tokens/s"),
+            ("generation", "tokens/s"), ("peak", "memory"), ("state bytes at", LENGTHS),
+            ("recall at", " / ".join(map(str, DISTANCES))), ("crosses", "the n-gram"))        # in one line or two
+
+
+def cells(row: Row, plan: Plan) -> list[str]:
+    return [name(row), bits(row), size(row), minutes(row["training_seconds"]), rate(row["training_rate"]),
+            rate(row["generation_rate"]["1"]), amount(row["memory"]),
+            " / ".join(kept(row["state"][str(n)]) for n in STATE_LENGTHS),
+            " / ".join(gain(row["recall"][str(d)]) for d in DISTANCES), crossed(row, plan)]
+
+
+def bits(row: Row) -> str:
+    if not math.isfinite(row["bits_per_byte"]):
+        return "infinite"
+    spread = "" if row["counted"] or row["half"] is None else f" ± {row['half']:.4f}"
+    return f"{row['bits_per_byte']:.4f}{spread}{' =' if row['tied'] else ''}"
+
+
+def gain(found: dict[str, Any]) -> str:
+    return NOTHING if found["gain"] is None else f"{found['gain']:.2f}".replace("-0.00", "0.00")
+
+
+def crossed(row: Row, plan: Plan) -> str:
+    found = row["crosses"]
+    if found is None:
+        return "" if row["counted"] else NOTHING
+    if not found["crossed"]:
+        return f"not within {budget(plan)}"
+    when = f"{'before ' if found['earlier'] else ''}{minutes(found['seconds'])}"
+    return when if found["crossed"] == found["of"] else f"{when} ({found['crossed']} of {found['of']} seeds)"
+
+
+def notes(rows: Sequence[Row], plan: Plan) -> list[str]:
+    said = [f"The n-gram's order is the best of {', '.join(map(str, plan.orders))} on the held-out text itself, "
+            "which favours it; the weights kept of the others are those of their best validation on it, which "
+            "favours them."]
+    if any((state or {}).get("bounded") for row in rows for state in row.get("state", {}).values()):
+        said.append("* reads no more than its context at once, and keeps no more than this, whatever the length.")
+    parts = max((row.get("valid_one_in", 1) for row in rows), default=1)
+    if parts > 1:
+        said.append(f"While training, validation read one in {parts:,} of the held-out batches, or more of them: when "
+                    "the n-gram is crossed is known the less exactly.")
+    said.append("Recall: bits a token saved by having read a passage so many tokens ago; – is out of reach.")
+    unknown = plan.text["valid"]["unknown"]
+    if unknown:
+        said.append(f"{unknown:,} of the {plan.text['valid']['tokens']:,} held-out tokens are <unk>: bits per byte do "
+                    "not pay for what they stand for.")
+    return said
