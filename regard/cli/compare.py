@@ -1,4 +1,4 @@
-"""`regard compare`: several families on the same text under the same budget, in one table and one report."""
+"""`regard compare`: several families on the same texts under the same budget, in one table and one report."""
 
 from __future__ import annotations
 
@@ -15,41 +15,75 @@ def command() -> None:
     """Train several families on the same text under the same budget, and put them side by side."""
 
 
-@command.command("lm")
-@click.argument("files", nargs=-1, required=True, metavar="DATA...")
-@click.option("--families", default="", metavar="A,B,...", help="Families, or module:Layer.  [default: all]")
-@click.option("--params", type=COUNT, metavar="N",
-              help="Parameters of each, within 5%, e.g. 1M.  [default: its own size]")
-@click.option("--minutes", type=float, help="Budget of each trial in minutes ...  [default: 2]")
-@click.option("--tokens", type=COUNT, metavar="N", help="... or in tokens ...")
-@click.option("--steps", type=int, help="... or in steps.")
-@click.option("--seeds", default=3, show_default=True, help="How often each family is trained.")
-@click.option("--orders", default="2-7", show_default=True, help="Orders of the n-gram, e.g. 3 or 2-5 or 3,5.")
-@click.option("--tokenizer", type=click.Choice(TOKENIZERS), help="How text becomes tokens.  [default: chosen]")
-@click.option("--vocab", type=int, help="Vocabulary size.  [default: chosen]")
-@click.option("--documents", type=click.Choice(["auto", "file", "line", "blank-line"]), help="What one document is.")
-@click.option("--valid", multiple=True, metavar="FILE", help="Held-out text.  [default: the last 10%]")
-@click.option("--out", metavar="FOLDER", help="Where everything is kept.  [default: compare/DATA]")
-@click.option("--device", default="auto", show_default=True, help="cpu, cuda, ...")
-@click.option("--set", "assignments", multiple=True, metavar="TABLE.NAME=VALUE",
-              help="A setting for all (training.batch=8), or for one family (rnn.layers=2, rnn.training.batch=8).")
-@click.option("--dry-run", is_flag=True, help="Show what would be trained, and how long it would take.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def lm(files: tuple[str, ...], assignments: tuple[str, ...], dry_run: bool, as_json: bool, **options: Any) -> None:
+FAMILIES = click.Option(["--families"], default="", metavar="A,B,...",
+                        help="Families, or module:Layer.  [default: all]")
+# What means the same whatever is compared.
+SHARED = [
+    click.Option(["--params"], type=COUNT, metavar="N",
+                 help="Parameters of each, within 5%, e.g. 1M.  [default: its own size]"),
+    click.Option(["--minutes"], type=float, help="Budget of each trial in minutes ...  [default: 2]"),
+    click.Option(["--tokens"], type=COUNT, metavar="N", help="... or in tokens ..."),
+    click.Option(["--steps"], type=int, help="... or in steps."),
+    click.Option(["--seeds"], default=3, show_default=True, help="How often each family is trained."),
+    click.Option(["--tokenizer"], type=click.Choice(TOKENIZERS), help="How text becomes tokens.  [default: chosen]"),
+    click.Option(["--vocab"], type=int, help="Vocabulary size.  [default: chosen]"),
+    click.Option(["--out"], metavar="FOLDER", help="Where everything is kept.  [default: compare/DATA]"),
+    click.Option(["--device"], default="auto", show_default=True, help="cpu, cuda, ..."),
+    click.Option(["--set", "assignments"], multiple=True, metavar="TABLE.NAME=VALUE",
+                 help="A setting for all (training.batch=8), or for one family (rnn.layers=2, rnn.training.batch=8)."),
+    click.Option(["--dry-run"], is_flag=True, help="Show what would be trained, and how long it would take."),
+    click.Option(["--json", "as_json"], is_flag=True, help="Print everything as JSON."),
+]
+
+
+@command.command("lm", params=[
+    click.Argument(["files"], nargs=-1, required=True, metavar="DATA..."), FAMILIES,
+    click.Option(["--orders"], default="2-7", show_default=True, help="Orders of the n-gram, e.g. 3 or 2-5 or 3,5."),
+    click.Option(["--documents"], type=click.Choice(["auto", "file", "line", "blank-line"]),
+                 help="What one document is."),
+    click.Option(["--valid"], multiple=True, metavar="FILE", help="Held-out text.  [default: the last 10%]"), *SHARED])
+def lm(orders: str, documents: str | None, valid: tuple[str, ...], **options: Any) -> None:
     """Compare language models on text: files, folders, or the name of an embedded corpus (stories, ab).
 
     The n-gram stands in every table, as the baseline to beat. A comparison that was interrupted goes on when the same
     command is given again; families and seeds may be added.
     """
+    compare("lm", {"documents": documents, "valid": valid}, orders=numbers(orders), **options)
+
+
+@command.command("translate", params=[
+    click.Argument(["files"], nargs=-1, required=True, metavar="SOURCE TARGET | PAIRS..."),
+    click.Option(["--families"], default="", metavar="A,B,...",
+                 help="transformer, rnn-attention, rnn, prefix.  [default: all]"),
+    click.Option(["--langs"], metavar="fr-en", help="From which language to which.  [default: from the files' names]"),
+    click.Option(["--valid"], nargs=2, metavar="SOURCE TARGET", help="Held-out files.  [default: the last 10%]"),
+    click.Option(["--valid-pairs"], metavar="PAIRS", help="The same, as one file of pairs."), *SHARED])
+def translate(langs: str | None, valid: tuple[str, str] | None, valid_pairs: str | None, **options: Any) -> None:
+    """Compare translators on sentence pairs: two files line by line, one file of pairs, or the phrasebook.
+
+    They stand in the order of their BLEU, with its interval over the seeds. A comparison that was interrupted goes on
+    when the same command is given again; families and seeds may be added.
+    """
+    held_out = valid or ((valid_pairs,) if valid_pairs else ())
+    settings = {"data": {"langs": langs}} if langs else {}
+    compare("translate", {"valid": held_out}, settings, **options)
+
+
+def compare(
+    task: str, flags: dict[str, Any], settings: dict[str, dict[str, Any]] | None = None, *, files: tuple[str, ...],
+    families: str, tokenizer: str | None, vocab: int | None, assignments: tuple[str, ...], dry_run: bool,
+    as_json: bool, **options: Any,
+) -> None:
     from regard.compare import run
     from regard.compare.plan import Wanted
 
-    families = tuple(name.strip() for name in options["families"].split(",") if name.strip())
-    tables = settings_from({name: options[name] for name in ("tokenizer", "vocab", "documents", "valid")}, ())
-    for table, name, value in split_assignments(assignments, families):
+    names = tuple(name.strip() for name in families.split(",") if name.strip())
+    tables = settings_from({**flags, "tokenizer": tokenizer, "vocab": vocab}, ())
+    for table, values in (settings or {}).items():
+        tables.setdefault(table, {}).update(values)
+    for table, name, value in split_assignments(assignments, names):
         tables.setdefault(table, {})[name] = value
-    wanted = Wanted(files, families, orders=numbers(options["orders"]), settings=tables, **{
-        name: options[name] for name in ("seeds", "params", "minutes", "tokens", "steps", "device", "out")})
+    wanted = Wanted(files, names, settings=tables, task=task, **options)
     if dry_run:
         plan, folder = run.planned(wanted, say=tell)
         click.echo(run.dry_run(plan, folder))

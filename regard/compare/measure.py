@@ -63,7 +63,8 @@ def curve(rows: list[dict[str, Any]]) -> dict[str, list[list[float]]]:
     valid = [[row["tokens"], row["seconds"], row["valid_loss"]] for row in rows if "valid_loss" in row]
     train = np.array([[row["tokens"], row["seconds"], row["train_loss"]] for row in rows if "train_loss" in row])
     parts = np.array_split(train, min(POINTS, len(train))) if len(train) else []
-    return {"valid": valid, "train": [part.mean(0).tolist() for part in parts]}
+    judged = [[row["tokens"], row["seconds"], row["valid_bleu"]] for row in rows if "valid_bleu" in row]
+    return {"valid": valid, "train": [part.mean(0).tolist() for part in parts]} | ({"bleu": judged} if judged else {})
 
 
 # -------------------------------------------------------------------------------------------- memory
@@ -139,12 +140,12 @@ def costs(model: LanguageModel, stream: np.ndarray, lengths: tuple[int, ...]) ->
     if isinstance(model, nn.Module):
         model.eval()
     text = torch.from_numpy(np.resize(stream, max(lengths) + 1).astype(np.int64))[None].to(model.device)
-    return {"read": _points(lengths, lambda length: reading_seconds(model, text[:, : length + 1])),
-            "step": _points([n for n in lengths if n <= (model.context or n)],
-                            lambda length: step_seconds(model, text[:, :length]))}
+    return {"read": points(lengths, lambda length: reading_seconds(model, text[:, : length + 1])),
+            "step": points([n for n in lengths if n <= (model.context or n)],
+                           lambda length: step_seconds(model, text[:, :length]))}
 
 
-def _points(lengths: Any, measure: Callable[[int], tuple[float, float]]) -> list[list[float]]:
+def points(lengths: Any, measure: Callable[[int], tuple[float, float]]) -> list[list[float]]:
     """[length, seconds] for each length, until one takes too long."""
     found = []
     for length in lengths:

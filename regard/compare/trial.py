@@ -101,9 +101,9 @@ def already_trained(folder: Path, trial: Trial) -> bool:
 
 
 def same_corpus(plan: Plan, trained: Any) -> Any:
-    """The text as the run read it; one that changed since the comparison began would make the table a lie."""
+    """The text as the plan read it; one that changed since the comparison began would make the table a lie."""
     task = task_named(plan.task)
-    data = fill(task.data, trained.tables["data"], "data")
+    data = fill(task.data, {"files": plan.files, **plan.settings.get("data", {})}, "data")
     corpus = task.prepare(data, trained.tokenizer, say=lambda text: None)
     if (corpus.content, trained.tokenizer.digest()) != (plan.text["content"], plan.text["digest"]):
         raise RunError("the text has changed since the comparison began: start another one with --out")

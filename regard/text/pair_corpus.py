@@ -92,14 +92,14 @@ def prepare_pairs(
 ) -> PairCorpus:
     """Clean, split, learn tokenizers where none are given, and encode; what was done before is reused."""
     store = Cache(cache)
-    built_in = embedded.known_pairs(data.files)
-    train = clean(embedded_files(data, "train", store), store, say)
+    built_in, langs = embedded.known_pairs(data.files), languages(data)
+    train = clean(embedded_files(data, "train", store), langs, store, say)
     train_part, valid_part, valid, tally = WHOLE, WHOLE, train, train.tally
     if data.valid or built_in:
         # What is measured on is measured whole: nothing is too long, too unlike or too often there.
         measured = replace(embedded_files(data, "valid", store), max_words=0, max_characters=0, max_ratio=0.0,
                            drop_duplicates=False, drop_identical=False)
-        valid = clean(measured, store, say)
+        valid = clean(measured, langs, store, say)
         tally = Tally.from_dict(train.tally.to_dict())
         tally.add(valid.tally)
     else:
@@ -121,7 +121,7 @@ def prepare_pairs(
     first = valid_part.start
     return PairCorpus(
         shards[1], shards[3], shards[0], shards[2], tokenizer, tally, lambda: islice(valid.pairs(), first, None),
-        languages(data), key_of(train.content, valid.content))
+        langs, key_of(train.content, valid.content))
 
 
 def languages(data: PairSettings) -> str:
@@ -138,12 +138,13 @@ def embedded_files(data: PairSettings, part: str, store: Cache) -> PairSettings:
     return replace(data, files=files)
 
 
-def clean(data: PairSettings, store: Cache, say: Say) -> Clean:
-    """The pairs that are fit, on disk; read once for each content and each way of reading."""
+def clean(data: PairSettings, langs: str, store: Cache, say: Say) -> Clean:
+    """The pairs that are fit, on disk; read once for each content and each way of reading. `langs` are as they were
+    given or found: a run that goes on is given what was found at first, and reads the same."""
     sources = find_pair_sources(data.files)
     settings = {name: value for name, value in asdict(data).items()
                 if name not in ("files", "valid", "valid_share", "content")}
-    content = key_of(VERSION, content_hash(sources), settings)
+    content = key_of(VERSION, content_hash(sources), settings | {"langs": langs})
     folder = store.folder / "pairs" / content
     if not (folder / "tally.json").exists():
         write_clean(folder, data, sources)

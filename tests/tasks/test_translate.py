@@ -149,6 +149,15 @@ def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_bits(files, tmp_p
            [{k: v for k, v in row.items() if k not in drop} for row in rows(tmp_path / "torn")]
 
 
+@pytest.mark.parametrize("given", ["fr-en", ""], ids=["languages given", "found in the names"])
+def test_it_goes_on_whether_languages_were_given_or_found(files, tmp_path, given):
+    settings = {**SMALL, "data": dict(langs=given) if given else {}}
+    before = trained(files, tmp_path / "run", settings=settings)
+    assert before.languages == ("fr", "en")
+    trained(files, tmp_path / "run", settings={"training": {"steps": 9}}, resume=True)
+    assert rows(tmp_path / "run")[-1]["step"] == 9
+
+
 def test_it_cannot_be_resumed_with_other_pairs(files, tmp_path):
     trained(files, tmp_path / "run")
     with open(files[1], "a", encoding="utf-8") as target, open(files[0], "a", encoding="utf-8") as source:

@@ -1,0 +1,93 @@
+"""The report of translators: learning, quality and cost against length, and what they make of the same sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from regard.compare.curves import Line, plot
+from regard.compare.plan import Plan
+from regard.compare.report_parts import figure, seeds_over_time, simple_table, styles, visible, while_training
+from regard.compare.subject import Record, Row
+from regard.compare.table import budget
+from regard.compare.translation_table import bleu
+
+
+def lead(plan: Plan, rows: Sequence[Row]) -> str:
+    there = [row for row in rows if row["bleu"] is not None]
+    best, tied = there[0], [row["family"] for row in there if row["tied"]]
+    langs = f" of {escape(plan.text['langs'])}" if plan.text.get("langs") else ""
+    said = (f"{escape(best['family'])} translates the held-out pairs{langs} best after {escape(budget(plan))}: "
+            f"<strong>{escape(bleu(best))}</strong> BLEU")
+    return said + (f", tied with {escape(', '.join(tied))}." if tied else ".")
+
+
+def sections(plan: Plan, rows: Sequence[Row], done: Sequence[Record]) -> Iterator[tuple[str, Iterator[str]]]:
+    yield "Learning curves", learning(plan, done)
+    yield "Short and long sources", lengths(plan, rows)
+    yield "Cost against length", cost(plan, done)
+    yield "What they make of the same sentences", written(plan, done)
+
+
+def learning(plan: Plan, done: Sequence[Record]) -> Iterator[str]:
+    yield '<div class="grid">'
+    yield from seeds_over_time(plan, done, lambda r: r["curve"].get("bleu", []), "BLEU, without a search")
+    yield from seeds_over_time(plan, done, lambda r: r["curve"]["valid"], "held-out nats a token")
+    yield from while_training(plan, done, "nats a token of what is read")
+    yield "</div>"
+
+
+def lengths(plan: Plan, rows: Sequence[Row]) -> Iterator[str]:
+    lines = []
+    for row in rows:
+        found = [(int(words.split("-")[0].rstrip("+")), value) for words, value in row.get("by_length", {}).items()]
+        lines.append(Line(row["family"], sorted(found), styles(plan)[row["family"]]))
+    yield '<div class="grid">'
+    yield figure("BLEU by the length of the source", "The mean over seeds. Each point is all sources from so many "
+                 "words up to the next point.",
+                 plot(lines, title="BLEU by the length of the source", x="words of the source, from", y="BLEU"))
+    yield "</div>"
+    known = list(dict.fromkeys(words for row in rows for words in row.get("by_length", {})))
+    if known:
+        known.sort(key=lambda words: int(words.split("-")[0].rstrip("+")))
+        yield simple_table(("words", *known), [
+            [row["family"], *(f"{row['by_length'][words]:.1f}" if words in row["by_length"] else "" for words in known)]
+            for row in rows if row.get("by_length")])
+
+
+def cost(plan: Plan, done: Sequence[Record]) -> Iterator[str]:
+    first = {record["family"]: record for record in reversed(done) if "cost" in record}
+
+    def lines(points: str) -> list[Line]:
+        found = []
+        for family, record in first.items():
+            own = [(n, 1e3 * s) for n, s in record["cost"]] if points == "cost" else \
+                [(int(n), max(1, size)) for n, size in record["state"].items()]
+            found.append(Line(family, own, styles(plan)[family]))
+        return found
+
+    yield '<div class="grid">'
+    yield figure("Reading a source and writing as much", "Milliseconds for one source of this length and a target as "
+                 "long, token by token. A line ends where the model's context does.",
+                 plot(lines("cost"), title="Reading a source and writing as much", x="tokens", y="milliseconds",
+                      log_x=True, log_y=True))
+    yield figure("What is kept", "Bytes of state, what was read of the source included.",
+                 plot(lines("state"), title="What is kept", x="tokens", y="bytes", log_x=True, log_y=True))
+    yield "</div>"
+
+
+def written(plan: Plan, done: Sequence[Record]) -> Iterator[str]:
+    """The first held-out sources, as the best seed of each family translates them."""
+    best = {}
+    for entry in plan.entries:
+        own = [r for r in done if r["family"] == entry.family]
+        if own:
+            best[entry.family] = max(own, key=lambda r: r["bleu"])
+    if not best:
+        return
+    for place, shown in enumerate(next(iter(best.values()))["translations"]):
+        body = [["source", shown["source"]], ["reference", shown["reference"]]]
+        body += [[family, record["translations"][place]["text"]] for family, record in best.items()]
+        lines = "".join(f'<tr><th scope="row">{escape(name)}</th><td class="left">{visible(text)}</td></tr>'
+                        for name, text in body)
+        yield f'<div class="scroll"><table><tbody>{lines}</tbody></table></div><br>'
