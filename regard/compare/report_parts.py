@@ -54,11 +54,11 @@ def smoothed(points: Sequence[Sequence[float]], column: int, scale: float) -> li
 
 def seeds_over_time(
     plan: Plan, done: Sequence[Record], points: Callable[[Record], Sequence[Sequence[float]]], y: str, *,
-    scale: float = 1.0, level: tuple[str, float] | None = None,
+    of: str = "", scale: float = 1.0, level: tuple[str, float] | None = None,
 ) -> Iterator[str]:
     """What each seed's validations said, against tokens and against time; `points` are [tokens, seconds, value]."""
     for heading, column, unit in SIDES:
-        lines = []
+        heading, lines = f"{of} {heading.lower()}" if of else heading, []
         for family, style in styles(plan).items():
             own = [r for r in done if r["family"] == family and r["seed"] is not None]
             for place, record in enumerate(own):

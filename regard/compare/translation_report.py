@@ -31,8 +31,8 @@ def sections(plan: Plan, rows: Sequence[Row], done: Sequence[Record]) -> Iterato
 
 def learning(plan: Plan, done: Sequence[Record]) -> Iterator[str]:
     yield '<div class="grid">'
-    yield from seeds_over_time(plan, done, lambda r: r["curve"].get("bleu", []), "BLEU, without a search")
-    yield from seeds_over_time(plan, done, lambda r: r["curve"]["valid"], "held-out nats a token")
+    yield from seeds_over_time(plan, done, lambda r: r["curve"].get("bleu", []), "BLEU, without a search", of="BLEU")
+    yield from seeds_over_time(plan, done, lambda r: r["curve"]["valid"], "held-out nats a token", of="Loss")
     yield from while_training(plan, done, "nats a token of what is read")
     yield "</div>"
 

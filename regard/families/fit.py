@@ -17,7 +17,7 @@ TOLERANCE = 0.05             # of the wanted number: beyond it two models are no
 LARGEST_SIZE = 2**14
 
 
-def parameters(family: Family, settings: Any, vocab: int) -> int:
+def parameters(family: Family, settings: Any, vocab: Any) -> int:
     """Every parameter, embeddings included, a tied one once."""
     assert family.build is not None
     with torch.device("meta"):
@@ -25,7 +25,7 @@ def parameters(family: Family, settings: Any, vocab: int) -> int:
     return sum(weight.numel() for weight in model.parameters())
 
 
-def fit_parameters(family: Family, settings: Any, vocab: int, wanted: int) -> Any:
+def fit_parameters(family: Family, settings: Any, vocab: Any, wanted: int) -> Any:
     """The settings with the sizes changed such that the model has `wanted` parameters, as nearly as it can be."""
     if family.resize is None:
         return settings
@@ -44,6 +44,7 @@ def fit_parameters(family: Family, settings: Any, vocab: int, wanted: int) -> An
     found = count(size)
     if abs(found - wanted) > TOLERANCE * wanted:
         raise SettingError(
-            f"--params {wanted:,}: the nearest {family.name} over a vocabulary of {vocab:,} has {found:,}; "
+            f"--params {wanted:,}: the nearest {family.name} over a vocabulary of "
+            f"{f'{vocab:,}' if isinstance(vocab, int) else vocab} has {found:,}; "
             "choose more parameters or a smaller --vocab")
     return family.resize(settings, size)

@@ -37,6 +37,9 @@ class Vocabularies(NamedTuple):
     target: int
     shared: bool = False
 
+    def __str__(self) -> str:
+        return f"{self.source:,}" if self.shared else f"{self.source:,} and one of {self.target:,}"
+
 
 # --------------------------------------------------------------------------------------------- recurrent
 
