@@ -86,8 +86,8 @@ def test_another_task_in_the_same_folder_is_refused(quick, tmp_path):
 
 
 def test_the_command_makes_the_same_plan():
-    plan = make_plan(wish(params=30_000, settings={}))
-    assert all(abs(entry.parameters / 30_000 - 1) <= 0.05 for entry in plan.entries)
+    plan = make_plan(wish(params=200_000, settings={}))
+    assert all(abs(entry.parameters / 200_000 - 1) <= 0.05 for entry in plan.entries)
     words = plan.command("out").split()
     assert words[:5] == ["regard", "compare", "translate", "pairs.fr", "pairs.en"] and "--orders" not in words
     assert "prefix" in dry_run(plan, "out") and plan.text["langs"] == "fr-en"
