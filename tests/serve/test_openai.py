@@ -232,7 +232,8 @@ def post(server, body):
 def test_a_client_that_goes_away_stops_its_generation_within_a_second(running, registry, monkeypatch, stream):
     server, model = running(), registry.get(LM).trained.language_model
     counting = Counting(monkeypatch, model)
-    gone = post(server, {"model": LM, "prompt": "", "max_tokens": 4000, "stream": stream, "logit_bias": {}, "seed": LONG})
+    asked = {"model": LM, "prompt": "", "max_tokens": 4000, "stream": stream, "logit_bias": {}, "seed": LONG}
+    gone = post(server, asked)
     wait_until(lambda: counting.steps > 5, "it writes")
     gone.close()
     left = time.monotonic()
