@@ -57,9 +57,8 @@ def test_from_pairs_to_a_table_and_a_report(quick, tmp_path):
     assert set(rows) == {"rnn", "prefix"} and all(len(row["values"]) == 2 for row in rows.values())
     assert found.rows[0]["bleu"] >= found.rows[1]["bleu"]                              # the best is first
     for row in rows.values():
-        assert row["sentences"] == 12 and row["translation_rate"] > 0 and row["greedy_rate"] > 0 and row["memory"] > 0
-    assert rows["rnn"]["state"]["16"] == rows["rnn"]["state"]["64"] if rows["rnn"]["state"]["64"] else True
-    assert rows["prefix"]["state"]["64"] is None                                       # 64 and 64 are more than 32
+        assert row["sentences"] == 12 and row["translation_rate"] > 0 and row["greedy_rate"] > 0
+        assert row["state"]["16"] > 0 and row["state"]["64"] is None                   # more than the 32 that are read
     table, page = as_text(found.rows, found.plan), (tmp_path / "out" / "report.html").read_text()
     assert "BLEU" in table and "n-gram" not in table and "nrefs:1" in table
     assert "Translators of pairs.fr, pairs.en compared" in page and "fr-en" in page
