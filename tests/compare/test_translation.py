@@ -58,8 +58,8 @@ def test_from_pairs_to_a_table_and_a_report(quick, tmp_path):
     assert found.rows[0]["bleu"] >= found.rows[1]["bleu"]                              # the best is first
     for row in rows.values():
         assert row["sentences"] == 12 and row["translation_rate"] > 0 and row["greedy_rate"] > 0
-    assert rows["rnn"]["state"]["16"] == rows["rnn"]["state"]["64"] > 0                # a vector, however long the source
-    assert rows["prefix"]["state"]["16"] > 0 and rows["prefix"]["state"]["64"] is None        # more than 32 are not read
+    assert rows["rnn"]["state"]["16"] == rows["rnn"]["state"]["64"] > 0   # a vector, however long the source
+    assert rows["prefix"]["state"]["16"] > 0 and rows["prefix"]["state"]["64"] is None   # more than 32 are not read
     table, page = as_text(found.rows, found.plan), (tmp_path / "out" / "report.html").read_text()
     assert "BLEU" in table and "n-gram" not in table and "nrefs:1" in table
     assert "Translators of pairs.fr, pairs.en compared" in page and "fr-en" in page
