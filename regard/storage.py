@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,10 +61,19 @@ def make_folder(path: Path) -> Path:
 def write_file(path: Path, data: bytes | str) -> None:
     """Replace `path` by `data`, whole or not at all."""
     path = Path(path)
-    part = path.with_name(f"{TEMPORARY}{path.name}")
-    write_part(part, data)
-    _do("rename", path, lambda: os.replace(part, path))
+    part = own_part(path)
+    try:
+        write_part(part, data)
+        _do("rename", path, lambda: os.replace(part, path))
+    except StorageError:
+        part.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)
+
+
+def own_part(path: Path) -> Path:
+    """A temporary name that nobody else gives what will be called so: several may be making the same at once."""
+    return path.with_name(f"{TEMPORARY}{os.getpid()}-{threading.get_ident()}-{path.name}")
 
 
 def write_part(path: Path, data: bytes | str) -> None:
@@ -98,6 +108,23 @@ def move_folder(part: Path, final: Path) -> None:
     sync_folder(part)
     _do("rename", final, lambda: os.replace(part, final))
     sync_folder(final.parent)
+
+
+def settle_folder(part: Path, final: Path, good: Callable[[Path], bool]) -> None:
+    """`move_folder` where others may be doing the same: a good one that stands there already is left, and this one
+    removed."""
+    while True:
+        if final.exists():
+            if good(final):
+                remove(part)
+                return
+            remove(final)
+        try:
+            move_folder(part, final)
+            return
+        except StorageError:
+            if not (part.exists() and final.exists()):       # nobody was quicker: it is the disk
+                raise
 
 
 def sync_folder(path: Path) -> None:

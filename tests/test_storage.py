@@ -1,5 +1,7 @@
 import errno
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -98,3 +100,55 @@ def test_what_an_interrupted_process_left_is_swept_up(tmp_path):
     (tmp_path / f"{storage.TEMPORARY}folder").mkdir()
     storage.remove_unfinished(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_many_write_one_file_at_once_and_all_succeed(tmp_path):
+    """Runs that start together on one text make the same entries of the cache."""
+    path = tmp_path / "entry.json"
+    together = threading.Barrier(8)
+
+    def write(number):
+        together.wait()
+        for _ in range(20):
+            storage.write_file(path, str(number) * 1000)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(8)))                                # raises what a thread raised
+    assert path.read_text() in [str(number) * 1000 for number in range(8)]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_many_make_one_folder_at_once_and_the_first_stays(tmp_path):
+    final, together = tmp_path / "shard", threading.Barrier(8)
+
+    def settle(number):
+        part = storage.own_part(final)
+        storage.make_folder(part)
+        storage.write_part(part / "about", str(number))
+        together.wait()
+        storage.settle_folder(part, final, lambda there: (there / "about").exists())
+        return (final / "about").read_text()
+
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(settle, range(8)))
+    assert len(found) == 1 and list(tmp_path.iterdir()) == [final]
+
+
+def test_a_bad_folder_is_replaced(tmp_path):
+    final = tmp_path / "shard"
+    final.mkdir()
+    (final / "half").write_text("")
+    part = storage.own_part(final)
+    storage.make_folder(part)
+    storage.write_part(part / "about", "whole")
+    storage.settle_folder(part, final, lambda there: (there / "about").exists())
+    assert [path.name for path in final.iterdir()] == ["about"] and list(tmp_path.iterdir()) == [final]
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_disk_that_refuses_a_folder_is_told(tmp_path, failing, at):
+    part = storage.own_part(tmp_path / "shard")
+    storage.make_folder(part)
+    failing(at)
+    with pytest.raises(StorageError):
+        storage.settle_folder(part, tmp_path / "shard", lambda there: True)

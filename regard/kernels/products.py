@@ -25,7 +25,7 @@ from torch import Tensor
 
 from regard import kernels
 
-LEAST = 2**33                  # multiplications from which a GPU takes longer than the host needs to ask
+LEAST = 2**34                  # multiplications from which a GPU takes longer than the host needs to ask
 _ready = False                 # set by `prepare`; a compiled model looks at it, and nothing else
 
 

@@ -68,6 +68,7 @@ class Cache:
             pass
         value = make()
         storage.make_folder(path.parent)
+        self._sweep(path.parent)
         storage.write_json(path, value)
         return value, False
 
@@ -81,6 +82,7 @@ class Cache:
             pass
         made = make()
         storage.make_folder(path.parent)
+        self._sweep(path.parent)
         made.save(path)
         return made, False
 

@@ -7,7 +7,6 @@ other. From there on each language is a text of lines like any other, read, lear
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -157,7 +156,7 @@ def clean(data: PairSettings, langs: str, store: Cache, say: Say) -> Clean:
 
 def write_clean(folder: Path, data: PairSettings, sources: list[Source]) -> None:
     """Both files and the tally, which appear together or not at all."""
-    part = folder.with_name(f"{storage.TEMPORARY}{os.getpid()}-{folder.name}")
+    part = storage.own_part(folder)
     tally = Tally()
     try:
         storage.make_folder(part)
@@ -167,9 +166,7 @@ def write_clean(folder: Path, data: PairSettings, sources: list[Source]) -> None
                 one.write(pair.source + "\n")
                 other.write(pair.target + "\n")
         storage.write_part(part / "tally.json", json.dumps(tally.to_dict()))
-        if folder.exists():
-            storage.remove(folder)
-        storage.move_folder(part, folder)
+        storage.settle_folder(part, folder, lambda there: (there / "tally.json").exists())
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise

@@ -81,12 +81,12 @@ class PictureShard:
         """A new shard at `path` of these pictures, in order."""
         path = Path(path)
         storage.make_folder(path.parent)
-        part = path.with_name(f"{storage.TEMPORARY}{os.getpid()}-{path.name}")
+        part = storage.own_part(path)
         try:
             storage.make_folder(part)
             about = _write_pictures(part / PICTURES, size, pictures)
             storage.write_part(part / ABOUT, json.dumps(about) + "\n")
-            _install(part, path)
+            storage.settle_folder(part, path, good)
         except BaseException:
             shutil.rmtree(part, ignore_errors=True)
             raise
@@ -119,15 +119,13 @@ def _write_pictures(path: Path, size: int, pictures: Iterable[Pixels | Lost]) ->
     return {"version": VERSION, "count": count, "size": size, "lost": lost, "content": content.hexdigest()}
 
 
-def _install(part: Path, path: Path) -> None:
-    if path.exists():
-        try:
-            PictureShard.open(path)                  # another process was quicker: its work is as good
-            storage.remove(part)
-            return
-        except DataError:
-            storage.remove(path)
-    storage.move_folder(part, path)
+def good(path: Path) -> bool:
+    """Whether this is a whole shard of pictures."""
+    try:
+        PictureShard.open(path)
+        return True
+    except DataError:
+        return False
 
 
 def cached_pictures(cache: Cache, key: str, make: Callable[[Path], PictureShard]) -> tuple[PictureShard, bool]:

@@ -193,9 +193,7 @@ def write(folder: str | Path, number: int, seed: int = 0, part: str = "train") -
     folder = Path(folder)
     if folder.exists():
         raise SettingError(f"{folder} exists already: name a new folder, or remove it first")
-    unfinished = folder.with_name(f"{storage.TEMPORARY}{folder.name}")
-    if unfinished.exists():
-        storage.remove(unfinished)
+    unfinished = storage.own_part(folder)
     try:
         storage.make_folder(unfinished)
         _fill(unfinished, number, seed, part)

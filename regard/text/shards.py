@@ -88,7 +88,7 @@ def write_shard(path: Path, pieces: Iterable[Piece], tokenizer: Tokenizer) -> Sh
     """Encode the pieces into a new shard at `path`, holding no more than a batch of them at a time."""
     path = Path(path)
     storage.make_folder(path.parent)
-    part = path.with_name(f"{storage.TEMPORARY}{os.getpid()}-{path.name}")
+    part = storage.own_part(path)
     try:
         storage.make_folder(part)
         with _Writer(part, tokenizer) as writer:
@@ -96,22 +96,20 @@ def write_shard(path: Path, pieces: Iterable[Piece], tokenizer: Tokenizer) -> Sh
                 writer.add(batch)
             about = writer.finish()
         storage.write_part(part / ABOUT, json.dumps(about, indent=2) + "\n")
-        _install(part, path)
+        storage.settle_folder(part, path, good)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
     return Shard.open(path)
 
 
-def _install(part: Path, path: Path) -> None:
-    if path.exists():
-        try:
-            Shard.open(path)                         # another process was quicker: its work is as good
-            storage.remove(part)
-            return
-        except DataError:
-            storage.remove(path)
-    storage.move_folder(part, path)
+def good(path: Path) -> bool:
+    """Whether this is a whole shard."""
+    try:
+        Shard.open(path)
+        return True
+    except DataError:
+        return False
 
 
 def _batches(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:

@@ -26,7 +26,7 @@ from regard.models.ngram.room import Ints
 from regard.models.ngram.saved import order_from_keys
 from regard.models.ngram.smoothing import Floats
 from regard.models.ngram.table import Order
-from regard.storage import TEMPORARY
+from regard.storage import own_part
 
 NAMES = {BOS: "<s>", EOS: "</s>", UNK: "<unk>"}
 ZERO = -99.0              # log10 of what is impossible
@@ -42,7 +42,7 @@ def write_arpa(model: NGram, words: Sequence[str], path: Path | str) -> None:
         raise SettingError("smoothing add-k: an ARPA file holds back-off models only; train with kneser-ney")
     names = _names(words, model.vocab)
     path = Path(path)
-    part = path.with_name(f"{TEMPORARY}{path.name}")
+    part = own_part(path)
     try:
         with gzip.open(part, "wb") if path.suffix == ".gz" else open(part, "wb") as file:
             file.writelines(text.encode() for text in _pieces(model, names))
