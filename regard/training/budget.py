@@ -113,4 +113,4 @@ def fixed(s: TrainingSettings, steps: int, tokens_a_step: int, held_out: int) ->
     every = s.valid_every or every
     return replace(
         s, steps=steps, valid_every=every, valid_one_in=s.valid_one_in or one_in,
-        checkpoint_every=s.checkpoint_every or every, log_every=s.log_every or max(1, steps // 10_000))
+        log_every=s.log_every or max(1, steps // 10_000))

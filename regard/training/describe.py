@@ -16,10 +16,10 @@ from regard.kernels import Path, products
 from regard.layers import norm
 from regard.models.head import Head
 from regard.models.learner import Learner
-from regard.run_folder import RunFolder
 from regard.trained import count_parameters
 from regard.training import still
 from regard.training.job import Job
+from regard.training.passes import CapturedPass
 from regard.training.settings import TrainingSettings
 
 Say = Callable[[str], None]
@@ -84,11 +84,13 @@ def describe_kernels(job: Job, tokens_a_step: int, say: Say) -> None:
     say(f"kernels    {'; '.join(told)}")
 
 
-def describe_place(device: torch.device, s: TrainingSettings, folder: RunFolder, say: Say) -> None:
+def describe_place(job: Job, say: Say) -> None:
+    device = job.model.device
     if device.type == "cuda":
-        precision = "float32" if s.precision == "float32" else "bfloat16"
-        compiled = {"no": "", "capture": ", steps recorded"}.get(s.compile, ", compiled")
-        say(f"machine    {torch.cuda.get_device_name(device)}, {precision}{compiled}")
+        told = [torch.cuda.get_device_name(device), "bfloat16" if job.bfloat16 else "float32"]
+        told += ["compiled"] if job.run.loss != job.model.loss else []
+        told += ["steps recorded"] if isinstance(job.run, CapturedPass) else []
+        say(f"machine    {', '.join(told)}")
     else:
         say(f"machine    {device.type}, {torch.get_num_threads()} threads on {os.cpu_count()} cores")
-    say(f"run        {folder.path}")
+    say(f"run        {job.folder.path}")

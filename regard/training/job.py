@@ -26,6 +26,9 @@ from regard.training.passes import CapturedPass, make_pass
 from regard.training.settings import TrainingSettings
 from regard.training.still import Recorded, StillGradients
 
+QUICK = 0.2                    # seconds that a checkpoint may take at every validation
+SAVING_SHARE = 0.1             # of the time, for checkpoints that take longer
+
 
 class Job:
     """What the loop works on."""
@@ -54,6 +57,7 @@ class Job:
         self.metrics, self.samples = Metrics(folder.metrics_path), Samples(folder.samples_path)
         self.logs = (self.metrics, *extra_logs)
         self.began: tuple[int, float] | None = None
+        self.saved, self.save_took = 0.0, 0.0  # when the last checkpoint was made, and in how many seconds
         if settings.reading == "streams" and model.context is not None:
             raise SettingError("training.reading = 'streams' carries the state on without end, but this model reads "
                                f"at most {model.context} tokens: use training.reading = 'windows'")
@@ -185,7 +189,12 @@ class Job:
 
     # ----------------------------------------------------------------------------------- checkpoint
 
+    def saving_pays(self) -> bool:
+        """Whether a checkpoint takes little of the time since the last one; one that is quick is always made."""
+        return self.save_took < QUICK or time.monotonic() - self.saved > self.save_took / SAVING_SHARE
+
     def save(self, at: Any) -> None:
+        began = time.monotonic()
         tensors = {f"random/{name}": state for name, state in random_states(self.model.device).items()}
         tensors |= {f"optimizer/{name}": value for name, value in self.optimizers.tensors().items()}
         if self.average is not None:
@@ -198,6 +207,8 @@ class Job:
             "at.json": json.dumps(dataclasses.asdict(at)).encode(),
         }
         self.folder.save_checkpoint(at.step, files, self.settings.keep)
+        self.saved = time.monotonic()
+        self.save_took = self.saved - began
 
     def restore(self, files: dict[str, bytes]) -> dict[str, Any]:
         """Take up a checkpoint; gives the values of its `at.json`."""

@@ -21,6 +21,7 @@ from regard.training.figures import Figures
 from regard.training.job import Job
 from regard.training.log import spoken
 from regard.training.schedule import rate
+from regard.training.settings import TrainingSettings
 
 JUDGED = {"valid_bleu": "BLEU", "valid_rouge": "ROUGE-L", "valid_exact": "exactly right"}
 
@@ -43,7 +44,7 @@ def fit(job: Job, at: At) -> At:
     clock = Clock(at.seconds)
     waiting: deque[tuple[At, Figures]] = deque()
     with stop_signals() as stop:
-        while at.step < s.steps and not (s.patience and at.waited >= s.patience):
+        while not ended(at, s):
             job.optimizers.set_rate(rate(at.step, s))
             loss, tokens, micro = job.backward(at.step, at.micro_batch)
             figures = Figures(at.step, loss, job.clip_gradients())
@@ -52,18 +53,22 @@ def fit(job: Job, at: At) -> At:
             job.update()
             at = replace(at, step=at.step + 1, tokens=at.tokens + tokens, micro_batch=micro, seconds=clock.seconds())
             stopping, last = stop(), at.step == s.steps
-            measure, save = due(at.step, s.valid_every, s.steps), due(at.step, s.checkpoint_every, s.steps) or stopping
+            measure, save = due(at.step, s.valid_every, s.steps), saves(job, at.step) or stopping
             waiting.append((at, figures))
             while len(waiting) > (1 if job.ahead and not (measure or save) else 0):
                 tell(job, *waiting.popleft())
             if measure:
                 at = validate(job, at, clock)
-            if save:
+            if save or ended(at, s):
                 job.save(at)
             if stopping and not last:
                 raise Interrupted(f"stopped at step {at.step:,} of {s.steps:,}; everything is saved: "
                                   "go on with --resume")
     return at
+
+
+def ended(at: At, s: TrainingSettings) -> bool:
+    return at.step >= s.steps or bool(s.patience and at.waited >= s.patience)
 
 
 def tell(job: Job, at: At, figures: Figures) -> None:
@@ -77,6 +82,12 @@ def tell(job: Job, at: At, figures: Figures) -> None:
 def due(step: int, every: int, last: int) -> bool:
     """Every so many steps and at the last one, but not shortly before it."""
     return step == last or (step % every == 0 and step + every // 2 <= last)
+
+
+def saves(job: Job, step: int) -> bool:
+    """Every so many steps, where that was said; else at validations that come long enough after the last checkpoint."""
+    s = job.settings
+    return due(step, s.checkpoint_every or s.valid_every, s.steps) and (bool(s.checkpoint_every) or job.saving_pays())
 
 
 def validate(job: Job, at: At, clock: Clock) -> At:

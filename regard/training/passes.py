@@ -1,8 +1,9 @@
 """Passes: one piece of a batch forward and backward. As it is, compiled, or captured.
 
-A small model leaves a GPU idle while Python launches its kernels one by one. A captured pass has them recorded once for
-each shape, as a CUDA graph, and launched together from then on: the same kernels on the same numbers, with nothing in
-between. Shapes must be few for that, so pieces are padded to a few widths.   B batch · T time · L source length
+A small model leaves a GPU idle while Python launches its kernels one by one, compiled or not. A captured pass has them
+recorded once for each shape, as a CUDA graph, and launched together from then on: the same kernels on the same numbers,
+with nothing in between. Shapes must be few for that, so pieces are padded to a few widths.
+B batch · T time · L source length
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from regard.kernels import products
 from regard.layers.feedforward import FeedForward
 from regard.models.learner import Learner
 from regard.text.batches import Batch
+from regard.training import still
 
 CAPTURED_AFTER = 2             # passes over a shape before it is captured: rare ones are not worth it
 CHEAP = 0.9                    # of what would be kept: any share below one makes the compiler drop what is cheap
@@ -38,7 +40,7 @@ def inputs_of(piece: Batch) -> Inputs:
 class Pass:
     """Adds the gradients of a piece's loss, which is a share of its batch's."""
 
-    def __init__(self, model: Learner, *, bfloat16: bool, compiled: str | None = None, recompute: str = "no"):
+    def __init__(self, model: Learner, *, bfloat16: bool, compiled: bool = False, recompute: str = "no"):
         self.model, self.bfloat16, self.recompute = model, bfloat16, recompute
         products.prepare(model.device, bfloat16)
         layers = [module for module in model.modules() if isinstance(module, FeedForward)]
@@ -48,8 +50,8 @@ class Pass:
         model.head.sparing = recompute != "no"
         self.recording = False
         self.loss: Callable[..., Any] = model.loss
-        if compiled is not None:
-            self.loss = torch.compile(model.loss, mode=compiled or None, dynamic=False)
+        if compiled:
+            self.loss = torch.compile(model.loss, dynamic=False)
 
     def __call__(self, piece: Batch, state: State | None, share: float) -> tuple[Tensor, State | None]:
         return self.run(inputs_of(piece), state, share, piece.mask)
@@ -82,8 +84,11 @@ class CapturedPass(Pass):
     another stream. A pass that cannot be recorded (it waits for the GPU somewhere) is never recorded, and that is said.
     """
 
-    def __init__(self, model: Learner, *, bfloat16: bool, say: Callable[[str], None], recompute: str = "no"):
-        super().__init__(model, bfloat16=bfloat16, recompute=recompute)
+    def __init__(
+        self, model: Learner, *, bfloat16: bool, say: Callable[[str], None], compiled: bool = False,
+        recompute: str = "no",
+    ):
+        super().__init__(model, bfloat16=bfloat16, compiled=compiled, recompute=recompute)
         self.say = say
         self.seen: Counter[Hashable] = Counter()
         self.graphs: dict[Hashable, Graph] = {}
@@ -161,9 +166,10 @@ def kept_for_the_way_back(recompute: str) -> AbstractContextManager[Any]:
 def make_pass(
     model: Learner, wish: str, bfloat16: bool, say: Callable[[str], None], recompute: str = "no"
 ) -> Pass:
-    """What training.compile asks for; `graphs` compiles and records, `capture` only records."""
+    """What training.compile asks for: `yes` compiles, `capture` records, `graphs` both, and `auto`, on a GPU, the first
+    for a large model and both for a small one."""
     gpu = model.device.type == "cuda"
-    if wish == "capture" and gpu:
-        return CapturedPass(model, bfloat16=bfloat16, say=say, recompute=recompute)
-    compiled = {"yes": "", "graphs": "reduce-overhead", "auto": "" if gpu else None}.get(wish)
+    compiled = wish in ("yes", "graphs") or (wish == "auto" and gpu)
+    if gpu and (wish in ("capture", "graphs") or (wish == "auto" and still.pays(model, wish))):
+        return CapturedPass(model, bfloat16=bfloat16, say=say, compiled=compiled, recompute=recompute)
     return Pass(model, bfloat16=bfloat16, compiled=compiled, recompute=recompute)

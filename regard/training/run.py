@@ -107,7 +107,7 @@ def start(order: Order, folder: RunFolder, say: Callable[[str], None], began: fl
     job.validation = replace(job.validation, every=job.settings.valid_one_in)
     describe_training(job.settings, budget.step_tokens(job), len(corpus.train.tokens), say)
     describe_kernels(job, budget.step_tokens(job), say)
-    describe_place(device, job.settings, folder, say)
+    describe_place(job, say)
     tables = all_tables(order, kind, corpus, data, replace(chosen, training=job.settings))
     at = At(micro_batch=job.settings.micro_batch)
     if base is not None:

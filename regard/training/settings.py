@@ -33,7 +33,7 @@ class TrainingSettings:
     ema: float = 0.0                   # decay of the averaged weights, e.g. 0.999; 0: none
     valid_every: int = 0               # steps between validations; 0: chosen
     valid_one_in: int = 0              # measure one held-out batch in so many; 0: chosen, 1 (all) unless it is large
-    checkpoint_every: int = 0          # steps between checkpoints; 0: at every validation
+    checkpoint_every: int = 0          # steps between checkpoints; 0: at validations, as far as that costs little time
     keep: int = 2                      # checkpoints kept
     patience: int = 0                  # validations without gain before stopping; 0: never
     log_every: int = 0                 # steps between rows of metrics.jsonl; 0: chosen
@@ -41,7 +41,7 @@ class TrainingSettings:
     threads: int = 0                   # of a CPU; 0: all, or one where minutes are given and that is quicker
     precision: str = "auto"            # float32 · bfloat16 · auto (bfloat16 on a GPU)
     widths: int = 0                    # pairs: lengths are padded to multiples of this; 0: as they come
-    compile: str = "auto"              # yes · no · graphs · capture (graphs, uncompiled) · auto (yes on a GPU)
+    compile: str = "auto"              # yes · no · capture (CUDA graphs) · graphs (both) · auto (yes, small: both; no)
     recompute: str = "no"              # no · some · activations · cheap: worked out again on the way back, not kept
     seed: int = 0
 

@@ -46,6 +46,20 @@ def test_the_wish_decides_and_capture_needs_a_gpu():
     assert make_pass(model, "yes", False, print).loss != model.loss
 
 
+@pytest.mark.parametrize("wish, small, recorded, compiled", [
+    ("auto", True, True, True), ("auto", False, False, True), ("capture", False, True, False),
+    ("graphs", False, True, True), ("yes", True, False, True), ("no", True, False, False)])
+def test_on_a_gpu_small_models_are_recorded_and_all_compiled_unless_one_says(
+        wish, small, recorded, compiled, monkeypatch):
+    model = translator("transformer").model
+    monkeypatch.setattr(type(model), "device", torch.device("cuda"))
+    monkeypatch.setattr(passes.still, "pays", lambda *_: small)
+    monkeypatch.setattr(passes.products, "prepare", lambda *_: None)
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    run = make_pass(model, wish, False, print)
+    assert isinstance(run, CapturedPass) == recorded and (run.loss != model.loss) == compiled
+
+
 class Stream:
     def wait_stream(self, other):
         pass

@@ -125,6 +125,30 @@ def test_a_value_that_is_not_finite_stops_before_the_update(train, tmp_path, mon
         assert torch.equal(tensor, steps[4][name])
 
 
+@pytest.mark.parametrize("every, quick, saved", [(0, math.inf, [2, 4, 6]), (0, -1.0, [2, 6]), (3, -1.0, [3, 6])])
+def test_checkpoints_that_take_long_come_less_often_unless_one_says(train, monkeypatch, every, quick, saved):
+    steps, original = [], jobs.Job.save
+
+    def save(self, at):
+        steps.append(at.step)
+        original(self, at)
+
+    monkeypatch.setattr(jobs.Job, "save", save)
+    monkeypatch.setattr(jobs, "QUICK", quick)
+    monkeypatch.setattr(jobs, "SAVING_SHARE", 1e-9)
+    train(training=dict(steps=6, valid_every=2, checkpoint_every=every))
+    assert steps == saved
+
+
+def test_a_run_that_has_stopped_improving_ends_with_a_checkpoint(train, tmp_path, monkeypatch):
+    monkeypatch.setattr(jobs, "QUICK", -1.0)
+    monkeypatch.setattr(jobs, "SAVING_SHARE", 1e-9)
+    monkeypatch.setattr(jobs.Job, "validate", lambda self: {"valid_loss": 1.0})
+    train(training=dict(steps=9, valid_every=2, patience=2))
+    files, _ = RunFolder(tmp_path / "run").newest_checkpoint()
+    assert json.loads(files["at.json"])["step"] == 6
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_within_a_step_and_resuming_ends_as_if_never_stopped(train, tmp_path, monkeypatch, number):
     expected = train("expected")
