@@ -13,7 +13,9 @@ Ours is a step of our own loop on a model of the same sizes: batch, forward, bac
 the words of the second; without it they are drawn at random from a vocabulary of the same size.
 
 Steps of ours and of the peer alternate in rounds; who goes first changes. The ratio is the median over the rounds,
-beside that of the best rounds and of CPU seconds, which a busy machine disturbs less.
+beside that of the best rounds and of CPU seconds, which a busy machine disturbs less. For the first, a third takes its
+turn: the kernels of torch that a step cannot do without, products, attention, GELU and norms, both ways, on memory that
+is there already, and nothing else at all. No program that is made of these kernels can be quicker than that.
 """
 
 from __future__ import annotations
@@ -64,20 +66,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, make in makers.items():
             if arguments.only in (None, name):
-                result[name] = figures(name, *make(Path(folder) / name), arguments.rounds, arguments.steps)
+                result[name] = figures(name, make(Path(folder) / name), arguments.rounds, arguments.steps)
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(result, indent=2) + "\n")
 
 
-def figures(name: str, ours: Step, peer: Step, rounds: int, steps: int) -> dict[str, Any]:
-    both = {"ours": ours, "peer": peer}
-    for step in both.values():
+def figures(name: str, runners: dict[str, Step], rounds: int, steps: int) -> dict[str, Any]:
+    for step in runners.values():
         timed(step, 3)                                     # allocating, and the optimisers' first state
-    found: dict[str, list[tuple[float, float]]] = {"ours": [], "peer": []}
+    found: dict[str, list[tuple[float, float]]] = {who: [] for who in runners}
     for turn in range(rounds):
-        for who in list(both)[::1 if turn % 2 else -1]:
-            found[who].append(timed(both[who], steps))
+        for who in list(runners)[::1 if turn % 2 else -1]:
+            found[who].append(timed(runners[who], steps))
     wall, cpu = ({who: [each[place] for each in own] for who, own in found.items()} for place in (0, 1))
     ratios = [b / a for a, b in zip(wall["ours"], wall["peer"], strict=True)]
     told: dict[str, Any] = {
@@ -90,6 +91,12 @@ def figures(name: str, ours: Step, peer: Step, rounds: int, steps: int) -> dict[
           f"{told['ratio']:.2f} x as fast ({told['lowest']:.2f} to {told['highest']:.2f}; "
           f"best rounds {told['of_the_best']:.2f}, CPU seconds {told['of_cpu']:.2f}); to reach: {BAR}. "
           f"The peer was measured once at {MEASURED[name]:.0f} ms.", flush=True)
+    if "kernels" in wall:
+        told["kernels_alone"] = statistics.median(b / a for a, b in zip(wall["kernels"], wall["peer"], strict=True))
+        told["kernels_alone_of_the_best"] = min(wall["peer"]) / min(wall["kernels"])
+        print(f"         the kernels of both alone: {told['ms']['kernels']:.1f} ms, so that "
+              f"{told['kernels_alone']:.2f} x is the most (best rounds {told['kernels_alone_of_the_best']:.2f}).",
+              flush=True)
     return told
 
 
@@ -169,7 +176,7 @@ class GPT(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1), ignore_index=-1)
 
 
-def nanogpt(folder: Path) -> tuple[Step, Step]:
+def nanogpt(folder: Path) -> dict[str, Step]:
     sizes = dict(layers=4, heads=4, width=128, context=64)
     torch.manual_seed(0)
     text = torch.randint(LETTERS, (1_000_000,))
@@ -179,7 +186,63 @@ def nanogpt(folder: Path) -> tuple[Step, Step]:
     settings = TrainingSettings(
         batch=12, steps=1, reading="windows", optimizer="adamw", learning_rate=1e-3, beta2=0.99, weight_decay=0.1)
     ours = our_step(model, Windows(shard_of(text), sizes["context"], 12), settings, folder / "run")
-    return ours, gpt_step(GPT(LETTERS, 128, 4, 4, 64), text, 12, 64)
+    return {"ours": ours, "peer": gpt_step(GPT(LETTERS, 128, 4, 4, 64), text, 12, 64),
+            "kernels": gpt_kernels(12 * 64, 128, LETTERS, layers=4, heads=4, context=64)}
+
+
+def gpt_kernels(rows: int, width: int, vocab: int, *, layers: int, heads: int, context: int) -> Step:
+    """Only the kernels of a step: every layer has memory of its own, as what is kept for the way back has."""
+    one = [layer_kernels(rows, width, heads, context) for _ in range(layers)]
+    head = product_kernels(rows, width, vocab)
+
+    def step() -> None:
+        for forward, _ in one:
+            forward()
+        head()
+        for _, backward in one[::-1]:
+            backward()
+
+    return step
+
+
+def product_kernels(rows: int, width: int, out: int) -> Callable[[], None]:
+    """A matrix's product on the way forward, and its two on the way back."""
+    x, weight, y = torch.randn(rows, width), torch.randn(out, width), torch.randn(rows, out)
+    dx, dw = torch.empty_like(x), torch.empty_like(weight)
+
+    def products() -> None:
+        torch.mm(x, weight.t(), out=y)
+        torch.mm(y, weight, out=dx)
+        torch.mm(y.t(), x, out=dw)
+
+    return products
+
+
+def layer_kernels(rows: int, width: int, heads: int, context: int) -> tuple[Callable[[], None], Callable[[], None]]:
+    aten = torch.ops.aten
+    products = [product_kernels(rows, *sizes) for sizes in
+                ((width, 3 * width), (width, width), (width, 4 * width), (4 * width, width))]
+    q, k, v = (torch.randn(rows // context, heads, context, width // heads) for _ in range(3))
+    hidden, x, gain = torch.randn(rows, 4 * width), torch.randn(rows, width), torch.ones(width)
+    out, again = torch.empty_like(hidden), torch.empty_like(hidden)
+    attended = aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, True)
+    normed = aten.native_layer_norm(x, [width], gain, None, 1e-5)
+
+    def forward() -> None:
+        for _ in range(2):
+            aten.native_layer_norm(x, [width], gain, None, 1e-5)
+        aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, True)
+        aten.gelu(hidden, out=out)
+
+    def backward() -> None:
+        for each in products:
+            each()
+        aten.gelu_backward(out, hidden, grad_input=again)
+        aten._scaled_dot_product_flash_attention_for_cpu_backward(q, q, k, v, *attended, 0.0, True)
+        for _ in range(2):
+            aten.native_layer_norm_backward(x, x, [width], *normed[1:], gain, None, [True, True, False])
+
+    return forward, backward
 
 
 def gpt_step(model: GPT, text: Tensor, rows: int, context: int) -> Step:
@@ -226,7 +289,7 @@ class WordModel(nn.Module):
         return F.log_softmax(self.decoder(self.drop(output)).view(-1, self.decoder.out_features), 1), hidden
 
 
-def lstm(folder: Path, text: Path | None) -> tuple[Step, Step]:
+def lstm(folder: Path, text: Path | None) -> dict[str, Step]:
     layers, width, context, rows = 2, 200, 35, 20
     torch.manual_seed(0)
     words, vocab = words_of(text)
@@ -237,7 +300,7 @@ def lstm(folder: Path, text: Path | None) -> tuple[Step, Step]:
     settings = TrainingSettings(
         batch=rows, steps=1, reading="streams", optimizer="sgd", momentum=0.0, learning_rate=1.0, clip=0.25)
     ours = our_step(model, Streams(shard_of(words), context, rows), settings, folder / "run")
-    return ours, word_step(WordModel(vocab, width, layers), words, rows, context)
+    return {"ours": ours, "peer": word_step(WordModel(vocab, width, layers), words, rows, context)}
 
 
 def words_of(text: Path | None) -> tuple[Tensor, int]:

@@ -27,7 +27,7 @@ NANOGPT = {"best_loss": 1.4577, "seconds_5000_steps": 156.0}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("text")
-    parser.add_argument("--steps", type=int, default=1200)
+    parser.add_argument("--steps", type=int, default=1800)
     parser.add_argument("--set", action="append", default=[], metavar="TABLE.NAME=VALUE")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -35,6 +36,13 @@ Inputs = tuple[Tensor | None, ...]
 def inputs_of(piece: Batch) -> Inputs:
     """Tokens, targets, lengths, and the source with its own, where there is one."""
     return piece.tokens, piece.targets, piece.lengths, *piece.source_items()
+
+
+def with_inputs(piece: Batch, inputs: Inputs) -> Batch:
+    """A piece of the same kind whose targets and lengths are these."""
+    tokens, targets, lengths, *_ = inputs
+    assert tokens is not None and targets is not None
+    return replace(piece, tokens=tokens, targets=targets, lengths=lengths)
 
 
 class Pass:
@@ -135,11 +143,11 @@ class Graph:
         self.weights = list(owner.model.parameters())
         self.inputs = tuple(None if each is None else each.clone() for each in inputs)
         self.share = torch.zeros((), device=owner.model.device)
-        still = type(piece)(*self.inputs)                     # type: ignore[arg-type]  # masks by its own lengths
+        own = with_inputs(piece, self.inputs)                 # masks by its own lengths
         self.graph = torch.cuda.CUDAGraph()
         owner.recording = True
         with torch.cuda.graph(self.graph, pool=owner.pool, stream=owner.stream):
-            self.loss, _ = owner.run(self.inputs, None, self.share, still.mask)
+            self.loss, _ = owner.run(self.inputs, None, self.share, own.mask)
         owner.pool = self.graph.pool()
         self.gradients = [weight.grad for weight in self.weights]
 

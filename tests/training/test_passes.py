@@ -25,6 +25,23 @@ def gradients(model):
     return {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None}
 
 
+def batches():
+    """One of each kind, with rows of unequal lengths or tokens hidden."""
+    from regard.tasks.masked import MaskedBatch
+    from regard.text.batches import Batch
+
+    tokens, targets = torch.tensor([[1, 4, 5], [1, 6, 0]]), torch.tensor([[4, 5, 2], [6, 2, 0]])
+    return [Batch(tokens, targets, torch.tensor([3, 2])), MaskedBatch(tokens, targets), batch()]
+
+
+@pytest.mark.parametrize("piece", batches(), ids=lambda piece: type(piece).__name__)
+def test_a_piece_masks_by_the_inputs_it_was_given(piece):
+    inputs = tuple(None if each is None else each.flip(0) for each in passes.inputs_of(piece))
+    ones = torch.ones_like(piece.targets, dtype=torch.float32)
+    found = passes.with_inputs(piece, inputs).mask(ones)
+    assert torch.equal(found, piece.mask(ones).flip(0)) and not torch.equal(found, piece.mask(ones))
+
+
 def test_pieces_add_up_to_the_whole():
     model, whole = translator("transformer").model, batch()
     run = Pass(model, bfloat16=False)
@@ -160,3 +177,21 @@ def test_what_is_worked_out_again_is_the_same_and_is_not_kept(activation):
     layer = 4 * 32 * model.stack.layers[-1].feed.down.in_features * 8                 # positions x inner
     assert kept["no"] - kept["activations"] >= 4 * layer
     assert 4 * (kept["no"] - kept["some"]) == kept["no"] - kept["activations"]        # of one layer of four
+
+
+@CUDA
+def test_a_compiled_pass_recorded_equals_the_pass_as_it_is():
+    model = translator("transformer", dtype=torch.float32).model.cuda().train()
+    plain = Pass(model, bfloat16=False)
+    run = CapturedPass(model, bfloat16=False, say=pytest.fail, compiled=True)
+    for _ in range(passes.CAPTURED_AFTER + 3):
+        piece = batch(12).to(torch.device("cuda"))
+        model.zero_grad(set_to_none=True)
+        expected, _ = plain(piece, None, 1 / piece.real)
+        wanted = gradients(model)
+        model.zero_grad(set_to_none=True)
+        found, _ = run(piece, None, 1 / piece.real)
+        assert torch.allclose(found, expected, rtol=1e-4)
+        for name, gradient in gradients(model).items():
+            assert torch.allclose(gradient, wanted[name], rtol=1e-3, atol=1e-5), name
+    assert len(run.graphs) == 1
