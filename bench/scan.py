@@ -2,12 +2,13 @@
 
     python bench/scan.py --json bench/results/scan.json         # on a GPU: every path, and a sweep of the knobs
 
-Times are in float32: `forward_ms` and `both_ms` of one call that finds an idle GPU, and so waits for the host and for
-the thread in which torch goes backward; `in_a_row_ms` of one among many, asked for one after another; `recorded_ms` of
-both as a CUDA graph, which is how a small model is trained: the GPU's own time. Each is a median. `floor` is what the bytes alone would take at the speed of a large copy
-in the same run: three tensors forward, five more backward. The peer is flash-linear-attention's chunk_hgrn, forward
-and backward, on an H200: 2.80 ms at 8 x 16384 x 1024, 0.95 ms at 8 x 2048 x 1024. `off` is the largest difference
-from the loop in float64, of h and of the gradients, relative to the largest number.
+Times are in float32, and medians: `forward_ms` and `both_ms` of one call that finds an idle GPU, and so waits for the
+host and for the thread in which torch goes backward; `in_a_row_ms` of one among many, asked for one after another;
+`recorded_ms` of both as a CUDA graph, which is how a small model is trained: the GPU's own time. `floor` is what the
+bytes alone would take at the speed of a large copy in the same run: three tensors forward, five more backward. The peer
+is flash-linear-attention's chunk_hgrn, forward and backward, on an H200: 2.80 ms at 8 x 16384 x 1024, 0.95 ms at
+8 x 2048 x 1024. `off` is the largest difference from the loop in float64, of h and of the gradients, relative to the
+largest number.
 """
 
 from __future__ import annotations

@@ -5,9 +5,13 @@
     python bench/speculate.py runs/code --text module.py --tokens 400       continue a file of one's own
     python bench/speculate.py                                        train a small model first, for a minute
 
+Two texts are continued. After the `given` one few guesses may stand. The model's `own` is that text with what the model
+wrote after it, greedily and for long: models come to go in circles then, and guesses stand often.
+
 Each text is written plainly and with each kind of draft, greedily and sampled, with the same seed; rounds alternate,
 and the median of each counts. `same` says that the tokens are the same. `passes` are those a token: 1 without a draft.
-The first line says what a pass over several tokens costs, measured in passes over one: below it no draft can go.
+The first line says what a pass over several tokens costs, measured in passes over one (on a GPU, both recorded): below
+it no draft can go.
 """
 
 from __future__ import annotations
@@ -24,14 +28,18 @@ from typing import Any
 import torch
 
 import regard
+from regard.decoding import recorded
 from regard.decoding.guessing import Acceptance, Speculation
-from regard.decoding.passes import after_each
+from regard.decoding.on_device import LookUps
+from regard.decoding.passes import after_each, can_cut
 from regard.decoding.sampling import Sampling
+from regard.decoding.stream import generate_tokens
 from regard.models.neural import NeuralLM
 from regard.trained import Trained
 
 STORY = ("Mia had three plums. Tom had two plums. Mia gave one plum to Tom. Then Mia had two plums. Then Tom had three "
          "plums. ") * 3
+OWN = 400                      # tokens of a model's own text
 WAYS = {"greedy": Sampling(0.0), "sampled": Sampling(0.7, top_p=0.9, seed=1)}
 
 
@@ -53,12 +61,14 @@ def main() -> None:
     result = about(model) | {"pass": cost_of_a_pass(model, arguments.draft_tokens + 1), "texts": []}
     print(f"{result['family']}, {result['parameters']:,} parameters, {result['machine']}; a pass over "
           f"{arguments.draft_tokens + 1} tokens takes {result['pass']:.2f} times one over 1")
-    print(f"{'':8} {'draft':14} {'tokens/s':>9} {'ratio':>6} {'passes':>7} {'stood':>6}  same")
-    for name, how in WAYS.items():
-        for row in measure(model, prompt, arguments.tokens, how, ways, arguments.rounds):
-            result["texts"].append({"how": name} | row)
-            print(f"{name:8} {row['draft']:14} {row['speed']:9.0f} {row['ratio']:6.2f} {row['passes']:7.2f} "
-                  f"{row['rate']:6.0%}  {row['same']}", flush=True)
+    print(f"{'text':6} {'':8} {'draft':14} {'tokens/s':>9} {'ratio':>6} {'passes':>7} {'stood':>6}  same")
+    given = [model.tokenizer.bos, *model.tokenizer.encode(prompt).tolist()]
+    for text, ids in {"given": given, "own": given + own_text(model, given)}.items():
+        for name, how in WAYS.items():
+            for row in measure(model, ids, arguments.tokens, how, ways, arguments.rounds):
+                result["texts"].append({"text": text, "how": name} | row)
+                print(f"{text:6} {name:8} {row['draft']:14} {row['speed']:9.0f} {row['ratio']:6.2f} "
+                      f"{row['passes']:7.2f} {row['rate']:6.0%}  {row['same']}", flush=True)
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(result, indent=2) + "\n")
@@ -69,6 +79,14 @@ def small() -> Trained:
     tables = {"tokenizer": {"kind": "word"}, "data": {"documents": "file"}}
     with tempfile.TemporaryDirectory() as folder:
         return regard.train("stories", settings=tables, minutes=1, out=str(Path(folder) / "run"), quiet=True)
+
+
+def own_text(model: Trained, given: list[int]) -> list[int]:
+    """What the model goes on to write, greedily and without an end."""
+    t = model.tokenizer
+    steps = generate_tokens(model.language_model, [given], new_tokens=OWN, how=WAYS["greedy"],
+                            banned=(t.pad, t.bos, t.unk, t.eos))
+    return [token for token, in steps if token is not None]
 
 
 def speculations(model: Trained, draft: Trained | None, ahead: int) -> dict[str, Speculation | None]:
@@ -90,6 +108,10 @@ def cost_of_a_pass(model: Trained, width: int, past: int = 64) -> float:
     lm = model.language_model
     assert isinstance(lm, NeuralLM), f"{model.family} has no passes to spare"
     past = min(past, (lm.context or 4 * past) // 2)
+    if recorded.fits(lm, recorded.WORTH) and can_cut(lm.start(1, past + width)):
+        passes = LookUps(lm, 1, past + width, WAYS["greedy"], (), width - 1, recorded.ROOM)
+        passes.record()
+        return passes.worth
     times: dict[int, list[float]] = {1: [], width: []}
     for _ in range(20):
         for size, taken in times.items():
@@ -103,10 +125,9 @@ def cost_of_a_pass(model: Trained, width: int, past: int = 64) -> float:
 
 
 def measure(
-    model: Trained, prompt: str, new_tokens: int, how: Sampling, ways: dict[str, Speculation | None], rounds: int
+    model: Trained, prompt: list[int], new_tokens: int, how: Sampling, ways: dict[str, Speculation | None], rounds: int
 ) -> list[dict[str, Any]]:
     """A row of figures for each way to write the same text."""
-    ids = [[model.tokenizer.bos, *model.tokenizer.encode(prompt).tolist()]]
     speeds: dict[str, list[float]] = {name: [] for name in ways}
     texts: dict[str, list[int | None]] = {}
     tallies: dict[str, Acceptance] = {}
@@ -114,7 +135,8 @@ def measure(
         for name, speculation in ways.items():
             tallies[name] = Acceptance()
             began = now(model.language_model.device)
-            steps = list(model.steps(ids, new_tokens=new_tokens, how=how, speculation=speculation, tally=tallies[name]))
+            steps = list(model.steps([prompt], new_tokens=new_tokens, how=how, speculation=speculation,
+                                     tally=tallies[name]))
             taken = now(model.language_model.device) - began
             texts[name] = [step[0] for step in steps if step[0] is not None]
             if turn:

@@ -114,6 +114,21 @@ def machine() -> str:
             f"{', '.join(told)}.")
 
 
+def guesses() -> str:
+    """What speculation gains beside recorded single steps."""
+    run = kept("speculate") or {"texts": []}
+    told = []
+    for kind, who in (("prompt", "from the text itself"), ("ngram (prompt)", "by an n-gram, for which the GPU waits")):
+        ratios = [row["ratio"] for row in run["texts"] if row["draft"] == kind]
+        if ratios:
+            told.append(f"{who} it writes {min(ratios):.2f} to {max(ratios):.2f} times as fast as without")
+    if not told:
+        return ""
+    return (f"\n\nSpeculation on a GPU (`bench/speculate.py`, {run['parameters']:,} parameters): a recorded pass over a "
+            f"token and 8 guesses takes {run['pass']:.1f} times a recorded step, and so gains nothing for so small a "
+            f"model; with guesses {', '.join(told)}.")
+
+
 def product(calibration: dict[str, float]) -> str:
     longer = calibration.get("tflops_sustained")
     return f"{calibration['tflops']} TFLOP/s" + (f" ({longer} for seconds on end)" if longer else "")
@@ -138,8 +153,12 @@ def training_on_cpu() -> list[Cells]:
     run = kept("cpu_peers") or {}
     works = {"nanogpt": ("nanoGPT's CPU setting", "the same of torch.nn"),
              "lstm": ("LSTM, 2 x 200, 20 x 35 words of Multi30k", "torch.nn.LSTM")}
-    return [(*told, spread(run[name]), str(run[name]["bar"]), "cpu_peers")
+    return [(*told, spread(run[name]) + most(run[name]), str(run[name]["bar"]), "cpu_peers")
             for name, told in works.items() if name in run]
+
+
+def most(found: dict[str, Any]) -> str:
+    return f"; the kernels of both alone: {found['kernels_alone']:.2f}" if "kernels_alone" in found else ""
 
 
 def joey() -> list[Cells]:
@@ -163,7 +182,8 @@ def marian() -> list[Cells]:
     return rows
 
 
-SECTIONS: dict[str, Callable[[], str]] = {"gpu": lambda: f"{table(ON_GPU)}\n\n{machine()}", "cpu": cpu_rows}
+SECTIONS: dict[str, Callable[[], str]] = {
+    "gpu": lambda: f"{table(ON_GPU)}\n\n{machine()}{guesses()}", "cpu": cpu_rows}
 
 
 def filled(page: str) -> str:

@@ -11,6 +11,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
 
 from regard.errors import DataError
 from regard.models.ngram import NGram
@@ -81,6 +84,26 @@ def copied(text: Sequence[int], place: int, most: int) -> list[int]:
     """What stands from a place on; past the end of the text it is what was copied already, as a loop goes on."""
     period = len(text) - place
     return [text[place + at % period] for at in range(most)]
+
+
+def look_up(text: Tensor, lengths: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """(B, most) and how many of them count (B,): what `looked_up` proposes after the first tokens of each row (B, T).
+
+    All places at once, in static shapes and without a wait: for a device that is not to be asked in between. What
+    stands behind the end of a row is never looked at; of each row one token is there at least.
+    """
+    time = text.shape[1] + 1
+    windows = pad(text, (LONGEST, 0), value=-1).unfold(1, LONGEST, 1)            # (B, T + 1, n): what precedes a place
+    ends = windows.gather(1, lengths[:, None, None].expand(-1, 1, LONGEST))      # (B, 1, n): what each row ends with
+    behind = torch.arange(LONGEST - 1, -1, -1, device=text.device)
+    alike = torch.where(windows == ends, LONGEST, behind).amin(2)                # (B, T + 1): tokens alike before it
+    places = torch.arange(time, device=text.device)
+    counts = (alike >= SHORTEST) & (places < lengths[:, None])
+    best = ((alike * time + places) * counts).amax(1)                            # the longest, of these the last; or 0
+    place = best % time
+    period = (lengths - place)[:, None]
+    guesses = text.gather(1, place[:, None] + torch.arange(most, device=text.device) % period)
+    return guesses, (best > 0) * most
 
 
 # --------------------------------------------------------------------------------------------------- an n-gram

@@ -8,15 +8,16 @@ B batch · T time · W guesses and one more · D width · V vocabulary
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from regard.contract import CannotCut, State
-from regard.decoding.recorded import Steps
-from regard.decoding.sampling import Sampling, choose_next
+from regard.decoding.recorded import Steps, weights_at
+from regard.decoding.sampling import Sampling, choose, choose_next
 from regard.models.neural import NeuralLM
 
 
@@ -47,10 +48,36 @@ def longest_piece(ahead: int, cuts: bool, capacity: int) -> int:
     return min(capacity, 1 + ahead * (1 if cuts else 2))
 
 
+def chosen_from(log_probs: Tensor, how: Sampling, banned: Tensor, noise: Tensor, first: Tensor) -> Tensor:
+    """(B, W) tokens from (B, W, V), by the noise of each row (B,); they stand at the positions from `first` (B,) on."""
+    log_probs.index_fill_(2, banned, -torch.inf)
+    positions = first[:, None] + torch.arange(log_probs.shape[1], device=first.device)
+    each = noise[:, None].expand_as(positions).flatten()
+    return choose_next(log_probs.flatten(0, 1), how, each, positions.flatten()).view_as(positions)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a token is chosen, and which one ends a row."""
+
+    how: Sampling
+    banned: Sequence[int]
+    end: int | None
+
+    def __call__(self, log_probs: Tensor, numbers: Tensor, positions: Tensor) -> Tensor:
+        """(B, W) tokens from (B, W, V), each with the noise of its own row and position (B, W)."""
+        log_probs[..., list(self.banned)] = -torch.inf
+        flat = choose(log_probs.flatten(0, 1), self.how, numbers.flatten(), positions.flatten())
+        return flat.view(log_probs.shape[:2])
+
+    def before_end(self, tokens: list[int]) -> tuple[list[int], bool]:
+        """The tokens before the one that ends a row, and whether there is one."""
+        place = next((place for place, token in enumerate(tokens) if token == self.end), len(tokens))
+        return tokens[:place], place < len(tokens)
+
+
 class Passes(Steps):
     """A state that stays where it is, and a pass on it that can be recorded as a step is."""
-
-    model: NeuralLM
 
     def __init__(
         self, model: NeuralLM, batch: int, capacity: int, how: Sampling, banned: Sequence[int], ahead: int
@@ -74,11 +101,7 @@ class Passes(Steps):
         lengths, first, wrong, position = self.read[:, :4].unbind(1)
         state = self.state.cut(wrong) if self.cuts else self.state
         log_probs, after = after_each(self.model, self.read[:, 4:], state, lengths, first, self.width)
-        log_probs.index_fill_(2, self.banned, -torch.inf)
-        positions = position[:, None] + torch.arange(self.width, device=position.device)
-        noise = self.noise[:, None].expand_as(positions).flatten()
-        chosen = choose_next(log_probs.flatten(0, 1), self.how, noise, positions.flatten())
-        self.chosen.copy_(chosen.view_as(self.chosen))
+        self.chosen.copy_(chosen_from(log_probs, self.how, self.banned, self.noise, position))
         self._keep(after)
 
     def begin(self, state: State, ids: Tensor) -> None:
@@ -104,38 +127,40 @@ class Passes(Steps):
         return self.chosen.tolist()
 
 
-_kept: WeakKeyDictionary[nn.Module, tuple[Hashable, Passes]] = WeakKeyDictionary()      # the last of each model
-_refused: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
+Kind = TypeVar("Kind", bound=Steps)
+_kept: WeakKeyDictionary[nn.Module, dict[type, tuple[Hashable, Steps]]] = WeakKeyDictionary()    # the last of each kind
+_refused: WeakKeyDictionary[nn.Module, dict[type, str]] = WeakKeyDictionary()
 
 
 def take(
-    model: NeuralLM, batch: int, capacity: int, how: Sampling, banned: Sequence[int], ahead: int
-) -> tuple[Passes | None, str]:
-    """A recorded pass, made now or left by the last text, for whoever asks and nobody else; or why there is none."""
-    if model in _refused:
-        return None, _refused[model]
-    key, kept = _key(model, batch, capacity, how, banned, ahead), _kept.pop(model, None)
+    kind: type[Kind], model: NeuralLM, batch: int, capacity: int, how: Sampling, banned: Sequence[int], *sizes: int
+) -> tuple[Kind | None, str]:
+    """Recorded passes, made now or left by the last text, for whoever asks and nobody else; or why there are none."""
+    refused = _refused.setdefault(model, {})
+    if kind in refused:
+        return None, refused[kind]
+    key, kept = _key(model, batch, capacity, how, banned, *sizes), _kept.setdefault(model, {}).pop(kind, None)
     if kept is not None and kept[0] == key:
+        assert isinstance(kept[1], kind)
         kept[1].how = how
         return kept[1], ""
-    passes = Passes(model, batch, capacity, how, banned, ahead)
+    passes = kind(model, batch, capacity, how, banned, *sizes)
     try:
         passes.record()
     except RuntimeError as error:                             # of CUDA; a real mistake comes back in the plain way
         torch.cuda.synchronize()
         reason = str(error).splitlines()[0]
-        _refused[model] = f"a pass over several tokens cannot be recorded as a CUDA graph ({reason})"
-        return None, _refused[model]
+        refused[kind] = f"a pass over several tokens cannot be recorded as a CUDA graph ({reason})"
+        return None, refused[kind]
     return passes, ""
 
 
 def give_back(
-    model: NeuralLM, batch: int, capacity: int, how: Sampling, banned: Sequence[int], ahead: int, passes: Passes
+    passes: Steps, model: NeuralLM, batch: int, capacity: int, how: Sampling, banned: Sequence[int], *sizes: int
 ) -> None:
-    _kept[model] = _key(model, batch, capacity, how, banned, ahead), passes
+    _kept.setdefault(model, {})[type(passes)] = _key(model, batch, capacity, how, banned, *sizes), passes
 
 
-def _key(model: nn.Module, batch: int, capacity: int, how: Sampling, banned: Sequence[int], ahead: int) -> Hashable:
+def _key(model: nn.Module, batch: int, capacity: int, how: Sampling, banned: Sequence[int], *sizes: int) -> Hashable:
     """All that a recording has in it: sizes, how to choose (but for the seed), and where the weights are."""
-    weights = hash(tuple(weight.data_ptr() for weight in model.parameters()))
-    return batch, capacity, how.temperature, how.top_k, how.top_p, tuple(banned), ahead, weights
+    return batch, capacity, how.temperature, how.top_k, how.top_p, tuple(banned), sizes, weights_at(model)

@@ -9,8 +9,9 @@ B batch · V vocabulary
 
 from __future__ import annotations
 
+import weakref
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 
 from regard.contract import LanguageModel, State, watching
 from regard.decoding.sampling import Sampling, choose_next, row_noise
+from regard.kernels.recording import recording
 
 AHEAD = 16                     # steps asked for at once, at most
 ROOM = 256                     # capacity comes in multiples of this, so that a recording serves many lengths
@@ -26,7 +28,22 @@ MOST_KEPT = 4                  # recordings of one model: each holds a state
 WORTH = 16                     # tokens to be written, at least
 
 
-class Steps:
+class OfModel:
+    """Something that works on a model and is kept for it. It holds on to the model no longer than others do: what is
+    kept would otherwise keep the model, and never be let go."""
+
+    @property
+    def model(self) -> Any:
+        model = self._model()
+        assert model is not None, "the model is gone"
+        return model
+
+    @model.setter
+    def model(self, model: Any) -> None:
+        self._model = weakref.ref(model)
+
+
+class Steps(OfModel):
     """A model with a state that stays where it is, a step on it, and the tokens that were chosen last."""
 
     def __init__(self, model: LanguageModel, batch: int, capacity: int, how: Sampling, banned: Sequence[int]):
@@ -58,17 +75,9 @@ class Steps:
 
     def record(self) -> None:
         """From now on `replay` is one launch. Raises RuntimeError where a step waits for the GPU."""
-        before, stream = self.state.clone(), torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(2):                                # kernels are built and chosen before they are recorded
-                self.step()
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-            self.step()
+        before = self.state.clone()
+        self.replay = launch(self.step)
         self._keep(before)
-        self.replay = graph.replay
 
     def begin(self, state: State, ids: Tensor) -> None:
         """Go on from this state, with the noise of these rows."""
@@ -87,7 +96,7 @@ class Steps:
             new = self._ask(asked, min(size, count - asked)) if asked < count else None
             asked, size = min(asked + size, count), min(2 * size, AHEAD)
             if waiting is not None:
-                yield from _come(*waiting)
+                yield from come(*waiting)
             waiting = new
 
     def _ask(self, first: int, count: int) -> tuple[Tensor, torch.cuda.Event | None]:
@@ -103,7 +112,21 @@ class Steps:
         return held, event
 
 
-def _come(tokens: Tensor, event: torch.cuda.Event | None) -> list[list[int]]:
+def launch(step: Callable[[], None]) -> Callable[[], None]:
+    """A step as one launch. It is done twice before, so that kernels are built and chosen when they are recorded."""
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(2):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    with recording(graph, stream):
+        step()
+    return graph.replay
+
+
+def come(tokens: Tensor, event: torch.cuda.Event | None) -> list[Any]:
+    """What was asked for, once it is there."""
     if event is not None:
         event.synchronize()
     return tokens.tolist()

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from regard.contract import LanguageModel, Source, State, watching
 from regard.decoding import recorded
 from regard.decoding.best import best_of
+from regard.kernels.recording import recording
 from regard.layers.positions import AddPositions
 from regard.layers.scores import Location
 
@@ -33,7 +34,7 @@ MOST_KEPT = 4                  # sets of recordings of one model
 SHARE_TAKEN, SHARE_KEPT = 4, 16            # one may take 1/4 of the memory that is free, and 1/16 of all is kept
 
 
-class Steps:
+class Steps(recorded.OfModel):
     """A model with its state in two copies that stay where they are, and a step from either into the other."""
 
     def __init__(self, model: Any, state: State, sources: int, k: int, banned: Sequence[int], vocab: int):
@@ -114,7 +115,7 @@ class Steps:
         """Recording runs nothing: where it fails, as a step waits for the GPU, the search goes on unrecorded."""
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
+            with recording(graph, self.stream, self.pool):
                 self.step(size, now)
         except RuntimeError as error:                         # of CUDA; a real mistake comes back in the step as it is
             torch.cuda.synchronize()

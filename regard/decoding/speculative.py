@@ -9,6 +9,9 @@ several tokens (which the law of cuts bounds).
 
 After a wrong guess the state has read too much. A state that can be `cut` (key/value caches) forgets it; of any other
 kind, the state from before was kept, and the tokens it has not read yet are read at the beginning of the next pass.
+
+On a GPU passes are recorded. Where drafts are looked up in the text and the state can be cut, everything takes place on
+the device (see on_device.py); otherwise the host guesses, and waits for each pass.
 B batch · T time · W guesses and one more · D width · V vocabulary
 """
 
@@ -16,16 +19,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.contract import Source, State
 from regard.decoding import passes, recorded
-from regard.decoding.drafts import Draft, DraftMaker
+from regard.decoding.drafts import Draft, DraftMaker, PromptLookup
 from regard.decoding.guessing import AHEAD, Acceptance
-from regard.decoding.passes import Passes, after_each, can_cut, longest_piece
-from regard.decoding.sampling import Sampling, choose
+from regard.decoding.on_device import LookUpReader
+from regard.decoding.passes import Choice, Passes, after_each, can_cut, longest_piece
+from regard.decoding.sampling import Sampling
 from regard.decoding.stream import Notice, Reader, generate_tokens
 from regard.errors import SettingError
 from regard.models.neural import NeuralLM
@@ -57,27 +62,40 @@ def speculative_tokens(
         raise SettingError(f"--tokens {new_tokens}: must be 0 or more")
     model.eval()
     how, ids = how or Sampling(), range(len(prompts)) if row_ids is None else row_ids
-    rows = [Row(number, new_tokens, drafts(prompt), ahead) for number, prompt in zip(ids, prompts, strict=True)]
-    reader = SpeculativeReader(model, prompts, rows, source, notice, ahead, Acceptance() if tally is None else tally)
-    if source is not None or not recorded.fits(model, new_tokens):
-        yield from _written(reader, Choice(how, banned, end), new_tokens)
+    choice, tally = Choice(how, banned, end), Acceptance() if tally is None else tally
+    recording = source is None and recorded.fits(model, new_tokens)
+    reader: LookUpReader | SpeculativeReader | None = None
+    if recording and drafts is PromptLookup:
+        reader = LookUpReader.of(model, prompts, ids, new_tokens, notice, ahead, tally)
+    if reader is None:
+        rows = [Row(number, new_tokens, drafts(prompt), ahead) for number, prompt in zip(ids, prompts, strict=True)]
+        reader = SpeculativeReader(model, prompts, rows, source, notice, ahead, tally)
+    if not recording:
+        yield from _written(reader, choice, new_tokens)
         return
     reader.capacity = recorded.room_for(reader.capacity, model.context)
-    own = (model, len(prompts), reader.capacity, how, banned, ahead)
-    reader.passes, why = passes.take(*own)
-    if reader.passes is None:                        # steps one by one, which can be recorded, are quicker
+    taken: Any                                       # of the kind that the reader wants
+    own = (model, len(prompts), reader.capacity, how, banned, *reader.sizes)
+    taken, why = passes.take(reader.kind, *own)
+    if taken is None:                                # steps one by one, which can be recorded, are quicker
         if notice is not None:
             notice(f"written without drafts: {why}")
-        yield from generate_tokens(model, prompts, new_tokens=new_tokens, how=how, end=end, banned=banned,
-                                   row_ids=row_ids, notice=notice)
+        for step in generate_tokens(model, prompts, new_tokens=new_tokens, how=how, end=end, banned=banned,
+                                    row_ids=row_ids, notice=notice):
+            tally.passes += 1
+            tally.tokens += sum(token is not None for token in step)
+            yield step
         return
+    reader.passes = taken
     try:
-        yield from _written(reader, Choice(how, banned, end), new_tokens)
+        yield from _written(reader, choice, new_tokens)
     finally:
-        passes.give_back(*own, reader.passes)
+        passes.give_back(taken, *own)
 
 
-def _written(reader: SpeculativeReader, choice: Choice, new_tokens: int) -> Iterator[list[int | None]]:
+def _written(
+    reader: LookUpReader | SpeculativeReader, choice: Choice, new_tokens: int
+) -> Iterator[list[int | None]]:
     """Step by step what the rows have written, as soon as each has a token for the step."""
     if new_tokens:
         reader.begin(choice)
@@ -117,21 +135,6 @@ class Row:
             self.rest = min(2**self.wrong - 1, LONGEST_REST)
 
 
-@dataclass(frozen=True)
-class Choice:
-    """How a token is chosen, and which one ends a row."""
-
-    how: Sampling
-    banned: Sequence[int]
-    end: int | None
-
-    def __call__(self, log_probs: Tensor, numbers: Tensor, positions: Tensor) -> Tensor:
-        """(B, W) tokens from (B, W, V), each with the noise of its own row and position (B, W)."""
-        log_probs[..., list(self.banned)] = -torch.inf
-        flat = choose(log_probs.flatten(0, 1), self.how, numbers.flatten(), positions.flatten())
-        return flat.view(log_probs.shape[:2])
-
-
 class SpeculativeReader(Reader):
     """The rows of a Reader, read several tokens at a time and set back to what was right."""
 
@@ -145,6 +148,7 @@ class SpeculativeReader(Reader):
         self.rows, self.ahead, self.tally = rows, ahead, tally
         self.cuts, self.on_host = True, model.device.type == "cpu"
         self.passes: Passes | None = None            # recorded ones
+        self.kind, self.sizes = Passes, (ahead,)     # which
 
     def begin(self, choice: Choice) -> None:
         """Read the prompts, and write the first token of every row."""
@@ -256,18 +260,14 @@ class SpeculativeReader(Reader):
         right = 0
         while right < len(guess) and right < len(chosen) and guess[right] == chosen[right]:
             right += 1
-        new = list(chosen[:right + 1])
-        before_end = next((place for place, token in enumerate(new) if token == choice.end), len(new))
-        ended = before_end < len(new)
-        if ended:
-            new, right = new[:before_end], min(right, before_end + 1)
+        new, ended = choice.before_end(list(chosen[:right + 1]))
         row.written += new
         row.draft.extend(new)
         self.texts[at] += new
         row.unread += new
         self.tally.tokens += len(new)
         row.running = not ended and len(row.written) < row.wanted
-        return right
+        return min(right, len(new) + 1)              # the end itself may have been guessed
 
     # -------------------------------------------------------------------------------------- going back
 

@@ -25,7 +25,7 @@ def room(vocab: int, top_k: int) -> int:
     """The most tokens that can be among the candidates for the k likeliest; 0: all are."""
     if not 0 < top_k < vocab:
         return 0
-    return top_k * (-(-vocab // SLOTS) + 1) if top_k <= SLOTS else MOST + 1
+    return top_k * -(-vocab // SLOTS) if top_k <= SLOTS else MOST + 1
 
 
 def draw(log_probs: Tensor, noise: Tensor, positions: Tensor, temperature: float, top_k: int) -> Tensor:

@@ -1,9 +1,11 @@
 """Drawing a token, in Triton: a program takes one row of log-probabilities.
 
-The k likeliest are found in two steps. Tokens are dealt out to SLOTS groups, and the k-th largest of the groups' maxima
-is a bound: less than k groups have anything above it, so that few tokens are candidates, and these are written down in
-their order. Among them the k-th largest is found by halving, as is the bound; of equals the first are taken. Then
+The k likeliest are found in steps. Tokens are dealt out to SLOTS groups; the k likeliest stand in the k groups with the
+largest maxima (of equals, those that reach theirs first). The tokens of these are the candidates, in their order; those
+that reach a bound which k of them are known to reach are written down, and among these few are the k likeliest. Then
 chances are added up, in float64, until they pass what was drawn.
+Whenever threads count together they wait for each other, and that is what takes time: several numbers are tried in one
+count, and there are no more counts than it takes to tell the right ones apart.
 Import this only where Triton is to be used: `draw.can` knows.   V vocabulary
 """
 
@@ -27,14 +29,16 @@ SECOND = tl.constexpr(0x94D049BB133111EB - 2**64)
 def draw(log_probs: Tensor, noise: Tensor, positions: Tensor, temperature: float, room: int, top_k: int) -> Tensor:
     rows, vocab = log_probs.shape
     chosen = torch.empty(rows, dtype=torch.long, device=log_probs.device)
-    slots = min(front.SLOTS, max(16, triton.next_power_of_2(vocab)))
+    slots = min(front.SLOTS, max(32, triton.next_power_of_2(vocab)))
     warps = max(1, min(16, slots // 256))
     (bits,) = struct.unpack("q", struct.pack("d", temperature))        # an argument that is a float has 32 bits
     each = log_probs, noise.contiguous(), positions.contiguous(), chosen, vocab, bits
     if room:
-        size = triton.next_power_of_2(room)
-        candidates = torch.empty(rows, size, dtype=torch.int32, device=log_probs.device)
-        _of_the_likeliest[(rows,)](*each, candidates, top_k, slots, size, num_warps=warps)
+        size = triton.next_power_of_2(max(room, 32))
+        few = min(size, slots, max(16, 2 * triton.next_power_of_2(top_k)))
+        hold = size // -(-vocab // slots)                      # groups whose tokens are candidates: k, or some more
+        notes = torch.empty(rows, hold + size, dtype=torch.int32, device=log_probs.device)
+        _of_the_likeliest[(rows,)](*each, notes, top_k, slots, hold, size, few, num_warps=max(1, warps // 2))
     else:
         _of_all[(rows,)](*each, slots, num_warps=warps)
     return chosen
@@ -42,43 +46,96 @@ def draw(log_probs: Tensor, noise: Tensor, positions: Tensor, temperature: float
 
 @triton.jit(do_not_specialize=["bits", "k"])
 def _of_the_likeliest(
-    log_probs, noise, positions, chosen, vocab, bits, candidates, k, SLOTS: tl.constexpr, ROOM: tl.constexpr
+    log_probs, noise, positions, chosen, vocab, bits, notes, k,
+    SLOTS: tl.constexpr, HOLD: tl.constexpr, ROOM: tl.constexpr, FEW: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
-    here, own = log_probs + row * vocab, candidates + row * ROOM
-    slot = tl.arange(0, SLOTS)
-    most = tl.full((SLOTS,), LOWEST, tl.int32)
-    for first in range(0, vocab, SLOTS):
-        most = tl.maximum(most, _keys(here, first + slot, vocab))
-    bound = _largest(most, k)
-    above, equal = 0, 0                                        # written down so far
-    for first in range(0, vocab, SLOTS):
-        at = first + slot
-        key = _keys(here, at, vocab)
-        both = tl.where(key > bound, 65536, tl.where(key == bound, 1, 0))
-        so_far = tl.cumsum(both, 0)                            # two counts in one number
-        place = above + (so_far >> 16) + tl.minimum(equal + (so_far & 65535), k) - 1
-        taken = (both == 65536) | ((both == 1) & (equal + (so_far & 65535) <= k))
-        tl.store(own + place, at, mask=taken)
-        counted = tl.sum(both, 0)
-        above += counted >> 16
-        equal += counted & 65535
+    here, groups = log_probs + row * vocab, notes + row * (HOLD + ROOM)
+    listed = groups + HOLD
+    bound, largest, held = _write_groups(here, vocab, k, groups, SLOTS, HOLD, FEW)
     tl.debug_barrier()                                         # what other threads wrote is to be read
-    candidate = tl.arange(0, ROOM)
-    there = candidate < above + tl.minimum(equal, k)
-    at = tl.load(own + candidate, mask=there, other=0)
+    count = _write_candidates(here, vocab, k, bound, groups, held, listed, SLOTS, HOLD, ROOM)
+    tl.debug_barrier()
+    drawn = _uniform(tl.load(noise + row), tl.load(positions + row))
+    if count <= FEW:                                           # nearly always
+        token = _drawn_from(here, vocab, k, bound, largest, listed, count, drawn, bits, FEW)
+    else:
+        token = _drawn_from(here, vocab, k, bound, largest, listed, count, drawn, bits, ROOM)
+    tl.store(chosen + row, token.to(tl.int64))
+
+
+@triton.jit
+def _write_groups(here, vocab, k, groups, SLOTS: tl.constexpr, HOLD: tl.constexpr, FEW: tl.constexpr):
+    """Writes down k to HOLD groups, with the k likeliest among them; a bound k tokens reach, the largest, how many."""
+    slot = tl.arange(0, SLOTS)
+    most, first = _maxima(here, vocab, SLOTS)
+    key, largest = _ordered(most), tl.max(most, 0)
+    # Groups on FEW heaps: what k heaps reach, k groups reach and about a third more. Mostly there is room for these.
+    heap = tl.max(tl.reshape(key, (SLOTS // FEW, FEW)), 0)
+    bound, held = _reached(heap, k, k + (HOLD - k) // 4, tl.min(heap, 0), _ordered(largest), FEW, 8)
+    held = tl.sum((key >= bound).to(tl.int32), 0)
+    if held > HOLD:
+        bound, held = _reached(key, k, HOLD, bound, _ordered(largest), held, 4)
+    taken = key >= bound
+    if held > HOLD:                                            # too many equals
+        above = tl.sum((key > bound).to(tl.int32), 0)
+        order = tl.where(key == bound, -(first + slot), LOWEST)
+        early, equal = _reached(order, k - above, HOLD - above, -(vocab + SLOTS), 0, held - above, 4)
+        taken = (key > bound) | (order >= early)
+        held = above + equal
+    so_far, _ = _counted(taken.to(tl.int32))
+    tl.store(groups + so_far - 1, slot, mask=taken)
+    return bound, largest, held
+
+
+@triton.jit
+def _maxima(here, vocab, SLOTS: tl.constexpr):
+    """The maximum of each group, and where those SLOTS tokens begin among which it is first reached."""
+    slot = tl.arange(0, SLOTS)
+    most, first = tl.full((SLOTS,), -float("inf"), tl.float32), tl.zeros((SLOTS,), tl.int32)
+    full = vocab // SLOTS * SLOTS
+    for start in tl.range(0, full, SLOTS, loop_unroll_factor=4):            # so that more is on its way at a time
+        z = tl.load(here + start + slot)
+        first = tl.where(z > most, start, first)
+        most = tl.maximum(most, z)
+    z = tl.load(here + full + slot, mask=full + slot < vocab, other=-float("inf"))
+    return tl.maximum(most, z), tl.where(z > most, full, first)
+
+
+@triton.jit
+def _write_candidates(
+    here, vocab, k, bound, groups, held, listed, SLOTS: tl.constexpr, HOLD: tl.constexpr, ROOM: tl.constexpr
+):
+    """Writes down the groups' tokens that reach the bound, in their order; returns how many these are."""
+    candidate = tl.arange(0, ROOM)                             # all groups' first tokens, their second ones, ...
+    group = tl.load(groups + candidate % HOLD, mask=candidate % HOLD < held, other=vocab)
+    at = candidate // HOLD * SLOTS + group
+    key = _keys(here, at, vocab)
+    both = tl.where(key > bound, 65536, tl.where(key == bound, 1, 0))
+    so_far, counted = _counted(both)                           # two counts in one number
+    place = (so_far >> 16) + tl.minimum(so_far & 65535, k) - 1
+    tl.store(listed + place, at, mask=(both == 65536) | ((both == 1) & ((so_far & 65535) <= k)))
+    return (counted >> 16) + tl.minimum(counted & 65535, k)    # of equals no more than k are wanted
+
+
+@triton.jit
+def _drawn_from(here, vocab, k, bound, largest, listed, count, drawn, bits, SIZE: tl.constexpr):
+    """A token drawn from the k likeliest of those listed, of equals the first."""
+    place = tl.arange(0, SIZE)
+    there = place < count
+    at = tl.load(listed + place, mask=there, other=0)
     z = tl.load(here + at, mask=there, other=-float("inf"))
     key = tl.where(there, _ordered(z), LOWEST)
-    least = _largest(key, k)
-    larger = key > least
-    left = k - tl.sum(larger.to(tl.int32), 0)
-    kept = larger | ((key == least) & there & (tl.cumsum((key == least).to(tl.int32), 0) <= left))
-    weight = _weights(tl.where(kept, z, -float("inf")), tl.max(z, 0), bits)
+    bound, reached = _reached(key, k, k, bound, _ordered(largest), count, 8 if SIZE <= 1024 else 4)
+    kept = key >= bound
+    if reached > k:                                            # too many equals
+        left = k - tl.sum((key > bound).to(tl.int32), 0)
+        kept = (key > bound) | ((key == bound) & (tl.cumsum((key == bound).to(tl.int32), 0) <= left))
+    weight = _weights(tl.where(kept, z, -float("inf")), largest, bits)
     so_far = tl.cumsum(weight, 0)
-    drawn = _uniform(tl.load(noise + row), tl.load(positions + row)) * tl.max(so_far, 0)
-    place = tl.min(tl.where((so_far > drawn) & (weight > 0), candidate, ROOM), 0)
-    place = tl.minimum(place, tl.max(tl.where(weight > 0, candidate, 0), 0))
-    tl.store(chosen + row, tl.sum(tl.where(candidate == place, at, 0), 0).to(tl.int64))
+    drawn *= tl.max(so_far, 0)
+    token = tl.min(tl.where((so_far > drawn) & (weight > 0), at, vocab), 0)
+    return tl.minimum(token, tl.max(tl.where(weight > 0, at, 0), 0))
 
 
 @triton.jit(do_not_specialize=["bits"])
@@ -120,15 +177,30 @@ def _ordered(z):
 
 
 @triton.jit
-def _largest(keys, k):
-    """The k-th largest, by halving: the largest number that k keys reach."""
-    low, high = tl.min(keys, 0).to(tl.int64), tl.max(keys, 0).to(tl.int64)
-    while low < high:
-        middle = (low + high + 1) >> 1
-        enough = tl.sum((keys >= middle.to(tl.int32)).to(tl.int32), 0) >= k
-        low = tl.where(enough, middle, low)
-        high = tl.where(enough, high, middle - 1)
-    return low.to(tl.int32)
+def _counted(numbers):
+    """Sums so far, and of all: within 32 first, which a warp adds up alone."""
+    lines = tl.reshape(numbers, (numbers.shape[0] // 32, 32))
+    sums = tl.sum(lines, 1)
+    before = tl.cumsum(sums, 0) - sums
+    return tl.reshape(before[:, None] + tl.cumsum(lines, 1), (numbers.shape[0],)), tl.sum(sums, 0)
+
+
+@triton.jit
+def _reached(keys, k, most, low, high, count, EDGES: tl.constexpr):
+    """A number that k to `most` keys reach, or where equals forbid it the k-th largest; and how many reach it.
+
+    It is sought from `low`, which `count` keys reach, k or more, to `high`, which none exceeds. A round tries EDGES
+    numbers: more of them for few keys, where comparing takes less time than waiting does."""
+    column, edge = keys[:, None], tl.arange(1, EDGES + 1)
+    low, high, count = tl.cast(low, tl.int64), tl.cast(high, tl.int64), tl.cast(count, tl.int32)
+    while (low < high) & (count > most):
+        width = (high - low + EDGES - 1) // EDGES
+        tried = tl.minimum(low + width * edge, high).to(tl.int32)
+        reach = tl.sum((column >= tried[None, :]).to(tl.int32), 0)
+        count = tl.min(tl.where(reach >= k, reach, count), 0)
+        start = low + width * tl.sum((reach >= k).to(tl.int32), 0)          # the last that k reach: edges ascend
+        low, high = tl.minimum(start, high), tl.minimum(start + width - 1, high)
+    return low.to(tl.int32), count
 
 
 @triton.jit

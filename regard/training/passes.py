@@ -20,6 +20,7 @@ from torch import Tensor
 from regard import kernels
 from regard.contract import State
 from regard.kernels import products
+from regard.kernels.recording import recording
 from regard.layers.feedforward import FeedForward
 from regard.models.learner import Learner
 from regard.text.batches import Batch
@@ -56,7 +57,7 @@ class Pass:
         for number, layer in enumerate(layers):                # spread evenly
             layer.recompute = int((number + 1) * share) > int(number * share)
         model.head.sparing = recompute != "no"
-        self.recording = False
+        self.cast_once = True                                 # each weight, for all its uses in a pass
         self.loss: Callable[..., Any] = model.loss
         if compiled:
             self.loss = torch.compile(model.loss, dynamic=False)
@@ -74,9 +75,8 @@ class Pass:
         self, inputs: Inputs, state: State | None, share: Tensor | float, mask: Callable[[Tensor], Tensor]
     ) -> tuple[Tensor, State | None]:
         tokens, targets, lengths, source, source_lengths = inputs
-        # Weights cast once would be cast once for all replays of a graph: nothing is cached while one is recorded.
         with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bfloat16,
-                            cache_enabled=not self.recording):
+                            cache_enabled=self.cast_once):
             assert targets is not None
             shares = mask(torch.ones_like(targets, dtype=torch.float32)) * share
             with kept_for_the_way_back(self.recompute):
@@ -98,6 +98,9 @@ class CapturedPass(Pass):
     ):
         super().__init__(model, bfloat16=bfloat16, compiled=compiled, recompute=recompute)
         self.say = say
+        # A weight cast once would be cast once for all replays. And not only while recording: what is compiled would be
+        # compiled anew for that.
+        self.cast_once = False
         self.seen: Counter[Hashable] = Counter()
         self.graphs: dict[Hashable, Graph] = {}
         self.refused = False
@@ -105,33 +108,32 @@ class CapturedPass(Pass):
         self.stream = torch.cuda.Stream()
 
     def __call__(self, piece: Batch, state: State | None, share: float) -> tuple[Tensor, State | None]:
-        self.stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self.stream):
-            found = self._captured(piece, state, share)
-        torch.cuda.current_stream().wait_stream(self.stream)
-        return found
-
-    def _captured(self, piece: Batch, state: State | None, share: float) -> tuple[Tensor, State | None]:
         inputs = inputs_of(piece)
         shape = tuple(None if each is None else each.shape for each in inputs)
         self.seen[shape] += 1
-        fresh = all(weight.grad is None for weight in self.model.parameters())
+        # A graph writes gradients of its own, and so it is for passes with none to add to.
+        fits = state is None and all(weight.grad is None for weight in self.model.parameters())
         often = self.seen[shape] > CAPTURED_AFTER and len(self.graphs) < MOST_GRAPHS and not self.refused
-        if state is None and fresh and often and shape not in self.graphs:            # a graph writes its own gradients
+        if fits and often and shape not in self.graphs:
             self._record(shape, piece, inputs)
-        if state is not None or not fresh or shape not in self.graphs:
-            return super().__call__(piece, state, share)
-        return self.graphs[shape](inputs, share), None
+        here = torch.cuda.current_stream()
+        self.stream.wait_stream(here)
+        with torch.cuda.stream(self.stream):
+            recorded = self.graphs.get(shape) if fits else None
+            found = super().__call__(piece, state, share) if recorded is None else (recorded(inputs, share), None)
+        here.wait_stream(self.stream)
+        return found
 
     def _record(self, shape: Hashable, piece: Batch, inputs: Inputs) -> None:
         try:
             self.graphs[shape] = Graph(self, piece, inputs)
         except RuntimeError as error:                         # of CUDA; a real mistake comes back in the pass as it is
             self.refused = True
+            self.graphs.clear()                               # their random numbers went with the generator's
+            self.stream = torch.cuda.Stream()                 # the other one was recording
             why = str(error).splitlines()[0]
             self.say(f"the model goes on as it is: it cannot be recorded as a CUDA graph ({why})")
         finally:
-            self.recording = False
             for weight in self.model.parameters():
                 weight.grad = None
 
@@ -145,8 +147,7 @@ class Graph:
         self.share = torch.zeros((), device=owner.model.device)
         own = with_inputs(piece, self.inputs)                 # masks by its own lengths
         self.graph = torch.cuda.CUDAGraph()
-        owner.recording = True
-        with torch.cuda.graph(self.graph, pool=owner.pool, stream=owner.stream):
+        with recording(self.graph, owner.stream, owner.pool):
             self.loss, _ = owner.run(self.inputs, None, self.share, own.mask)
         owner.pool = self.graph.pool()
         self.gradients = [weight.grad for weight in self.weights]

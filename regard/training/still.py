@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.kernels.recording import recording
+
 AFTER = 3                      # times as it is before it is recorded: what optimisers remember is made on the way
 MOST_WEIGHTS = 50_000_000      # beyond, the GPU takes longer than the host anyway, and gradients are not copied for it
 
@@ -81,7 +83,7 @@ class Recorded:
 
     def record(self) -> Callable[[], Any]:
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        with recording(graph):
             self.result = self.work()
         return graph.replay
 

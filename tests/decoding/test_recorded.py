@@ -1,5 +1,8 @@
 """Recorded steps write what plain ones write. Without a GPU the step itself stands in for its recording."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 from torch import nn
@@ -67,6 +70,23 @@ def test_two_texts_at_once_do_not_share_a_state(standing_in, monkeypatch):
     alone = [[step[0] for step in generate_tokens(model, [[1, at]], new_tokens=12, how=Sampling(seed=at))]
              for at in (4, 5)]
     assert [list(each) for each in zip(*mixed, strict=True)] == alone
+
+
+@pytest.mark.parametrize("draft", [None, "prompt", "ngram"])
+def test_a_model_that_nobody_uses_any_more_is_let_go_with_its_recordings(draft, standing_in, monkeypatch):
+    from regard.decoding import on_device
+    from regard.decoding.guessing import Speculation
+    from regard.decoding.speculative import speculative_tokens
+
+    if not GPU:
+        monkeypatch.setattr(on_device.LookUps, "record", lambda self: None)
+    model = model_of("transformer")
+    options = {} if draft is None else {"drafts": Speculation(draft).drafts(model.vocab)}
+    list((speculative_tokens if draft else generate_tokens)(model, PROMPTS, new_tokens=20, **options))
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
 
 
 def test_few_recordings_are_kept_and_none_after_the_weights_moved(standing_in, monkeypatch):

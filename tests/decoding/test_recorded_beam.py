@@ -5,6 +5,7 @@ Where there is a GPU everything here runs on it, recorded.
 
 import gc
 import os
+import weakref
 from contextlib import nullcontext
 
 import numpy as np
@@ -218,6 +219,16 @@ def test_few_recordings_are_kept_and_none_after_the_weights_moved(fixed, monkeyp
         weight.data = weight.data.clone()
     found(model, sources(), how=Beam(width=4))
     assert len(made) == 6 and len(recorded_beam._kept[model].steps) == 1
+
+
+def test_a_model_that_nobody_uses_any_more_is_let_go_with_its_recordings(fixed):
+    model = translator("transformer")
+    found(model, sources())
+    assert recorded_beam._kept[model].steps
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
 
 
 def test_changed_weights_are_read_where_they_are(fixed):

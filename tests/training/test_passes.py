@@ -195,3 +195,36 @@ def test_a_compiled_pass_recorded_equals_the_pass_as_it_is():
         for name, gradient in gradients(model).items():
             assert torch.allclose(gradient, wanted[name], rtol=1e-3, atol=1e-5), name
     assert len(run.graphs) == 1
+
+
+@CUDA
+@pytest.mark.parametrize("compiled", [False, True])
+def test_random_numbers_go_on_after_recordings_and_after_one_that_failed(compiled, monkeypatch):
+    """Dropout is drawn anew in every replay, and a recording that fails changes no number."""
+    def losses(refuse):
+        model, said = translator("transformer", dtype=torch.float32).model.cuda().train(), []
+        for module in model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.5
+        run = CapturedPass(model, bfloat16=True, say=said.append, compiled=compiled)
+        with monkeypatch.context() as patch:
+            if refuse:
+                real = run.in_precision
+
+                def waits(*given):
+                    loss, after = real(*given)
+                    if torch.cuda.is_current_stream_capturing():
+                        loss.item()
+                    return loss, after
+
+                patch.setattr(run, "in_precision", waits)
+            torch.manual_seed(0)
+            piece, found = batch(12).to(torch.device("cuda")), []
+            for _ in range(7):
+                model.zero_grad(set_to_none=True)
+                found.append(run(piece, None, 1 / piece.real)[0].item())
+        assert (len(run.graphs), len(said)) == ((0, 1) if refuse else (1, 0))
+        return found
+
+    recorded, refused = losses(False), losses(True)
+    assert recorded == pytest.approx(refused, rel=2e-3) and len(set(recorded)) == len(recorded)
