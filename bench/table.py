@@ -118,15 +118,15 @@ def guesses() -> str:
     """What speculation gains beside recorded single steps."""
     run = kept("speculate") or {"texts": []}
     told = []
-    for kind, who in (("prompt", "from the text itself"), ("ngram (prompt)", "by an n-gram, for which the GPU waits")):
+    for kind, who in (("prompt", "from the text itself"), ("ngram (prompt)", "by an n-gram, which the GPU waits for,")):
         ratios = [row["ratio"] for row in run["texts"] if row["draft"] == kind]
         if ratios:
             told.append(f"{who} it writes {min(ratios):.2f} to {max(ratios):.2f} times as fast as without")
     if not told:
         return ""
-    return (f"\n\nSpeculation on a GPU (`bench/speculate.py`, {run['parameters']:,} parameters): a recorded pass over a "
-            f"token and 8 guesses takes {run['pass']:.1f} times a recorded step, and so gains nothing for so small a "
-            f"model; with guesses {', '.join(told)}.")
+    return (f"\n\nSpeculation on a GPU (`bench/speculate.py`, {run['parameters']:,} parameters): a recorded pass over "
+            f"several tokens takes {run['pass']:.1f} times a recorded step, and so gains nothing for so small a model. "
+            f"With guesses {'; '.join(told)}.")
 
 
 def product(calibration: dict[str, float]) -> str:
