@@ -10,8 +10,10 @@ nothing ends by itself: every source is answered by 15 tokens exactly. 100 sourc
 32 at a time, by beam 1 and by beam 5. Everything is float32, but for CTranslate2's int8, which is told beside it.
 
 Every tool is a process of its own that waits for its turn, so that one works at a time and a busy machine is busy for
-all. A round is one turn of each; the first warms up. The ratio is the median of those of the rounds; beside it stands
-that of the best turns, which a busy machine disturbs least, and that of the CPU seconds used.
+all. One more takes its turn: the matrix products of our search alone, on the packed weights, with nothing between them;
+how far ahead of a peer that is, no search by these products can be. A round is one turn of each; the first warms up.
+The ratio is the median of those of the rounds; beside it stands that of the best turns, which a busy machine disturbs
+least, and that of the CPU seconds used.
 """
 
 from __future__ import annotations
@@ -23,15 +25,15 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from worker import Worker, answer
 
 LAYERS, WIDTH, HEADS, FEED, VOCAB, NEW, ROWS, SOURCES = 6, 512, 8, 2048, 32_000, 15, 32, 100
-OURS, BEAMS = "regard", (1, 5)
+OURS, PRODUCTS, BEAMS = "regard", "products", (1, 5)
 PEERS = ("transformers", "ctranslate2", "ctranslate2-int8")
 MEASURED = {"transformers": {1: 322, 5: 117}, "ctranslate2": {1: 384, 5: 297}, "ctranslate2-int8": {1: 898, 5: 338}}
 BARS = {"transformers": {1: 1.3, 5: 2.5}, "ctranslate2": {1: 1.0, 5: 1.0}}
@@ -64,7 +66,7 @@ def start(arguments: argparse.Namespace, folder: Path, stack: ExitStack) -> dict
         words = name, folder, arguments.vocab, arguments.sources, arguments.threads
         return stack.enter_context(Worker(name, python, __file__, words, folder, arguments.threads))
 
-    workers = {OURS: worker_of(OURS, sys.executable)}
+    workers = {name: worker_of(name, sys.executable) for name in (OURS, PRODUCTS)}
     if arguments.peer is None:
         print("no --peer given: ours is compared with what was measured once, on another day")
     for name in (arguments.only or PEERS) if arguments.peer is not None else ():
@@ -105,9 +107,10 @@ def figures(beam: int, turns: dict[str, list[dict[str, float]]]) -> dict[str, An
         ratios = {"to_measured_once": found[OURS]["tokens_a_second"] / told}
         line = f"{ratios['to_measured_once']:.2f} x the {told} tokens/s measured once"
         if name in turns:
-            ratios |= against(turns[OURS], turns[name])
+            alone = against(turns[PRODUCTS], turns[name])
+            ratios |= against(turns[OURS], turns[name]) | {"products_alone": alone["ratio"]}
             line = (f"{ratios['ratio']:.2f} x {name} (best turns {ratios['of_the_best']:.2f}, "
-                    f"CPU seconds {ratios['of_cpu']:.2f}); {line}")
+                    f"CPU seconds {ratios['of_cpu']:.2f}), and {PRODUCTS} alone {alone['ratio']:.2f} x; {line}")
         bar = BARS.get(name, {}).get(beam)
         print(f"beam {beam}   ours is {line}" + ("" if bar is None else f"; to reach: {bar}"), flush=True)
         found[f"against {name}"] = ratios | ({} if bar is None else {"bar": bar})
@@ -127,7 +130,7 @@ def against(ours: list[dict[str, float]], theirs: list[dict[str, float]]) -> dic
 
 def serve(name: str, folder: Path, vocab: int, sources: int, threads: int) -> None:
     """What is asked is a number of beams."""
-    kind: Any = {OURS: Regard, "transformers": Transformers}.get(name, CTranslate2)
+    kind: Any = {OURS: Regard, PRODUCTS: Products, "transformers": Transformers}.get(name, CTranslate2)
     texts = made_up(sources, vocab)
 
     def begin() -> tuple[Any, Callable[[list[str]], Any]]:
@@ -182,6 +185,47 @@ class Regard:
             found = translate_tokens(self.model, some, marks=marks, context=NEW, how=Beam(beam), at_once=room)
             written += sum(len(best[0].tokens) for best in found)
         return written
+
+
+class Products(Regard):
+    """The products of that search, on the same weights, with inputs of the same sizes that are at hand."""
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        self.found: dict[int, list[tuple[Any, tuple[Any, ...]]]] = {}
+
+    def translate(self, texts: list[list[int]], beam: int) -> int:
+        import torch
+
+        if beam not in self.found:
+            with noted() as self.found[beam]:
+                super().translate(texts, beam)
+        with torch.no_grad():
+            for product, values in self.found[beam]:
+                product(*values)
+        return NEW * len(texts)
+
+
+@contextmanager
+def noted() -> Iterator[list[tuple[Any, tuple[Any, ...]]]]:
+    """Every matrix product by weights in this block: the operation, and what to call it with."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    calls: list[tuple[Any, tuple[Any, ...]]] = []
+    inputs: dict[Any, Any] = {}
+    which = (torch.ops.mkl._mkl_linear.default, torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
+
+    class Notes(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
+            if function in which:
+                first = int(function is which[2])                          # addmm adds something, which comes before
+                x = inputs.setdefault(arguments[first].shape, torch.randn(arguments[first].shape))
+                calls.append((function, (*arguments[:first], x, *arguments[first + 1:])))
+            return function(*arguments, **(options or {}))
+
+    with Notes():
+        yield calls
 
 
 def marian(vocab: int) -> Any:
