@@ -36,6 +36,8 @@ from regard.errors import SettingError
 from regard.models.neural import NeuralLM
 
 LONGEST_REST = 15            # passes without a guess, after many that were wrong
+WAITS = ("the guesses are the host's, for which the GPU waits at every pass: without --speculate, or with "
+         "--speculate prompt for a Transformer, it may be quicker")
 
 
 @torch.no_grad()
@@ -87,6 +89,8 @@ def speculative_tokens(
             yield step
         return
     reader.passes = taken
+    if isinstance(reader, SpeculativeReader) and notice is not None:
+        notice(WAITS)
     try:
         yield from _written(reader, choice, new_tokens)
     finally:

@@ -12,7 +12,7 @@ from regard.decoding.drafts import NGramDraft, PromptLookup, from_ngram, look_up
 from regard.decoding.guessing import AHEAD, Acceptance
 from regard.decoding.on_device import LookUpReader, LookUps, Pace, leading
 from regard.decoding.sampling import Sampling
-from regard.decoding.speculative import speculative_tokens
+from regard.decoding.speculative import WAITS, speculative_tokens
 from regard.decoding.stream import generate_tokens
 from regard.families import FAMILIES, randomised
 from regard.families.transformer import TransformerSettings, build_transformer
@@ -384,8 +384,9 @@ def test_other_drafts_and_states_that_cannot_be_cut_go_another_way(both, taken, 
     asked = []
     real = NGramDraft.propose
     monkeypatch.setattr(NGramDraft, "propose", lambda self, most: asked.append(most) or real(self, most))
-    list(speculative_tokens(transformer(), PROMPTS, drafts=from_ngram(None, 11), new_tokens=20))
-    assert asked and not taken
+    told = []
+    list(speculative_tokens(transformer(), PROMPTS, drafts=from_ngram(None, 11), new_tokens=20, notice=told.append))
+    assert asked and not taken and told == [WAITS]
 
 
 def test_a_recording_serves_again_but_for_other_sizes_or_weights(both, monkeypatch):
