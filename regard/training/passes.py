@@ -60,7 +60,9 @@ class Pass:
         self.cast_once = True                                 # each weight, for all its uses in a pass
         self.loss: Callable[..., Any] = model.loss
         if compiled:
-            self.loss = torch.compile(model.loss, dynamic=False)
+            # On a CPU the calls between kernels are compiled, too: Python takes as long for them as some kernels do.
+            options: dict[str, Any] | None = {"cpp_wrapper": True} if model.device.type == "cpu" else None
+            self.loss = torch.compile(model.loss, dynamic=False, options=options)
 
     def __call__(self, piece: Batch, state: State | None, share: float) -> tuple[Tensor, State | None]:
         return self.run(inputs_of(piece), state, share, piece.mask)

@@ -1,5 +1,6 @@
 """Passes: what a step adds to the gradients, as it is and recorded. Recording itself needs a GPU; its rules do not."""
 
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -177,6 +178,18 @@ def test_what_is_worked_out_again_is_the_same_and_is_not_kept(activation):
     layer = 4 * 32 * model.stack.layers[-1].feed.down.in_features * 8                 # positions x inner
     assert kept["no"] - kept["activations"] >= 4 * layer
     assert 4 * (kept["no"] - kept["some"]) == kept["no"] - kept["activations"]        # of one layer of four
+
+
+@pytest.mark.skipif(not any(map(shutil.which, ("g++", "clang++"))), reason="needs a C++ compiler")
+def test_a_compiled_pass_on_a_cpu_equals_the_pass_as_it_is():
+    model, piece = translator("prefix", dtype=torch.float32).model.train(), batch(12)
+    loss, _ = Pass(model, bfloat16=False)(piece, None, 1 / piece.real)
+    wanted = gradients(model)
+    model.zero_grad(set_to_none=True)
+    found, _ = Pass(model, bfloat16=False, compiled=True)(piece, None, 1 / piece.real)
+    assert torch.allclose(found, loss, rtol=1e-5)
+    for name, gradient in gradients(model).items():
+        assert torch.allclose(gradient, wanted[name], rtol=1e-3, atol=1e-6), name
 
 
 @CUDA
