@@ -10,8 +10,9 @@ nothing ends by itself: every source is answered by 15 tokens exactly. 100 sourc
 32 at a time, by beam 1 and by beam 5. Everything is float32, but for CTranslate2's int8, which is told beside it.
 
 Every tool is a process of its own that waits for its turn, so that one works at a time and a busy machine is busy for
-all. One more takes its turn: the matrix products of our search alone, on the packed weights, with nothing between them;
-how far ahead of a peer that is, no search by these products can be. A round is one turn of each; the first warms up.
+all. Two more take their turns: the matrix products of our search alone, on the packed weights, and all its kernels,
+one after another, with nothing between them and on numbers that are at hand; how far ahead of a peer the second is, our
+search by these kernels cannot be. A round is one turn of each; the first warms up.
 The ratio is the median of those of the rounds; beside it stands that of the best turns, which a busy machine disturbs
 least, and that of the CPU seconds used.
 """
@@ -33,7 +34,8 @@ from typing import Any
 from worker import Worker, answer
 
 LAYERS, WIDTH, HEADS, FEED, VOCAB, NEW, ROWS, SOURCES = 6, 512, 8, 2048, 32_000, 15, 32, 100
-OURS, PRODUCTS, BEAMS = "regard", "products", (1, 5)
+OURS, ALONE, BEAMS = "regard", ("products", "kernels"), (1, 5)
+LEAST = 1000                               # numbers of a tensor that makes a kernel worth its time
 PEERS = ("transformers", "ctranslate2", "ctranslate2-int8")
 MEASURED = {"transformers": {1: 322, 5: 117}, "ctranslate2": {1: 384, 5: 297}, "ctranslate2-int8": {1: 898, 5: 338}}
 BARS = {"transformers": {1: 1.3, 5: 2.5}, "ctranslate2": {1: 1.0, 5: 1.0}}
@@ -66,7 +68,7 @@ def start(arguments: argparse.Namespace, folder: Path, stack: ExitStack) -> dict
         words = name, folder, arguments.vocab, arguments.sources, arguments.threads
         return stack.enter_context(Worker(name, python, __file__, words, folder, arguments.threads))
 
-    workers = {name: worker_of(name, sys.executable) for name in (OURS, PRODUCTS)}
+    workers = {name: worker_of(name, sys.executable) for name in (OURS, *ALONE)}
     if arguments.peer is None:
         print("no --peer given: ours is compared with what was measured once, on another day")
     for name in (arguments.only or PEERS) if arguments.peer is not None else ():
@@ -107,10 +109,11 @@ def figures(beam: int, turns: dict[str, list[dict[str, float]]]) -> dict[str, An
         ratios = {"to_measured_once": found[OURS]["tokens_a_second"] / told}
         line = f"{ratios['to_measured_once']:.2f} x the {told} tokens/s measured once"
         if name in turns:
-            alone = against(turns[PRODUCTS], turns[name])
-            ratios |= against(turns[OURS], turns[name]) | {"products_alone": alone["ratio"]}
+            alone = {f"{each}_alone": against(turns[each], turns[name])["ratio"] for each in ALONE}
+            ratios |= against(turns[OURS], turns[name]) | alone
             line = (f"{ratios['ratio']:.2f} x {name} (best turns {ratios['of_the_best']:.2f}, "
-                    f"CPU seconds {ratios['of_cpu']:.2f}), and {PRODUCTS} alone {alone['ratio']:.2f} x; {line}")
+                    f"CPU seconds {ratios['of_cpu']:.2f}); its kernels alone {alone['kernels_alone']:.2f} x, its "
+                    f"products alone {alone['products_alone']:.2f} x; {line}")
         bar = BARS.get(name, {}).get(beam)
         print(f"beam {beam}   ours is {line}" + ("" if bar is None else f"; to reach: {bar}"), flush=True)
         found[f"against {name}"] = ratios | ({} if bar is None else {"bar": bar})
@@ -130,7 +133,7 @@ def against(ours: list[dict[str, float]], theirs: list[dict[str, float]]) -> dic
 
 def serve(name: str, folder: Path, vocab: int, sources: int, threads: int) -> None:
     """What is asked is a number of beams."""
-    kind: Any = {OURS: Regard, PRODUCTS: Products, "transformers": Transformers}.get(name, CTranslate2)
+    kind: Any = {OURS: Regard, "transformers": Transformers}.get(name, Alone if name in ALONE else CTranslate2)
     texts = made_up(sources, vocab)
 
     def begin() -> tuple[Any, Callable[[list[str]], Any]]:
@@ -187,42 +190,62 @@ class Regard:
         return written
 
 
-class Products(Regard):
-    """The products of that search, on the same weights, with inputs of the same sizes that are at hand."""
+Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
 
-    def __init__(self, *arguments: Any):
-        super().__init__(*arguments)
-        self.found: dict[int, list[tuple[Any, tuple[Any, ...]]]] = {}
+
+class Alone(Regard):
+    """The kernels of that search, or only its products, on the same weights and on inputs of the same sizes."""
+
+    def __init__(self, name: str, *arguments: Any):
+        super().__init__(name, *arguments)
+        self.name = name
+        self.found: dict[int, list[Call]] = {}
 
     def translate(self, texts: list[list[int]], beam: int) -> int:
         import torch
 
         if beam not in self.found:
-            with noted() as self.found[beam]:
+            with noted(self.name == "products", {each.data_ptr() for each in self.model.parameters()}) as calls:
                 super().translate(texts, beam)
+            self.found[beam] = calls
         with torch.no_grad():
-            for product, values in self.found[beam]:
-                product(*values)
+            for kernel, values, options in self.found[beam]:
+                kernel(*values, **options)
         return NEW * len(texts)
 
 
 @contextmanager
-def noted() -> Iterator[list[tuple[Any, tuple[Any, ...]]]]:
-    """Every matrix product by weights in this block: the operation, and what to call it with."""
+def noted(products: bool, weights: set[int]) -> Iterator[list[Call]]:
+    """Everything of some size that is worked out in this block, or every product: the operation, and what to call it
+    with. Weights are themselves, and whole numbers what they were; of other tensors one of each shape is for all."""
     import torch
+    from torch import Tensor
     from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_flatten, tree_map
 
-    calls: list[tuple[Any, tuple[Any, ...]]] = []
-    inputs: dict[Any, Any] = {}
-    which = (torch.ops.mkl._mkl_linear.default, torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
+    calls: list[Call] = []
+    at_hand: dict[Any, Tensor] = {}
+    multiply = (torch.ops.mkl._mkl_linear.default, torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
+
+    def stand_in(value: Any) -> Any:
+        if not isinstance(value, Tensor) or value.layout != torch.strided or value.data_ptr() in weights:
+            return value
+        if not value.is_floating_point():
+            return value.clone()
+        shape, stride = tuple(value.shape), value.stride()
+        if (shape, stride, value.dtype) not in at_hand:
+            room = 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
+            at_hand[shape, stride, value.dtype] = torch.randn(room, dtype=value.dtype).as_strided(shape, stride)
+        return at_hand[shape, stride, value.dtype]
 
     class Notes(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
-            if function in which:
-                first = int(function is which[2])                          # addmm adds something, which comes before
-                x = inputs.setdefault(arguments[first].shape, torch.randn(arguments[first].shape))
-                calls.append((function, (*arguments[:first], x, *arguments[first + 1:])))
-            return function(*arguments, **(options or {}))
+            options = options or {}
+            sizes = [each.numel() for each in tree_flatten((arguments, options))[0]
+                     if isinstance(each, Tensor) and each.layout == torch.strided and each.is_floating_point()]
+            if function in multiply if products else not function.is_view and max(sizes, default=0) >= LEAST:
+                calls.append((function, tree_map(stand_in, arguments), tree_map(stand_in, options)))
+            return function(*arguments, **options)
 
     with Notes():
         yield calls
