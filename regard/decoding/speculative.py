@@ -82,11 +82,8 @@ def speculative_tokens(
     if taken is None:                                # steps one by one, which can be recorded, are quicker
         if notice is not None:
             notice(f"written without drafts: {why}")
-        for step in generate_tokens(model, prompts, new_tokens=new_tokens, how=how, end=end, banned=banned,
-                                    row_ids=row_ids, notice=notice):
-            tally.passes += 1
-            tally.tokens += sum(token is not None for token in step)
-            yield step
+        yield from _counted(tally, generate_tokens(model, prompts, new_tokens=new_tokens, how=how, end=end,
+                                                   banned=banned, row_ids=row_ids, notice=notice))
         return
     reader.passes = taken
     if isinstance(reader, SpeculativeReader) and notice is not None:
@@ -95,6 +92,14 @@ def speculative_tokens(
         yield from _written(reader, choice, new_tokens)
     finally:
         passes.give_back(taken, *own)
+
+
+def _counted(tally: Acceptance, steps: Iterator[list[int | None]]) -> Iterator[list[int | None]]:
+    """Steps without guesses, each a pass."""
+    for step in steps:
+        tally.passes += 1
+        tally.tokens += sum(token is not None for token in step)
+        yield step
 
 
 def _written(

@@ -25,7 +25,7 @@ from regard.errors import DataError, SettingError
 from regard.text.cache import Cache, key_of, used
 from regard.text.picture_files import BadPicture, check_file, load_picture
 from regard.text.pictures import Captioned, CaptionReading, read_captioned
-from regard.text.shards import storage_call
+from regard.text.shards import opens, storage_call
 from regard.text.tally import Tally
 
 VERSION = 2                               # raise it when a file comes to give another picture
@@ -86,7 +86,7 @@ class PictureShard:
             storage.make_folder(part)
             about = _write_pictures(part / PICTURES, size, pictures)
             storage.write_part(part / ABOUT, json.dumps(about) + "\n")
-            storage.settle_folder(part, path, good)
+            storage.settle_folder(part, path, lambda there: opens(PictureShard.open, there))
         except BaseException:
             shutil.rmtree(part, ignore_errors=True)
             raise
@@ -117,15 +117,6 @@ def _write_pictures(path: Path, size: int, pictures: Iterable[Pixels | Lost]) ->
         storage_call("write", path, lambda path: file.flush())
         storage_call("sync", path, lambda path: os.fsync(file.fileno()))
     return {"version": VERSION, "count": count, "size": size, "lost": lost, "content": content.hexdigest()}
-
-
-def good(path: Path) -> bool:
-    """Whether this is a whole shard of pictures."""
-    try:
-        PictureShard.open(path)
-        return True
-    except DataError:
-        return False
 
 
 def cached_pictures(cache: Cache, key: str, make: Callable[[Path], PictureShard]) -> tuple[PictureShard, bool]:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -96,17 +96,17 @@ def write_shard(path: Path, pieces: Iterable[Piece], tokenizer: Tokenizer) -> Sh
                 writer.add(batch)
             about = writer.finish()
         storage.write_part(part / ABOUT, json.dumps(about, indent=2) + "\n")
-        storage.settle_folder(part, path, good)
+        storage.settle_folder(part, path, lambda there: opens(Shard.open, there))
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
     return Shard.open(path)
 
 
-def good(path: Path) -> bool:
-    """Whether this is a whole shard."""
+def opens(open_shard: Callable[[Path], object], path: Path) -> bool:
+    """Whether this is a whole shard, of the kind that is opened so."""
     try:
-        Shard.open(path)
+        open_shard(path)
         return True
     except DataError:
         return False
