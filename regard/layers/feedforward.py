@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from regard.errors import SettingError
-from regard.kernels import line, products
-from regard.layers.packed import Linear
+from regard.kernels import products
+from regard.layers.packed import Linear, activated
 
 
 def gelu_tanh(x: Tensor) -> Tensor:
@@ -39,8 +39,8 @@ class FeedForward(nn.Module):
     recompute = False              # in training: work what f gives out again on the way back, rather than keep it
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.gated and line.can(x, self.up.weight):     # a step of generation on a GPU: with f on the way out
-            return self.down(line.line(x, self.up.weight, self.up.bias, self.activation))
+        if not self.gated and (inner := activated(x, self.up.weight, self.up.bias, self.activation)) is not None:
+            return self.down(inner)                            # in a step of generation: f comes with the product
         if self.activation == "gelu-tanh" and self.up.bias is None and products.can(x, self.up.weight):
             return products.feed_forward(x, self.up.weight, self.down.weight, keep=not self.recompute)
         inner = self.up(x)

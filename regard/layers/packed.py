@@ -2,17 +2,20 @@
 
 A matrix product rearranges its weights before it multiplies, to read them in the order in which a CPU wants them. With
 few rows, as in one step of a search, that takes as long as the multiplying. So inside `packing()` each weight is kept
-rearranged, by MKL, from its first product on, for as long as its numbers stay the same.
+rearranged from its first product on, for as long as its numbers stay the same: by oneDNN on CPUs of AMD, for which MKL
+is not made (it gets to half of what they can do, oneDNN to nine tenths), by MKL elsewhere.
 N rows · D width in · E width out
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import platform
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -21,10 +24,6 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from regard.kernels import line, products
 
-LEAST_ROWS = 4                 # below, a product is as long as reading its weights, in whatever order
-PACKED_FOR = 512               # rows, which MKL wants to know: what is good for many serves few as well, up to half
-                               # the width out: beyond, threads would share rows rather than columns, and few rows
-                               # leave some without any
 LEAST_WEIGHTS = 2**14          # smaller ones are in the cache anyway, and a call more costs more than it gains
 MOST_BYTES = 2**31             # of packed weights in all: a model that large is not searched with on a CPU
 
@@ -54,21 +53,98 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return line.line(x, weight, bias)
     if products.can(x, weight):                                # training a large model on a GPU
         return products.linear(x, weight, bias)
-    if torch.compiler.is_compiling() or not _packing.get() or not packable(x, weight):
-        return F.linear(x, weight, bias)
-    found = PACKS.of(weight)
-    if found is None:
-        return F.linear(x, weight, bias)
-    rows = x.numel() // x.shape[-1]
-    return torch.ops.mkl._mkl_linear(x, found, weight, bias, rows)
+    if packable(x, weight) and (found := PACKS.of(weight)) is not None:
+        return library().multiply(x, found, weight, bias, "")
+    return F.linear(x, weight, bias)
+
+
+def activated(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor | None:
+    """The same through an activation, which is applied on the way out; None where a product cannot do that."""
+    if line.can(x, weight):
+        return line.line(x, weight, bias, activation)
+    if not packable(x, weight) or activation not in library().activations or (found := PACKS.of(weight)) is None:
+        return None
+    return library().multiply(x, found, weight, bias, activation)
 
 
 def packable(x: Tensor, weight: Tensor) -> bool:
-    """Of float32 on a CPU with MKL, without a gradient or autocast, and worth it."""
-    return (x.dtype == weight.dtype == torch.float32 and x.device.type == weight.device.type == "cpu"
-            and weight.numel() >= LEAST_WEIGHTS and x.numel() >= LEAST_ROWS * x.shape[-1] and x.is_contiguous()
-            and weight.is_contiguous() and not torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
-            and why_not(torch.get_num_threads()) is None)
+    """Asked for, of float32 on a CPU with such a library, without a gradient or autocast, and worth it."""
+    return (_packing.get() and x.dtype == weight.dtype == torch.float32 and x.device.type == weight.device.type == "cpu"
+            and weight.numel() >= LEAST_WEIGHTS and x.is_contiguous() and weight.is_contiguous()
+            and not torch.compiler.is_compiling() and not torch.is_grad_enabled()
+            and not torch.is_autocast_enabled("cpu") and why_not(torch.get_num_threads()) is None
+            and library().pays(x.numel() // x.shape[-1], weight.numel()))
+
+
+# --------------------------------------------------------------------------------------------------- the libraries
+
+
+@dataclass(frozen=True)
+class Library:
+    """How it packs, how it multiplies by what it packed, and which activations it then applies."""
+
+    name: str
+    there: Callable[[], bool]
+    pack: Callable[[Tensor], Tensor]
+    multiply: Callable[[Tensor, Tensor, Tensor, Tensor | None, str], Tensor]       # x, packed, weight, bias, activation
+    pays: Callable[[int, int], bool]           # with so many rows and weights
+    activations: tuple[str, ...] = ()
+
+
+# MKL wants to know for how many rows it packs. What is good for many serves few as well, up to half the width out:
+# beyond, threads would share rows rather than columns, and few rows leave some without any. With fewer than four rows
+# a product takes as long as reading its weights, in whatever order.
+MKL = Library(
+    "MKL",
+    there=lambda: torch.backends.mkl.is_available() and hasattr(torch.ops.mkl, "_mkl_linear"),
+    pack=lambda weight: torch.ops.mkl._mkl_reorder_linear_weight(weight, min(512, max(1, len(weight) // 2))),
+    multiply=lambda x, packed, weight, bias, activation: torch.ops.mkl._mkl_linear(
+        x, packed, weight, bias, x.numel() // x.shape[-1]),
+    pays=lambda rows, weights: rows >= 4)
+
+# oneDNN packs alike for all numbers of rows but one. To ask it takes ten microseconds longer.
+FUSED = {"": ("none", ""), "relu": ("relu", ""), "gelu": ("gelu", "none"), "gelu-tanh": ("gelu", "tanh")}
+ONEDNN = Library(
+    "oneDNN",
+    there=lambda: torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise"),
+    pack=lambda weight: torch.ops.mkldnn._reorder_linear_weight(weight, 128),
+    multiply=lambda x, packed, weight, bias, activation: torch.ops.mkldnn._linear_pointwise(
+        x, packed, bias, FUSED[activation][0], [], FUSED[activation][1]),
+    pays=lambda rows, weights: rows > 0 and rows * weights >= 2**20,
+    activations=tuple(FUSED))
+
+
+@cache
+def library() -> Library:
+    return ONEDNN if "AuthenticAMD" in cpu() and ONEDNN.there() else MKL
+
+
+def cpu() -> str:
+    """What this CPU says of itself."""
+    told = Path("/proc/cpuinfo")
+    return told.read_text() if told.is_file() else platform.processor()
+
+
+@cache
+def why_not(threads: int) -> str | None:
+    """Why nothing is packed here, or None. It is tried out once for each number of threads.
+
+    For a weight is packed for some number of rows and then used with others, which MKL does not promise to allow.
+    """
+    own = library()
+    if not own.there():
+        return f"this build of torch has no {own.name}"
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for wide, deep in ((96, 160), (700, 64), (33, 130)):
+            weight = torch.randn(wide, deep, generator=generator)
+            packed = own.pack(weight)
+            for rows in (1, 4, 5, 33, 512, 600):
+                x = torch.randn(rows, deep, generator=generator)
+                ours = own.multiply(x, packed, weight, None, "")
+                if not torch.allclose(ours, x @ weight.T, rtol=1e-4, atol=1e-4):
+                    return f"{own.name}'s packed product of {rows} rows is wrong here"
+    return None
 
 
 # ------------------------------------------------------------------------------------------------ what is kept
@@ -96,7 +172,7 @@ class Packs:
             return found.packed
         if found is None and self.nbytes() + weight.numel() * 4 > MOST_BYTES:
             return None
-        pack = Pack(made_of, packed(weight.detach()))
+        pack = Pack(made_of, library().pack(weight.detach()))
         self.kept[weight] = pack
         return pack.packed
 
@@ -105,28 +181,3 @@ class Packs:
 
 
 PACKS = Packs()
-
-
-def packed(weight: Tensor) -> Tensor:
-    return torch.ops.mkl._mkl_reorder_linear_weight(weight, min(PACKED_FOR, max(1, len(weight) // 2)))
-
-
-@cache
-def why_not(threads: int) -> str | None:
-    """Why nothing is packed here, or None. It is tried out once for each number of threads.
-
-    For a weight is packed for some number of rows and then used with others, which MKL does not promise to allow.
-    """
-    if not torch.backends.mkl.is_available() or not hasattr(torch.ops.mkl, "_mkl_linear"):
-        return "this build of torch has no MKL"
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for wide, deep in ((96, 160), (700, 64), (33, 130)):
-            weight = torch.randn(wide, deep, generator=generator)
-            found = packed(weight)
-            for rows in (1, 4, 5, 33, PACKED_FOR, PACKED_FOR + 88):
-                x = torch.randn(rows, deep, generator=generator)
-                ours = torch.ops.mkl._mkl_linear(x, found, weight, None, rows)
-                if not torch.allclose(ours, x @ weight.T, rtol=1e-4, atol=1e-4):
-                    return f"MKL's packed product of {rows} rows is wrong here"
-    return None

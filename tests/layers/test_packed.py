@@ -1,6 +1,7 @@
 """Packed products: equal to plain ones, whatever changes between two of them."""
 
 import gc
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,9 +10,11 @@ import torch.nn.functional as F
 from regard.decoding.beam import Beam, beam_search
 from regard.families.translate import PairTransformerSettings, Vocabularies, build_transformer, example_source
 from regard.layers import packed
-from regard.layers.packed import PACKS, Linear, packing, product, why_not
+from regard.layers.feedforward import FeedForward
+from regard.layers.packed import PACKS, Linear, activated, packing, product, why_not
 
-ROWS, WIDTH, WIDER = 24, 96, 300
+ROWS, WIDTH, WIDER = 24, 96, 600
+LIBRARIES = {each.name: each for each in (packed.MKL, packed.ONEDNN)}
 
 
 @pytest.fixture(autouse=True)
@@ -22,10 +25,17 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-@pytest.fixture
-def where_packed():
+@pytest.fixture(params=LIBRARIES)
+def where_packed(request, monkeypatch):
+    """Each library that is there, whichever is the quicker one here."""
+    monkeypatch.setattr(packed, "library", lambda: LIBRARIES[request.param])
+    why_not.cache_clear()
+    PACKS.kept.clear()
     if (why := why_not(torch.get_num_threads())) is not None:
         pytest.skip(why)
+    yield
+    why_not.cache_clear()
+    PACKS.kept.clear()
 
 
 def made(bias=True):
@@ -36,11 +46,34 @@ def made(bias=True):
 @torch.no_grad()
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shape", [(1,), (4,), (ROWS,), (ROWS, 3), (700,), (0,), (2, 1, 5)])
-def test_a_packed_product_is_the_plain_one(shape, bias):
+def test_a_packed_product_is_the_plain_one(shape, bias, where_packed):
     layer, x = made(bias), torch.randn(*shape, WIDTH)
     with packing():
         y = layer(x)
     torch.testing.assert_close(y, F.linear(x, layer.weight, layer.bias), rtol=1e-5, atol=1e-5)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("activation", ["gelu", "gelu-tanh", "relu", "relu2", "swiglu"])
+def test_activations_on_the_way_out_are_those_after_it(activation, where_packed, monkeypatch):
+    torch.manual_seed(0)
+    feed, x = FeedForward(WIDTH, expand=8, activation=activation, bias=True), torch.randn(ROWS, 5, WIDTH)
+    wanted = feed(x)
+    with packing():
+        torch.testing.assert_close(feed(x), wanted, rtol=1e-5, atol=1e-5)
+        fused = activated(x, feed.up.weight, feed.up.bias, activation)
+    assert (fused is not None) == (activation in packed.library().activations)
+    if fused is not None:                                      # and one that is not applied would be seen
+        monkeypatch.setitem(packed.FUSED, activation, ("none", ""))
+        with packing(), pytest.raises(AssertionError):
+            torch.testing.assert_close(feed(x), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_cpu_of_amd_multiplies_by_onednn(monkeypatch):
+    for says, taken in (("vendor_id : AuthenticAMD", packed.ONEDNN), ("vendor_id : GenuineIntel", packed.MKL),
+                        ("", packed.MKL)):
+        monkeypatch.setattr(packed, "cpu", lambda says=says: says)
+        assert packed.library.__wrapped__() is (taken if taken.there() else packed.MKL)
 
 
 @torch.no_grad()
@@ -72,13 +105,14 @@ def test_a_weight_that_has_changed_is_packed_anew(change, where_packed):
 
 @torch.no_grad()
 def test_a_pack_that_does_not_look_at_its_weight_is_caught(where_packed, monkeypatch):
-    monkeypatch.setattr(packed.Packs, "of", lambda self, weight: self.__dict__.setdefault(
-        "first", torch.ops.mkl._mkl_reorder_linear_weight(weight.detach().clone(), packed.PACKED_FOR)))
+    first = {}
+    monkeypatch.setattr(packed.Packs, "of", lambda self, weight: first.setdefault(
+        "pack", packed.library().pack(weight.detach().clone())))
     with pytest.raises(AssertionError):
         test_a_weight_that_has_changed_is_packed_anew.__wrapped__(lambda layer: layer.weight.mul_(2.0), None)
 
 
-def test_nothing_is_packed_outside_of_a_search_nor_under_a_gradient(monkeypatch):
+def test_nothing_is_packed_outside_of_a_search_nor_under_a_gradient(where_packed, monkeypatch):
     monkeypatch.setattr(packed.Packs, "of", lambda *_: pytest.fail("packed"))
     layer, x = made(), torch.randn(ROWS, WIDTH)
     with torch.no_grad():
@@ -87,7 +121,7 @@ def test_nothing_is_packed_outside_of_a_search_nor_under_a_gradient(monkeypatch)
         layer(x).sum().backward()
         with torch.no_grad():
             layer.double()(x.double())
-            product(x[:2], torch.randn(WIDER, WIDTH))
+            product(x[:2], torch.randn(WIDTH, WIDTH))
     assert layer.weight.grad is not None
 
 
@@ -115,6 +149,8 @@ def test_a_search_finds_the_same_with_packed_weights_and_without(where_packed, m
     torch.manual_seed(0)
     settings = PairTransformerSettings(layers=1, width=128, heads=2, context=32, dropout=0.0)
     model = build_transformer(settings, Vocabularies(40, 40)).eval()
+    eager = replace(packed.library(), pays=lambda rows, weights: rows > 1)
+    monkeypatch.setattr(packed, "library", lambda: eager)
     options = dict(limits=[8, 8], how=Beam(4, n_best=3), begin=1, end=2, banned=(0, 1, 3))
     used = []
     of = packed.Packs.of
