@@ -51,6 +51,14 @@ def _existing_parent(path: Path) -> Path:
     return path
 
 
+def cache_folder(given: str | Path | None = None) -> Path:
+    """The folder given, else $REGARD_CACHE, else ~/.cache/regard: where work is kept that could be done again."""
+    if given is not None:
+        return Path(given)
+    named = os.environ.get("REGARD_CACHE")
+    return Path(named).expanduser() if named else Path.home() / ".cache" / "regard"
+
+
 def make_folder(path: Path) -> Path:
     path = Path(path)
     if not path.is_dir():

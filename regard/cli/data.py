@@ -162,7 +162,8 @@ def _get_pictures(name: str, folder: str, number: int | None) -> None:
               help="Only what was not used for so long.")
 @click.option("--json", "as_json", is_flag=True)
 def cache(clear: bool, days: float, as_json: bool) -> None:
-    """What was kept of work on texts (surveys, tokenizers, shards): how much, and when it was used last.
+    """What was kept of work on texts (surveys, tokenizers, shards), and of kernels that were built: how much, and when
+    it was used last.
 
     It lies in ~/.cache/regard, or where REGARD_CACHE says. Runs do not need it.
     """
@@ -170,9 +171,9 @@ def cache(clear: bool, days: float, as_json: bool) -> None:
 
     from regard import storage
     from regard.cli.output import print_json
-    from regard.text.cache import cache_folder, entries
+    from regard.text.cache import entries
 
-    folder, now = cache_folder(), time.time()
+    folder, now = storage.cache_folder(), time.time()
     found = entries(folder, days * 86_400)
     if clear:
         for entry in found:

@@ -13,7 +13,7 @@ from regard.families.family import Family
 from regard.models.ngram import NGram
 from regard.models.ngram.model import check_settings
 from regard.models.ngram.room import check_memory
-from regard.text.cache import cache_folder
+from regard.storage import cache_folder
 
 
 @dataclass(frozen=True)

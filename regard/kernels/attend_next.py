@@ -4,7 +4,8 @@
 
 With `rates` query and key are turned first, each pair of neighbouring channels by n times its rate (rotary positions).
 On a GPU it is one kernel that reads what was written and no more; the general way (turn, write, mask, attend) takes two
-dozen, which wait for one another, and reads all the room there is.
+dozen, which wait for one another, and reads all the room there is. On a CPU it is one in C, which also reads a cache
+whose rows are strewn over the room: see `Followed` of `layers/cache.py`.
 B batch · H heads · H' heads of keys · K head width · C slots
 """
 
@@ -16,14 +17,18 @@ import torch
 from torch import Tensor
 
 from regard import kernels
+from regard.kernels import native
 
 WIDEST = 256                   # of a head, that the kernel takes
 
 
 def can(keys: Tensor) -> bool:
-    """Whether the kernel takes a cache like this one: on a GPU with Triton, with nothing to be learned."""
-    return (keys.is_cuda and not torch.is_grad_enabled() and keys.shape[-1] <= WIDEST and keys.dtype != torch.float64
-            and kernels.path(keys) == "triton" and not torch.compiler.is_compiling())
+    """Whether a kernel takes a cache like this one: by Triton on a GPU or in C, with nothing to be learned."""
+    if keys.shape[-1] > WIDEST or torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return False
+    if not keys.is_cuda:
+        return native.can(keys) and keys.is_contiguous()
+    return keys.dtype != torch.float64 and kernels.path(keys) == "triton"
 
 
 def attend_next(
@@ -37,11 +42,28 @@ def attend_next(
     rates: Tensor | None = None,           # (K/2,) of rotary positions
 ) -> tuple[Tensor, Tensor]:
     """What was read (B, H, K), and the count after it."""
+    if can(keys) and not keys.is_cuda:
+        return natively(q, k, v, keys, values, count, slopes, rates), count + 1
     if can(keys):
         from regard.kernels.attend_next_triton import attend_next as in_triton
 
         return in_triton(q, k, v, keys, values, count, slopes, rates)
     return by_definition(q, k, v, keys, values, count, slopes, rates)
+
+
+def natively(
+    q: Tensor, k: Tensor, v: Tensor, keys: Tensor, values: Tensor, count: Tensor, slopes: Tensor | None = None,
+    rates: Tensor | None = None, rows: Tensor | None = None,
+) -> Tensor:
+    """What was read. `rows` (B, C): in which row of the room each slot lies; new ones go into the first B rows of it."""
+    q, k, v = (each if each.stride(-1) == 1 and each.stride(-2) == each.shape[-1] else each.contiguous()
+               for each in (q, k, v))
+    batch, heads, width = q.shape
+    slots, key_heads = keys.shape[1:3]
+    y = torch.empty(batch, heads, width)
+    native.call("attend_next", q, q.stride(0), k, k.stride(0), v, v.stride(0), keys, values, *keys.stride()[:2], slots,
+                rows, count, slopes, rates, y, batch, key_heads, heads // key_heads, width)
+    return y
 
 
 def by_definition(

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regard.contract import State
-from regard.kernels import attend_next
+from regard.contract import State, TensorMap
+from regard.kernels import attend_next, native
 from regard.layers.positions import advance, positions_of_chunk
 
 
@@ -35,6 +35,7 @@ class KeyValueCache(State):
     keys: Tensor             # (B, C + 1, H, K)
     values: Tensor           # (B, C + 1, H, K)
     count: Tensor            # (B,) tokens read
+    follows: bool = False    # its layer reads rows where they lie: see `Followed`
 
     @property
     def capacity(self) -> int:
@@ -65,7 +66,7 @@ class KeyValueCache(State):
         return cache, replace(readable, even=len(readable.at) == part.stop)
 
     def _read_on(self, keys: Tensor, values: Tensor, count: Tensor) -> tuple[KeyValueCache, Readable]:
-        cache = KeyValueCache(keys, values, count)
+        cache = replace(self, keys=keys, values=values, count=count)
         # What was not written yet, the bin included, stands later than any query: it may be read, to no avail.
         most = cache.written()
         return cache, Readable(keys[:, :most], values[:, :most], torch.arange(most, device=count.device))
@@ -82,7 +83,7 @@ class KeyValueCache(State):
     ) -> tuple[Tensor, KeyValueCache]:
         """One new token: what its queries (B, H, K) read, itself included, with its key and value written in place."""
         y, count = attend_next.attend_next(q, k, v, self.keys, self.values, self.count, slopes, rates)
-        return y, KeyValueCache(self.keys, self.values, count)
+        return y, replace(self, count=count)
 
     def written(self) -> int:
         """The first so many slots hold all that was read. Where it would take waiting for a device to know: all slots.
@@ -92,8 +93,8 @@ class KeyValueCache(State):
             return self.keys.shape[1]
         return max(1, int(self.count.max()))
 
-    def reorder(self, rows: Tensor, sources: Tensor | None = None) -> KeyValueCache:
-        """Only what was written moves, and in place: room that is not used yet costs nothing."""
+    def reorder(self, rows: Tensor, sources: Tensor | None = None) -> KeyValueCache | Followed:     # type: ignore[override]
+        """Only what was written moves, and in place: room that is not used yet costs nothing. Or nothing moves."""
         slots = self.written()
         whole = slots == self.keys.shape[1] or torch.is_grad_enabled()
         if whole or not (self.keys.is_contiguous() and self.values.is_contiguous()):
@@ -108,14 +109,74 @@ class KeyValueCache(State):
             entries[:len(rows)] = entries.index_select(0, rows)                       # first read, then written
             return cache[:len(rows)]
 
-        return KeyValueCache(moved(self.keys), moved(self.values), self.count.index_select(0, rows))
+        count = self.count.index_select(0, rows)
+        if not (self.follows and native.can(self.keys) and self.together() is not None):
+            return replace(self, keys=moved(self.keys), values=moved(self.values), count=count)
+        if len(rows) <= len(self.keys):
+            return Followed(self.keys, self.values, count, everywhere(rows, self.keys.shape[1]))
+        own = everywhere(torch.arange(len(rows)), self.keys.shape[1])
+        return Followed(moved(self.keys), moved(self.values), count, own)
 
     def keep(self) -> KeyValueCache:
         """Only the count is copied: later tokens go to later slots, which nobody reads before they are rewritten."""
-        return KeyValueCache(self.keys, self.values, self.count.clone())
+        return replace(self, count=self.count.clone())
 
     def cut(self, tokens: Tensor) -> KeyValueCache:
-        return KeyValueCache(self.keys, self.values, self.count - tokens)
+        return replace(self, count=self.count - tokens)
+
+
+@dataclass
+class Followed(State):
+    """Keys and values that stay where they were written while rows change places: `rows` says where they lie.
+
+    So a beam search on a CPU follows its beams by one number a slot, and beams of one past read the same memory. All
+    rows have read equally much, so that new slots are nobody's yet, in whatever row. What else may be asked of a state
+    is asked of a cache of its own, which is made for it.
+    """
+
+    keys: Tensor             # (R, C + 1, H, K): the room, of at least as many rows
+    values: Tensor           # (R, C + 1, H, K)
+    count: Tensor            # (B,) tokens read
+    rows: Tensor             # (B, C + 1): in which row of the room each slot of a row is
+
+    def next(
+        self, q: Tensor, k: Tensor, v: Tensor, slopes: Tensor | None, rates: Tensor | None
+    ) -> tuple[Tensor, Followed]:
+        y = attend_next.natively(q, k, v, self.keys, self.values, self.count, slopes, rates, self.rows)
+        return y, replace(self, count=self.count + 1)
+
+    def reorder(self, rows: Tensor, sources: Tensor | None = None) -> Followed | KeyValueCache:     # type: ignore[override]
+        if len(rows) > len(self.keys):
+            return self.whole().reorder(rows, sources)
+        return replace(self, count=self.count.index_select(0, rows), rows=self.rows.index_select(0, rows))
+
+    def whole(self) -> KeyValueCache:
+        """Every row by itself."""
+        read = int(self.count.max()) if len(self.count) else 0
+        where = self.rows[:, :read], torch.arange(read)
+        keys, values = (room.new_zeros(len(self.rows), *room.shape[1:]) for room in (self.keys, self.values))
+        keys[:, :read], values[:, :read] = self.keys[where], self.values[where]
+        return KeyValueCache(keys, values, self.count, follows=True)
+
+    def write(self, keys: Tensor, values: Tensor, lengths: Tensor | None) -> tuple[KeyValueCache, Readable]:
+        return self.whole().write(keys, values, lengths)
+
+    def map(self, f: TensorMap, source: TensorMap | None = None) -> KeyValueCache:                # type: ignore[override]
+        return self.whole().map(f, source)
+
+    def keep(self) -> KeyValueCache:                                                              # type: ignore[override]
+        return self.whole()
+
+    def cut(self, tokens: Tensor) -> KeyValueCache:                                               # type: ignore[override]
+        return self.whole().cut(tokens)
+
+    def tensors(self, prefix: str = "") -> dict[str, Tensor]:
+        return self.whole().tensors(prefix)
+
+
+def everywhere(rows: Tensor, slots: int) -> Tensor:
+    """(B, C): each row in one row of the room, in all of its slots."""
+    return rows[:, None].repeat(1, slots)
 
 
 @dataclass

@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.contract import Memory, SequenceLayer, State, of_source
+from regard.contract import Memory, SequenceLayer, State, of_source, watching
 from regard.errors import SettingError
+from regard.kernels import attend_source
 from regard.layers.attend import attend, row_by_row
 from regard.layers.packed import Linear
 from regard.layers.scores import make_score
@@ -65,8 +66,16 @@ class CrossAttention(SequenceLayer):
 def read_source(q: Tensor, state: SourceKeys, **options: Any) -> Tensor:
     """What queries (B, H, T, K) read of their sources: (B, H, T, K). The beams of a source read it side by side."""
     keys, values = state.keys.to(q.dtype), state.values.to(q.dtype)
+    recorder = watching()
+    by_kernel = (options.get("score") is None and attend_source.can(q, keys, values)
+                 and (recorder is None or recorder.edit is None))
+    if by_kernel:
+        y = attend_source.attend_source(q[:, :, 0], keys, values, state.lengths)[:, :, None]
+    if by_kernel and recorder is None:
+        return y
     mask = (torch.arange(keys.shape[2], device=q.device) < state.lengths[:, None])[:, None, None]     # (S, 1, 1, L)
     beams = q.shape[0] // keys.shape[0]
     if beams > 1:
         q = q.unflatten(0, (-1, beams)).transpose(1, 2).flatten(2, 3)                 # (S, H, k T, K)
-    return row_by_row(attend(q, keys, values, mask=mask, beams=beams, **options), beams)
+    in_full = row_by_row(attend(q, keys, values, mask=mask, beams=beams, **options), beams)
+    return y if by_kernel else in_full                       # who watches is shown the weights, and changes nothing

@@ -69,9 +69,9 @@ def activated(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -
 
 def packable(x: Tensor, weight: Tensor) -> bool:
     """Asked for, of float32 on a CPU with such a library, without a gradient or autocast, and worth it."""
-    return (_packing.get() and x.dtype == weight.dtype == torch.float32 and x.device.type == weight.device.type == "cpu"
+    return (not torch.compiler.is_compiling() and _packing.get() and not torch.is_grad_enabled()
+            and x.dtype == weight.dtype == torch.float32 and x.device.type == weight.device.type == "cpu"
             and weight.numel() >= LEAST_WEIGHTS and x.is_contiguous() and weight.is_contiguous()
-            and not torch.compiler.is_compiling() and not torch.is_grad_enabled()
             and not torch.is_autocast_enabled("cpu") and why_not(torch.get_num_threads()) is None
             and library().pays(x.numel() // x.shape[-1], weight.numel()))
 

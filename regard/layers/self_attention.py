@@ -7,6 +7,7 @@ B batch · T time · D width · H heads · K head width · S positions that may 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -15,13 +16,14 @@ from regard.contract import Memory, SequenceLayer, watching
 from regard.errors import SettingError
 from regard.kernels import attend_next, products
 from regard.layers.attend import CAUSAL, Mask, attend
-from regard.layers.cache import KeyValueCache, Readable, WindowCache
+from regard.layers.cache import Followed, KeyValueCache, Readable, WindowCache
 from regard.layers.in_blocks import attend_in_blocks
 from regard.layers.norm import RMSNorm
 from regard.layers.packed import Linear
 from regard.layers.positions import Rotary, alibi_slopes, positions_of_chunk
 from regard.layers.scores import make_score
 
+Cache = KeyValueCache | WindowCache | Followed
 RELATIVE = ("rotary", "alibi", "none")
 PIECE = 256                                # positions of a prompt that are read at once, at least
 NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": torch.relu}
@@ -78,15 +80,16 @@ class SelfAttention(SequenceLayer):
         dtype = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else weight.dtype
         kind, slots = (WindowCache, self.window) if 0 < self.window < capacity else (KeyValueCache, capacity + 1)
         room = torch.zeros(batch, slots, self.kv_heads, self.head_width, device=device, dtype=dtype)
-        return kind(room, room.clone(), torch.zeros(batch, dtype=torch.long, device=device))
+        state = kind(room, room.clone(), torch.zeros(batch, dtype=torch.long, device=device))
+        return replace(state, follows=self.unbent) if isinstance(state, KeyValueCache) else state
 
     def forward(
-        self, x: Tensor, state: KeyValueCache | WindowCache | None = None, lengths: Tensor | None = None
-    ) -> tuple[Tensor, KeyValueCache | WindowCache | None]:
+        self, x: Tensor, state: Cache | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, Cache | None]:
         length = x.shape[1]
         if state is not None and length > 2 * self.piece(x):
             return self.piece_by_piece(x, state, lengths)
-        if isinstance(state, KeyValueCache) and length == 1 and lengths is None and self.is_plain(state):
+        if isinstance(state, KeyValueCache | Followed) and length == 1 and lengths is None and self.is_plain(state):
             q, k, v = (each[:, 0] for each in self.queries_keys_values(x))
             y, state = state.next(q, k, v, self.slopes, None if self.rotary is None else self.rotary.rates(x.device))
             if watching() is not None:
@@ -121,8 +124,8 @@ class SelfAttention(SequenceLayer):
         return in_full if y is None else y
 
     def piece_by_piece(
-        self, x: Tensor, state: KeyValueCache | WindowCache | None, lengths: Tensor | None
-    ) -> tuple[Tensor, KeyValueCache | WindowCache | None]:
+        self, x: Tensor, state: Cache | None, lengths: Tensor | None
+    ) -> tuple[Tensor, Cache | None]:
         """A long prompt: all at once, who may read whom would be kept for every two of its positions."""
         pieces, size = [], self.piece(x)
         for number, piece in enumerate(x.split(size, 1)):
@@ -135,14 +138,20 @@ class SelfAttention(SequenceLayer):
         """Positions of a prompt that are read at once. A GPU wants many: each piece costs it launches."""
         return max(self.window, PIECE if x.device.type == "cpu" else 8 * PIECE)
 
-    def is_plain(self, state: KeyValueCache) -> bool:
+    @property
+    def unbent(self) -> bool:
+        """Whether scores are q · k / sqrt K, with positions and nothing else."""
+        return not (self.window or self.softcap or self.score)
+
+    def is_plain(self, state: KeyValueCache | Followed) -> bool:
         """Whether one new token may be read by a kernel of its own: nothing bends the scores, and nobody edits them."""
         recorder = watching()
         edited = recorder is not None and recorder.edit is not None
-        return not (self.window or self.softcap or self.score or edited) and attend_next.can(state.keys)
+        return self.unbent and not edited and attend_next.can(state.keys)
 
-    def show_last(self, x: Tensor, state: KeyValueCache) -> None:
+    def show_last(self, x: Tensor, state: KeyValueCache | Followed) -> None:
         """Tell a watcher what the token just read took of what, in the open; its output has come from the kernel."""
+        state = state.whole() if isinstance(state, Followed) else state
         at = positions_of_chunk(state.count - 1, 1)
         q, _, _ = self.queries_keys_values(x, at)
         everything = Readable(state.keys, state.values, torch.arange(state.keys.shape[1], device=x.device))

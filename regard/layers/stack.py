@@ -80,18 +80,23 @@ class Block(SequenceLayer):
     ) -> tuple[Tensor, State | None]:
         if self.feed is not None and self.feed_norm is not None and not self.after and add_norm.can(x, self.feed_norm):
             return self.one_token(x, state, lengths)
-        mixed, state = self.mixer(x if self.after else self.mixer_norm(x), state, lengths)
-        x = x + self.dropout(mixed)
         if self.after:
-            x = self.mixer_norm(x)
+            return self.norms_after(x, state, lengths)
+        mixed, state = self.mixer(self.mixer_norm(x), state, lengths)
+        x = x + self.dropout(mixed)
         if self.feed is not None and self.feed_norm is not None:
-            x = x + self.dropout(self.feed(x if self.after else self.feed_norm(x)))
-            if self.after:
-                x = self.feed_norm(x)
+            x = x + self.dropout(self.feed(self.feed_norm(x)))
+        return x, state
+
+    def norms_after(self, x: Tensor, state: State | None, lengths: Tensor | None) -> tuple[Tensor, State | None]:
+        mixed, state = self.mixer(x, state, lengths)
+        _, x = add_norm.add_norm(x, self.dropout(mixed), self.mixer_norm)
+        if self.feed is not None and self.feed_norm is not None:
+            _, x = add_norm.add_norm(x, self.dropout(self.feed(x)), self.feed_norm)
         return x, state
 
     def one_token(self, x: Tensor, state: State | None, lengths: Tensor | None) -> tuple[Tensor, State | None]:
-        """The same with norms before, in a step of generation on a GPU: adding and normalising are one kernel."""
+        """The same with norms before, in a step of generation: adding and normalising are one kernel."""
         assert self.feed is not None and self.feed_norm is not None
         mixed, state = self.mixer(add_norm.add_norm(x, None, self.mixer_norm)[1], state, lengths)
         x, normed = add_norm.add_norm(x, mixed, self.feed_norm)

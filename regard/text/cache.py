@@ -19,20 +19,13 @@ from typing import Any, cast
 
 from regard import storage
 from regard.errors import DataError
+from regard.storage import cache_folder
 from regard.text.readers import Source, open_source
 from regard.text.shards import Shard
 from regard.text.vocabulary import Tokenizer
 
 FORGOTTEN = 24 * 3600             # seconds after which an unfinished entry belongs to nobody
-KINDS = ("embedded", "surveys", "tokenizers", "shards", "pairs", "captions", "pictures")
-
-
-def cache_folder(given: str | Path | None = None) -> Path:
-    """The folder given, else $REGARD_CACHE, else ~/.cache/regard."""
-    if given is not None:
-        return Path(given)
-    named = os.environ.get("REGARD_CACHE")
-    return Path(named).expanduser() if named else Path.home() / ".cache" / "regard"
+KINDS = ("embedded", "surveys", "tokenizers", "shards", "pairs", "captions", "pictures", "kernels")
 
 
 def content_hash(sources: Sequence[Source]) -> str:

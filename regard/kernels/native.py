@@ -1,0 +1,111 @@
+"""Kernels for a CPU, in C: built once where there is a compiler, kept in the cache, and called through ctypes.
+
+Nobody needs them: where there is no compiler, plain torch does the same, and `why_not()` says so.
+
+    native.why_not()       # why they are not used here, in one line; empty where they are
+
+They share the threads of torch, which brings GNU's OpenMP: two pools of threads would wait for one another's cores.
+`REGARD_KERNELS=torch` in the environment keeps them out, for comparing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard import storage
+from regard.errors import StorageError
+from regard.kernels import VARIABLE
+
+SOURCE = Path(__file__).with_name("native.c")
+FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fopenmp", "-fPIC")
+PATIENCE = 60                  # seconds for a compiler, which needs a fraction of one
+NUMBERS, SIZE, REAL = ctypes.c_void_p, ctypes.c_long, ctypes.c_float
+SIGNATURES: dict[str, list[Any]] = {
+    "attend_next": [NUMBERS, SIZE] * 3 + [NUMBERS] * 2 + [SIZE] * 3 + [NUMBERS] * 5 + [SIZE] * 4 + [ctypes.c_int],
+    "attend_source": [NUMBERS, SIZE] + [NUMBERS] * 2 + [SIZE] * 3 + [NUMBERS] * 2 + [SIZE] * 4 + [ctypes.c_int],
+    "add_norm": [NUMBERS] * 3 + [REAL, ctypes.c_int] + [NUMBERS] * 2 + [SIZE] * 2 + [ctypes.c_int],
+}
+
+
+def can(x: Tensor) -> bool:
+    """Whether these kernels take a tensor like this one: float32 on a CPU, with nothing to be learned."""
+    return (x.device.type == "cpu" and x.dtype == torch.float32 and not torch.is_grad_enabled()
+            and not torch.compiler.is_compiling() and not torch.is_autocast_enabled("cpu") and not why_not())
+
+
+def why_not() -> str:
+    return f"{VARIABLE} = torch says so" if os.environ.get(VARIABLE) == "torch" else _loaded()[1]
+
+
+def call(name: str, *values: Tensor | int | float | None) -> None:
+    """A function of the library; tensors are told by their addresses, and the number of threads comes last."""
+    library = _loaded()[0]
+    assert library is not None, why_not()
+    getattr(library, name)(*(value.data_ptr() if isinstance(value, Tensor) else value for value in values),
+                           torch.get_num_threads())
+
+
+@functools.cache
+def _loaded() -> tuple[ctypes.CDLL | None, str]:
+    """The library, or why there is none."""
+    compiler, threads = shutil.which("cc") or shutil.which("gcc"), _openmp()
+    if sys.platform != "linux" or threads is None:
+        return None, "kernels in C are for Linux, with a torch that brings GNU's OpenMP"
+    try:
+        built = storage.cache_folder() / "kernels" / f"{_key(threads)}.so"
+        if built.is_file():
+            library = ctypes.CDLL(str(built))
+        elif compiler is None:
+            return None, "there is no C compiler (cc): install one for kernels in C"
+        else:
+            library = _build(compiler, threads, built)
+    except (OSError, StorageError, subprocess.SubprocessError) as error:
+        return None, f"kernels in C could not be built: {_first_line(error)}"
+    for name, types in SIGNATURES.items():
+        function = getattr(library, name)
+        function.argtypes, function.restype = types, None
+    return library, ""
+
+
+def _build(compiler: str, threads: Path, built: Path) -> ctypes.CDLL:
+    with tempfile.TemporaryDirectory() as folder:
+        part, made = Path(folder) / "native.o", Path(folder) / "native.so"
+        for words in ((*FLAGS, "-c", SOURCE, "-o", part), ("-shared", part, threads, "-lm", "-o", made)):
+            subprocess.run([compiler, *map(str, words)], check=True, capture_output=True, text=True, timeout=PATIENCE,
+                           stdin=subprocess.DEVNULL)
+        try:
+            storage.make_folder(built.parent)
+            storage.write_file(built, made.read_bytes())
+        except StorageError:                                 # a cache that cannot be written to: for this process only
+            return ctypes.CDLL(str(made))
+        return ctypes.CDLL(str(built))
+
+
+def _openmp() -> Path | None:
+    """The threads of torch, which are in memory already: what is linked to this file finds them there by its name."""
+    return next(iter(sorted((Path(torch.__file__).parent / "lib").glob("libgomp*"))), None)
+
+
+def _key(threads: Path) -> str:
+    """What a built library depends on: the source, how it is built, and the CPU that it is built for."""
+    told = Path("/proc/cpuinfo")
+    about = next((line for line in told.read_text().splitlines() if line.startswith("flags")), "") if (
+        told.is_file()) else platform.processor()
+    return storage.digest("\n".join((SOURCE.read_text(), *FLAGS, threads.name, torch.__version__, about)).encode())
+
+
+def _first_line(error: Exception) -> str:
+    told = (error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)) or type(error).__name__
+    return str(told).strip().splitlines()[0]
