@@ -223,9 +223,12 @@ def noted(products: bool, weights: set[int]) -> Iterator[list[Call]]:
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_flatten, tree_map
 
+    from regard.kernels import native
+
     calls: list[Call] = []
     at_hand: dict[Any, Tensor] = {}
-    multiply = (torch.ops.mkl._mkl_linear.default, torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
+    multiply = (torch.ops.mkl._mkl_linear.default, torch.ops.mkldnn._linear_pointwise.default,
+                torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
 
     def stand_in(value: Any) -> Any:
         if not isinstance(value, Tensor) or value.layout != torch.strided or value.data_ptr() in weights:
@@ -247,8 +250,17 @@ def noted(products: bool, weights: set[int]) -> Iterator[list[Call]]:
                 calls.append((function, tree_map(stand_in, arguments), tree_map(stand_in, options)))
             return function(*arguments, **options)
 
-    with Notes():
-        yield calls
+    def in_c(name: str, *values: Any) -> None:
+        if not products:
+            calls.append((in_c_itself, (name, *map(stand_in, values)), {}))
+        in_c_itself(name, *values)
+
+    in_c_itself, native.call = native.call, in_c
+    try:
+        with Notes():
+            yield calls
+    finally:
+        native.call = in_c_itself
 
 
 def marian(vocab: int) -> Any:

@@ -23,6 +23,7 @@ def score_captions(model: Any, files: tuple[str, ...], as_json: bool, wanted: di
 
 
 def measured(model: Any, files: tuple[str, ...], wanted: dict[str, Any]) -> dict[str, Any]:
+    from regard.decoding.ways import ways
     from regard.metrics.translation import measure
     from regard.text.picture_corpus import is_embedded
 
@@ -36,7 +37,7 @@ def measured(model: Any, files: tuple[str, ...], wanted: dict[str, Any]) -> dict
     surprise = model.score_captions(images, [each[0] for each in references])
     told = {**quality.as_dict(), "exact_match": right, "loss": surprise.loss, "perplexity": surprise.perplexity,
             "tokens": surprise.tokens, "beam": wanted["beam"], "seconds": seconds,
-            "pictures_per_second": len(texts) / seconds}
+            "pictures_per_second": len(texts) / seconds, "kernels": ways(model.model.device)}
     if drawn is not None and model.attends:
         told |= gaze(model, drawn).as_dict()
     return told
@@ -99,4 +100,4 @@ def show(told: dict[str, Any]) -> None:
         row("attention", f"{told['attention_inside']:.1%} of what a content word reads lies on what it names, "
                          f"{told['attention_times_chance']:.1f} times chance; the best head "
                          f"{told['attention_best_head_times_chance']:.1f} times")
-    row("speed", f"{told['pictures_per_second']:.1f} pictures a second, beam {told['beam']}")
+    row("speed", f"{told['pictures_per_second']:.1f} pictures a second, beam {told['beam']}; {told['kernels']}")

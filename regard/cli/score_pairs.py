@@ -105,6 +105,7 @@ def read_golds(name: str) -> list[Any]:
 
 def measured(model: Any, test: Test, wanted: dict[str, Any]) -> tuple[dict[str, Any], Any, list[str]]:
     """Everything as one dictionary, the Quality, and the translations."""
+    from regard.decoding.ways import ways
     from regard.metrics.lengths import by_length
     from regard.metrics.translation import measure
 
@@ -117,7 +118,8 @@ def measured(model: Any, test: Test, wanted: dict[str, Any]) -> tuple[dict[str, 
     seconds = time.perf_counter() - began
     quality = measure(translations, test.references, lang=model.languages[1])
     told = {**quality.as_dict(), "loss": surprise.loss, "perplexity": surprise.perplexity, "tokens": surprise.tokens,
-            "beam": wanted["beam"], "seconds": seconds, "sentences_per_second": len(translations) / seconds}
+            "beam": wanted["beam"], "seconds": seconds, "sentences_per_second": len(translations) / seconds,
+            "kernels": ways(model.model.device)}
     if test.golds and (model.attends or wanted["gold"]):
         told |= model.alignment_error(test.sources, test.references, test.golds, test.words, notice=say).as_dict()
     elif test.golds:
@@ -170,7 +172,7 @@ def show(told: dict[str, Any], quality: Any, wanted: dict[str, Any]) -> None:
                 row(f"  layer {number}", "  ".join(f"{aer:.4f}" for aer in heads) + f"   mean {mean:.4f}")
     elif "aer" in told:
         row("alignment error", "none: this model has no attention to its source")
-    row("speed", f"{told['sentences_per_second']:.1f} sentences a second, beam {told['beam']}")
+    row("speed", f"{told['sentences_per_second']:.1f} sentences a second, beam {told['beam']}; {told['kernels']}")
     if told.get("note"):
         row("note", told["note"])
     for each in told.get("by_length", ()):

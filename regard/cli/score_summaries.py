@@ -24,6 +24,7 @@ def score_summaries(model: Any, files: tuple[str, ...], as_json: bool, wanted: d
 
 
 def measured(model: Any, test: Test, wanted: dict[str, Any]) -> dict[str, Any]:
+    from regard.decoding.ways import ways
     from regard.metrics.summary import lead, measure, paired
 
     def say(text: str) -> None:
@@ -36,7 +37,8 @@ def measured(model: Any, test: Test, wanted: dict[str, Any]) -> dict[str, Any]:
     first = lead(test.sources)
     told = {**measure(summaries, test.references).as_dict(), "loss": surprise.loss, "perplexity": surprise.perplexity,
             "tokens": surprise.tokens, "beam": wanted["beam"], "seconds": seconds,
-            "sentences_per_second": len(summaries) / seconds, "lead": measure(first, test.references).as_dict(),
+            "sentences_per_second": len(summaries) / seconds, "kernels": ways(model.model.device),
+            "lead": measure(first, test.references).as_dict(),
             "against_lead": paired(first, summaries, test.references, names=("the first sentence", "it")).as_dict()}
     if test.golds and model.attends:
         errors = model.alignment_error(test.sources, test.references, test.golds, test.words, notice=say)
@@ -58,7 +60,7 @@ def show(told: dict[str, Any]) -> None:
     row("exact match", f"{told['exact_match']:.2%} of {told['sentences']:,} documents")
     row("loss", f"{told['loss']:.4f} nats a token")
     row("signature", told["signature"])
-    row("speed", f"{told['sentences_per_second']:.1f} documents a second, beam {told['beam']}")
+    row("speed", f"{told['sentences_per_second']:.1f} documents a second, beam {told['beam']}; {told['kernels']}")
     if "against" in told:
         ours, other = told["against"]["names"]
         for kind, name in KINDS.items():

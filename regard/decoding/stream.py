@@ -17,6 +17,7 @@ from regard.decoding import recorded
 from regard.decoding.recorded import Steps
 from regard.decoding.sampling import Sampling, choose
 from regard.errors import SettingError
+from regard.layers.packed import packing
 
 Notice = Callable[[str], None]
 
@@ -159,7 +160,9 @@ class Reader:
     def _step(self, pieces: list[list[int]]) -> Tensor:
         tokens, lengths = padded(pieces, self.model.device)
         assert self.state is not None
-        log_probs, self.state = self.model.step(tokens, self.state, lengths)
+        even = all(len(piece) == tokens.shape[1] for piece in pieces)
+        with packing():
+            log_probs, self.state = self.model.step(tokens, self.state, None if even else lengths)
         return log_probs
 
     def _fitting(self, text: list[int]) -> list[int]:

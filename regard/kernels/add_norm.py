@@ -12,17 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from regard import kernels
-from regard.kernels import native
 
 WIDEST = 8192                  # that one program holds
 MOST_ROWS = 512
 
 
 def can(x: Tensor, norm: nn.Module) -> bool:
-    """Whether a kernel takes this: a step of generation, by Triton on a GPU or in C, and a norm with a gain only."""
-    if not x.is_cuda:
-        return x.shape[-2] == 1 and kind_of(norm) is not None and native.can(x) and x.is_contiguous()
-    return (x.shape[-2] == 1 and not torch.is_grad_enabled() and x.shape[-1] <= WIDEST
+    """Whether the kernel takes this: a step of generation on a GPU, and a norm with a gain only."""
+    return (x.is_cuda and x.shape[-2] == 1 and not torch.is_grad_enabled() and x.shape[-1] <= WIDEST
             and x.numel() <= MOST_ROWS * x.shape[-1] and x.dtype != torch.float64 and kind_of(norm) is not None
             and not torch.is_autocast_enabled("cuda") and not torch.compiler.is_compiling()
             and kernels.path(x) == "triton")
@@ -36,20 +33,11 @@ def kind_of(norm: nn.Module) -> str | None:
 
 def add_norm(x: Tensor, y: Tensor | None, norm: nn.Module) -> tuple[Tensor, Tensor]:
     """x + y (or x alone), and that normalised."""
-    if can(x, norm) and not x.is_cuda:
-        return natively(x, y, norm)
     if can(x, norm):
         from regard.kernels.add_norm_triton import add_norm as in_triton
 
         return in_triton(x, y, norm.weight, norm.eps, kind_of(norm) == "layer")            # type: ignore[arg-type]
     return by_definition(x, y, norm)
-
-
-def natively(x: Tensor, y: Tensor | None, norm: nn.Module) -> tuple[Tensor, Tensor]:
-    added, out = torch.empty_like(x), torch.empty_like(x)
-    native.call("add_norm", x, None if y is None else y.contiguous(), norm.weight, norm.eps,      # type: ignore[arg-type]
-                kind_of(norm) == "layer", added, out, x.numel() // x.shape[-1], x.shape[-1])
-    return added, out
 
 
 def by_definition(x: Tensor, y: Tensor | None, norm: nn.Module) -> tuple[Tensor, Tensor]:

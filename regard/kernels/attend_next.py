@@ -55,7 +55,7 @@ def natively(
     q: Tensor, k: Tensor, v: Tensor, keys: Tensor, values: Tensor, count: Tensor, slopes: Tensor | None = None,
     rates: Tensor | None = None, rows: Tensor | None = None,
 ) -> Tensor:
-    """What was read. `rows` (B, C): in which row of the room each slot lies; new ones go into the first B rows of it."""
+    """What was read. `rows` (B, C): in which row of the room each slot lies; a new one goes into the row of its own."""
     q, k, v = (each if each.stride(-1) == 1 and each.stride(-2) == each.shape[-1] else each.contiguous()
                for each in (q, k, v))
     batch, heads, width = q.shape

@@ -1,7 +1,6 @@
 /* Steps of generation on a CPU. What torch does in many small moves, each of them over all rows, is done here row by
-   row while it is in the cache: one new token against what was read before it, or against a source, and adding with
-   normalising. `native.py` builds this file where there is a C compiler; `attend_next.py`, `attend_source.py` and
-   `add_norm.py` hold the definitions in torch.
+   row while it is in the cache: attention of one new token to what was read before it, or to a source. `native.py`
+   builds this file where there is a C compiler; `attend_next.py` and `attend_source.py` hold the definitions in torch.
 
    All numbers are float32. B batch, H heads, K head width, C slots; strides are in numbers, not in bytes. */
 
@@ -11,7 +10,7 @@
 
 #define BLOCK 256              /* slots whose scores are held at once */
 #define WIDEST 256             /* of a head */
-#define WORTH 16384            /* numbers that are worth a second thread */
+#define WORTH 1024             /* numbers of all queries that are worth a second thread */
 
 /* e^x for x <= 0, to a few units in the last place: a power of two and a polynomial, which the compiler does for many
    x at once. */
@@ -104,7 +103,7 @@ void attend_next(const float *q, long q_row, const float *k, long k_row, const f
     float scale = 1.0f / sqrtf((float)width);
     for (long b = 0; rows && b < batch; b++)
         rows[b * slots + count[b]] = b;
-    #pragma omp parallel for schedule(static) num_threads(threads) if (batch * key_heads * width >= WORTH / 16)
+    #pragma omp parallel for schedule(static) num_threads(threads) if (batch * key_heads * width >= WORTH)
     for (long item = 0; item < batch * key_heads; item++) {
         long b = item / key_heads, own = item % key_heads, n = count[b];
         float turned[WIDEST], *key = keys + b * row + n * slot + own * width;
@@ -133,33 +132,10 @@ void attend_source(const float *q, long q_row, const float *keys, const float *v
                    const int64_t *lengths, float *y, long batch, long heads, long beams, long width, int threads)
 {
     float scale = 1.0f / sqrtf((float)width);
-    #pragma omp parallel for schedule(static) num_threads(threads) if (batch * heads * width >= WORTH / 16)
+    #pragma omp parallel for schedule(static) num_threads(threads) if (batch * heads * width >= WORTH)
     for (long item = 0; item < batch * heads; item++) {
         long b = item / heads, h = item % heads, s = b / beams, from = s * row + h * head;
         read_slots(q + b * q_row + h * width, keys + from, values + from, 0, lengths[s], row, slot, width, scale, 0.0f,
                    y + item * width);
-    }
-}
-
-/* sums = x + y (x alone without y), and `out`, which is that normalised: to mean 0 if `centred`, to variance 1. */
-void add_norm(const float *x, const float *y, const float *weight, float eps, int centred, float *sums, float *out,
-              long rows, long width, int threads)
-{
-    #pragma omp parallel for schedule(static) num_threads(threads) if (rows * width >= WORTH)
-    for (long r = 0; r < rows; r++) {
-        float *s = sums + r * width, *o = out + r * width, mean = 0.0f, square = 0.0f;
-        #pragma omp simd reduction(+ : mean)
-        for (long c = 0; c < width; c++) {
-            s[c] = y ? x[r * width + c] + y[r * width + c] : x[r * width + c];
-            mean += s[c];
-        }
-        mean = centred ? mean / (float)width : 0.0f;
-        #pragma omp simd reduction(+ : square)
-        for (long c = 0; c < width; c++)
-            square += (s[c] - mean) * (s[c] - mean);
-        float inverse = 1.0f / sqrtf(square / (float)width + eps);
-        #pragma omp simd
-        for (long c = 0; c < width; c++)
-            o[c] = (s[c] - mean) * inverse * weight[c];
     }
 }

@@ -31,11 +31,10 @@ from regard.kernels import VARIABLE
 SOURCE = Path(__file__).with_name("native.c")
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fopenmp", "-fPIC")
 PATIENCE = 60                  # seconds for a compiler, which needs a fraction of one
-NUMBERS, SIZE, REAL = ctypes.c_void_p, ctypes.c_long, ctypes.c_float
+NUMBERS, SIZE = ctypes.c_void_p, ctypes.c_long
 SIGNATURES: dict[str, list[Any]] = {
     "attend_next": [NUMBERS, SIZE] * 3 + [NUMBERS] * 2 + [SIZE] * 3 + [NUMBERS] * 5 + [SIZE] * 4 + [ctypes.c_int],
     "attend_source": [NUMBERS, SIZE] + [NUMBERS] * 2 + [SIZE] * 3 + [NUMBERS] * 2 + [SIZE] * 4 + [ctypes.c_int],
-    "add_norm": [NUMBERS] * 3 + [REAL, ctypes.c_int] + [NUMBERS] * 2 + [SIZE] * 2 + [ctypes.c_int],
 }
 
 
@@ -46,10 +45,10 @@ def can(x: Tensor) -> bool:
 
 
 def why_not() -> str:
-    return f"{VARIABLE} = torch says so" if os.environ.get(VARIABLE) == "torch" else _loaded()[1]
+    return _loaded()[1]
 
 
-def call(name: str, *values: Tensor | int | float | None) -> None:
+def call(name: str, *values: Tensor | int | None) -> None:
     """A function of the library; tensors are told by their addresses, and the number of threads comes last."""
     library = _loaded()[0]
     assert library is not None, why_not()
@@ -59,7 +58,9 @@ def call(name: str, *values: Tensor | int | float | None) -> None:
 
 @functools.cache
 def _loaded() -> tuple[ctypes.CDLL | None, str]:
-    """The library, or why there is none."""
+    """The library, or why there is none. It is asked for once."""
+    if os.environ.get(VARIABLE) == "torch":
+        return None, f"{VARIABLE} = torch says so"
     compiler, threads = shutil.which("cc") or shutil.which("gcc"), _openmp()
     if sys.platform != "linux" or threads is None:
         return None, "kernels in C are for Linux, with a torch that brings GNU's OpenMP"

@@ -102,20 +102,18 @@ class KeyValueCache(State):
 
         def moved(cache: Tensor) -> Tensor:
             if len(rows) > len(cache):                     # more of them than before: somewhere else
-                wider = cache.new_zeros(len(rows), *cache.shape[1:])
-                wider[:, :slots] = cache[:, :slots].index_select(0, rows)
-                return wider
+                return written_again(cache[:, :slots].index_select(0, rows), cache.shape[1])
             entries = cache.view(len(cache), -1)[:, :slots * cache[0, 0].numel()]
             entries[:len(rows)] = entries.index_select(0, rows)                       # first read, then written
             return cache[:len(rows)]
 
-        count = self.count.index_select(0, rows)
-        if not (self.follows and native.can(self.keys) and self.together() is not None):
-            return replace(self, keys=moved(self.keys), values=moved(self.values), count=count)
-        if len(rows) <= len(self.keys):
-            return Followed(self.keys, self.values, count, everywhere(rows, self.keys.shape[1]))
-        own = everywhere(torch.arange(len(rows)), self.keys.shape[1])
-        return Followed(moved(self.keys), moved(self.values), count, own)
+        moves = not (self.follows and native.can(self.keys) and self.together() is not None)
+        if moves or len(rows) > len(self.keys):
+            state = replace(self, keys=moved(self.keys), values=moved(self.values),
+                            count=self.count.index_select(0, rows))
+            return state if moves else state.reorder(torch.arange(len(rows)))
+        return Followed(self.keys, self.values, self.count.index_select(0, rows),
+                        rows[:, None].repeat(1, self.keys.shape[1]))
 
     def keep(self) -> KeyValueCache:
         """Only the count is copied: later tokens go to later slots, which nobody reads before they are rewritten."""
@@ -154,8 +152,7 @@ class Followed(State):
         """Every row by itself."""
         read = int(self.count.max()) if len(self.count) else 0
         where = self.rows[:, :read], torch.arange(read)
-        keys, values = (room.new_zeros(len(self.rows), *room.shape[1:]) for room in (self.keys, self.values))
-        keys[:, :read], values[:, :read] = self.keys[where], self.values[where]
+        keys, values = (written_again(room[where], room.shape[1]) for room in (self.keys, self.values))
         return KeyValueCache(keys, values, self.count, follows=True)
 
     def write(self, keys: Tensor, values: Tensor, lengths: Tensor | None) -> tuple[KeyValueCache, Readable]:
@@ -174,9 +171,11 @@ class Followed(State):
         return self.whole().tensors(prefix)
 
 
-def everywhere(rows: Tensor, slots: int) -> Tensor:
-    """(B, C): each row in one row of the room, in all of its slots."""
-    return rows[:, None].repeat(1, slots)
+def written_again(entries: Tensor, slots: int) -> Tensor:
+    """(B, C, H, K): so many slots, of which the first hold these entries and the others nothing yet."""
+    room = entries.new_zeros(len(entries), slots, *entries.shape[2:])
+    room[:, :entries.shape[1]] = entries
+    return room
 
 
 @dataclass

@@ -17,7 +17,7 @@ from regard.errors import SettingError
 from regard.kernels import attend_source
 from regard.layers.attend import attend, row_by_row
 from regard.layers.packed import Linear
-from regard.layers.scores import make_score
+from regard.layers.scores import Score, make_score
 from regard.layers.self_attention import check_heads
 
 
@@ -66,16 +66,24 @@ class CrossAttention(SequenceLayer):
 def read_source(q: Tensor, state: SourceKeys, **options: Any) -> Tensor:
     """What queries (B, H, T, K) read of their sources: (B, H, T, K). The beams of a source read it side by side."""
     keys, values = state.keys.to(q.dtype), state.values.to(q.dtype)
-    recorder = watching()
-    by_kernel = (options.get("score") is None and attend_source.can(q, keys, values)
-                 and (recorder is None or recorder.edit is None))
-    if by_kernel:
-        y = attend_source.attend_source(q[:, :, 0], keys, values, state.lengths)[:, :, None]
-    if by_kernel and recorder is None:
+    y = in_one_step(q, keys, values, state.lengths, **options)
+    if y is not None and watching() is None:
         return y
     mask = (torch.arange(keys.shape[2], device=q.device) < state.lengths[:, None])[:, None, None]     # (S, 1, 1, L)
     beams = q.shape[0] // keys.shape[0]
     if beams > 1:
         q = q.unflatten(0, (-1, beams)).transpose(1, 2).flatten(2, 3)                 # (S, H, k T, K)
     in_full = row_by_row(attend(q, keys, values, mask=mask, beams=beams, **options), beams)
-    return y if by_kernel else in_full                       # who watches is shown the weights, and changes nothing
+    return in_full if y is None else y                       # who watches is shown the weights, and changes nothing
+
+
+def in_one_step(
+    q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, *, score: Score | None = None, dropout: float = 0.0,
+    seen_by: object = None,
+) -> Tensor | None:
+    """The same by a kernel for one new token, where nothing bends the scores and nobody edits them; else None."""
+    recorder = watching()
+    edited = recorder is not None and recorder.edit is not None
+    if score is not None or dropout or edited or not attend_source.can(q, keys, values):
+        return None
+    return attend_source.attend_source(q[:, :, 0], keys, values, lengths)[:, :, None]

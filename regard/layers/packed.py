@@ -110,7 +110,7 @@ ONEDNN = Library(
     pack=lambda weight: torch.ops.mkldnn._reorder_linear_weight(weight, 128),
     multiply=lambda x, packed, weight, bias, activation: torch.ops.mkldnn._linear_pointwise(
         x, packed, bias, FUSED[activation][0], [], FUSED[activation][1]),
-    pays=lambda rows, weights: rows > 0 and rows * weights >= 2**20,
+    pays=lambda rows, weights: rows > 0 and (weights >= 2**16 or rows * weights >= 2**20),
     activations=tuple(FUSED))
 
 

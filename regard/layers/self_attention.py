@@ -147,7 +147,8 @@ class SelfAttention(SequenceLayer):
         """Whether one new token may be read by a kernel of its own: nothing bends the scores, and nobody edits them."""
         recorder = watching()
         edited = recorder is not None and recorder.edit is not None
-        return self.unbent and not edited and attend_next.can(state.keys)
+        dropped = self.training and self.dropout
+        return self.unbent and not edited and not dropped and attend_next.can(state.keys)
 
     def show_last(self, x: Tensor, state: KeyValueCache | Followed) -> None:
         """Tell a watcher what the token just read took of what, in the open; its output has come from the kernel."""

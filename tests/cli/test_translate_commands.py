@@ -150,7 +150,7 @@ def test_options_of_pairs_are_refused_for_a_language_model(regard, runs):
 def test_a_translator_is_scored_on_files(regard, translators, here):
     (told,) = rows(regard("score", translators / "attention", "pairs.fr", "pairs.en", "--json"))
     assert {"bleu", "chrf", "signature", "exact_match", "loss", "perplexity", "tokens", "seconds",
-            "sentences_per_second"} <= set(told)
+            "sentences_per_second", "kernels"} <= set(told)
     assert told["sentences"] == 40 and told["tokens"] == sum(len(line.split()) + 1 for line in TARGETS)
     assert told["bleu_interval"][0] <= told["bleu"] <= told["bleu_interval"][1] and "aer" not in told
     (here / "pairs.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in zip(SOURCES, TARGETS, strict=True)))

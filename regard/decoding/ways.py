@@ -1,0 +1,19 @@
+"""Which fast ways a search or a sample takes on a device, and why not where it does not: for people, in one line."""
+
+from __future__ import annotations
+
+import torch
+
+from regard import kernels
+from regard.kernels import native
+from regard.layers import packed
+
+
+def ways(device: torch.device) -> str:
+    if device.type == "cuda":
+        why = kernels.reason_on(device)
+        return f"torch: {why}" if why else "triton, steps recorded where they can be"
+    why_plain = packed.why_not(torch.get_num_threads())
+    products = f"weights as they are: {why_plain}" if why_plain else f"weights packed by {packed.library().name}"
+    why = native.why_not()
+    return f"{products}; " + (f"attention by torch: {why}" if why else "attention in C")
