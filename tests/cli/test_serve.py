@@ -93,6 +93,20 @@ def test_all_runs_of_a_folder_are_served(runs, tmp_path):
     served.stop()
 
 
+def test_a_signal_that_comes_while_it_starts_is_not_lost(runs):
+    at_once = """
+import os, signal
+import uvicorn
+from regard.cli import main
+real = uvicorn.Server.run
+uvicorn.Server.run = lambda self, sockets=None: os.kill(os.getpid(), signal.SIGINT) or real(self, sockets)
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", at_once, "serve", runs / "ngram", "--port", "0"], capture_output=True,
+                          text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout.endswith("\nstopped\n"), done.stderr
+
+
 def test_help_imports_nothing_slow():
     asked = """
 import sys

