@@ -37,6 +37,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from worker import cpu
 
 from regard.families import FAMILIES
 from regard.run_folder import RunFolder
@@ -64,7 +65,7 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     torch.set_flush_denormal(True)                         # as our training does; it is for the peer, too
     makers = {"nanogpt": nanogpt, "lstm": lambda folder: lstm(folder, arguments.text)}
-    result: dict[str, Any] = {"threads": arguments.threads, "torch": torch.__version__}
+    result: dict[str, Any] = {"cpu": cpu(), "threads": arguments.threads, "torch": torch.__version__}
     with tempfile.TemporaryDirectory() as folder:
         for name, make in makers.items():
             if arguments.only in (None, name):

@@ -31,7 +31,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from worker import Worker, answer
+from worker import Worker, answer, cpu
 
 LAYERS, WIDTH, HEADS, FEED, VOCAB, NEW, ROWS, SOURCES = 6, 512, 8, 2048, 32_000, 15, 32, 100
 OURS, ALONE, BEAMS = "regard", ("products", "kernels"), (1, 5)
@@ -84,7 +84,7 @@ def start(arguments: argparse.Namespace, folder: Path, stack: ExitStack) -> dict
 
 def measure(workers: dict[str, Worker], arguments: argparse.Namespace) -> dict[str, Any]:
     result: dict[str, Any] = {
-        "threads": arguments.threads, "vocab": arguments.vocab, "sources": arguments.sources,
+        "cpu": cpu(), "threads": arguments.threads, "vocab": arguments.vocab, "sources": arguments.sources,
         "tools": {name: worker.about for name, worker in workers.items()}}
     for beam in BEAMS:
         turns: dict[str, list[dict[str, float]]] = {name: [] for name in workers}

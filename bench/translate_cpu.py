@@ -36,7 +36,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from worker import Worker, answer
+from worker import Worker, answer, cpu
 
 LAYERS, WIDTH, HEADS, VOCAB, BATCH, BEAM, DROPOUT, SMOOTHING = 3, 256, 4, 8000, 2048, 5, 0.1, 0.1
 RATE = 7e-4                                         # of AdamW, on both sides
@@ -92,7 +92,7 @@ def compare(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 def measure(workers: dict[str, Worker], arguments: argparse.Namespace) -> dict[str, Any]:
     result: dict[str, Any] = {
-        "threads": arguments.threads, "feed": arguments.feed, "steps": arguments.steps, "peer_stated": STATED,
+        "cpu": cpu(), "threads": arguments.threads, "feed": arguments.feed, "steps": arguments.steps, "peer_stated": STATED,
         "tools": {name: worker.about for name, worker in workers.items()}}
     for name, about in result["tools"].items():
         print(f"{name:12s} {about['parameters']:,} parameters, {about['vocab']:,} tokens, torch {about['torch']}")

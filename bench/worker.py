@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+
+def cpu() -> str:
+    """What the CPU calls itself, and how many cores of it there are."""
+    told = Path("/proc/cpuinfo")
+    names = [line.split(":", 1)[1].strip() for line in told.read_text().splitlines() if line.startswith("model name")
+             ] if told.is_file() else []
+    return f"{names[0] if names else platform.processor() or platform.machine()}, {os.cpu_count()} cores"
 
 
 class Worker:

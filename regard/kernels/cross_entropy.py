@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from regard import kernels
-from regard.kernels import products
+from regard.kernels import onednn, products
 
 RARE = 1e-30                   # a chance below this has lost digits, in float32
 CPU_BYTES = 2**25              # of logits held at once: what a CPU's cache holds
@@ -67,15 +67,19 @@ def _loss_and_gradients(
     if not len(h):
         return loss, dh, scales, dw.zero_().to(weight.dtype)
     rows = rows_at_once(len(h), len(w) * w.element_size(), room_on(h.device, sparing), gpu=h.is_cuda)
-    room = h.new_empty(min(rows, len(h)), len(w))              # one for all chunks: memory never used before is slow
+    by_onednn = onednn.better(h, w)
+    room = h.new_empty(0 if by_onednn else min(rows, len(h)), len(w))      # for all chunks: memory never used is slow
     for first in range(0, len(h), rows):
         part = slice(first, first + rows)
-        logits = products.into(room[:len(h[part])], h[part], w.T)
+        logits = onednn.linear(h[part], w) if by_onednn else products.into(room[:len(h[part])], h[part], w.T)
         again = partial(_logits_of, h[part], w)
         lost, scales[part], scaled = softmax_gradient(
             logits, targets[part], shares[part], h[part], smoothing, softcap, again)
         loss += lost
-        products.into(dh[part], logits, w)                     # logits are gradients by now, but for their scales
+        if by_onednn:                                          # logits are gradients by now, but for their scales
+            dh[part] = onednn.linear(logits, w.T)
+        else:
+            products.into(dh[part], logits, w)
         add_product(dw, logits.T, scaled, first=not first)
     return loss, dh, scales, dw.to(weight.dtype)
 

@@ -2,27 +2,24 @@
 
 A matrix product rearranges its weights before it multiplies, to read them in the order in which a CPU wants them. With
 few rows, as in one step of a search, that takes as long as the multiplying. So inside `packing()` each weight is kept
-rearranged from its first product on, for as long as its numbers stay the same: by oneDNN on CPUs of AMD, for which MKL
-is not made (it gets to half of what they can do, oneDNN to nine tenths), by MKL elsewhere.
+rearranged from its first product on, for as long as its numbers stay the same: by MKL, or by oneDNN on CPUs of AMD.
 N rows · D width in · E width out
 """
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from regard.kernels import line, products
+from regard.kernels import line, onednn, products
 
 LEAST_WEIGHTS = 2**14          # smaller ones are in the cache anyway, and a call more costs more than it gains
 MOST_BYTES = 2**31             # of packed weights in all: a model that large is not searched with on a CPU
@@ -55,6 +52,8 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return products.linear(x, weight, bias)
     if packable(x, weight) and (found := PACKS.of(weight)) is not None:
         return library().multiply(x, found, weight, bias, "")
+    if not torch.compiler.is_compiling() and not torch.is_grad_enabled() and onednn.better(x, weight):
+        return onednn.linear(x, weight, bias)
     return F.linear(x, weight, bias)
 
 
@@ -102,27 +101,16 @@ MKL = Library(
         x, packed, weight, bias, x.numel() // x.shape[-1]),
     pays=lambda rows, weights: rows >= 4)
 
-# oneDNN packs alike for all numbers of rows but one. To ask it takes ten microseconds longer.
-FUSED = {"": ("none", ""), "relu": ("relu", ""), "gelu": ("gelu", "none"), "gelu-tanh": ("gelu", "tanh")}
+# To ask oneDNN takes ten microseconds longer.
 ONEDNN = Library(
-    "oneDNN",
-    there=lambda: torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise"),
-    pack=lambda weight: torch.ops.mkldnn._reorder_linear_weight(weight, 128),
-    multiply=lambda x, packed, weight, bias, activation: torch.ops.mkldnn._linear_pointwise(
-        x, packed, bias, FUSED[activation][0], [], FUSED[activation][1]),
+    "oneDNN", there=onednn.there, pack=onednn.pack,
+    multiply=lambda x, packed, weight, bias, activation: onednn.linear(x, packed, bias, activation),
     pays=lambda rows, weights: rows > 0 and (weights >= 2**16 or rows * weights >= 2**20),
-    activations=tuple(FUSED))
+    activations=tuple(onednn.ACTIVATIONS))
 
 
-@cache
 def library() -> Library:
-    return ONEDNN if "AuthenticAMD" in cpu() and ONEDNN.there() else MKL
-
-
-def cpu() -> str:
-    """What this CPU says of itself."""
-    told = Path("/proc/cpuinfo")
-    return told.read_text() if told.is_file() else platform.processor()
+    return ONEDNN if onednn.preferred() else MKL
 
 
 @cache

@@ -132,7 +132,7 @@ def serve(listening: socket.socket, registry: Registry, settings: Any, warm: boo
     # What matters is logged by us; uvicorn would also tell of every client that breaks off.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     if threading.current_thread() is threading.main_thread():
-        for each in (signal.SIGINT, signal.SIGTERM):       # until uvicorn listens to them, and when it raises them again
+        for each in (signal.SIGINT, signal.SIGTERM):       # until uvicorn listens, and when it raises them again
             signal.signal(each, server.handle_exit)
     server.run(sockets=[listening])
 

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 
 from regard.decoding.beam import Beam, beam_search
 from regard.families.translate import PairTransformerSettings, Vocabularies, build_transformer, example_source
+from regard.kernels import onednn
 from regard.layers import packed
 from regard.layers.feedforward import FeedForward
 from regard.layers.packed import PACKS, Linear, activated, packing, product, why_not
@@ -64,7 +65,7 @@ def test_activations_on_the_way_out_are_those_after_it(activation, where_packed,
         fused = activated(x, feed.up.weight, feed.up.bias, activation)
     assert (fused is not None) == (activation in packed.library().activations)
     if fused is not None:                                      # and one that is not applied would be seen
-        monkeypatch.setitem(packed.FUSED, activation, ("none", ""))
+        monkeypatch.setitem(onednn.ACTIVATIONS, activation, ("none", ""))
         with packing(), pytest.raises(AssertionError):
             torch.testing.assert_close(feed(x), wanted, rtol=1e-5, atol=1e-5)
 
@@ -72,8 +73,10 @@ def test_activations_on_the_way_out_are_those_after_it(activation, where_packed,
 def test_a_cpu_of_amd_multiplies_by_onednn(monkeypatch):
     for says, taken in (("vendor_id : AuthenticAMD", packed.ONEDNN), ("vendor_id : GenuineIntel", packed.MKL),
                         ("", packed.MKL)):
-        monkeypatch.setattr(packed, "cpu", lambda says=says: says)
-        assert packed.library.__wrapped__() is (taken if taken.there() else packed.MKL)
+        monkeypatch.setattr(onednn, "cpu", lambda says=says: says)
+        onednn.preferred.cache_clear()
+        assert packed.library() is (taken if taken.there() else packed.MKL)
+    onednn.preferred.cache_clear()
 
 
 @torch.no_grad()

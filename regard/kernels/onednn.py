@@ -1,0 +1,51 @@
+"""Products by oneDNN, which comes with torch and which torch leaves alone: on CPUs of AMD it is the quicker one.
+
+torch multiplies by MKL, which is made by Intel: on two cores of an EPYC it gets to half of what they can do where there
+are few rows, or wide outputs, and to three quarters elsewhere; oneDNN to nine tenths. On a Xeon it is the other way
+round.   N rows · D width in · E width out
+"""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+ACTIVATIONS = {"": ("none", ""), "relu": ("relu", ""), "gelu": ("gelu", "none"), "gelu-tanh": ("gelu", "tanh")}
+WIDE = 2048                    # of an output: from there on MKL falls behind, also with many rows
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str = "") -> Tensor:
+    """x (..., D) times weight (E, D), packed or not, with the bias (E,), through the activation: (..., E). Without a
+    gradient."""
+    name, kind = ACTIVATIONS[activation]
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, name, [], kind)
+
+
+def pack(weight: Tensor) -> Tensor:
+    """The weight in the order in which `linear` reads it; it is the same for all numbers of rows but one."""
+    return torch.ops.mkldnn._reorder_linear_weight(weight, 128)
+
+
+def better(x: Tensor, weight: Tensor) -> bool:
+    """Whether a product with a weight as it is goes by `linear` sooner than by torch; asked where nothing learns."""
+    return (len(weight) >= WIDE and x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32
+            and x.numel() > 0 and preferred() and bool(torch.backends.mkldnn.enabled))
+
+
+@cache
+def preferred() -> bool:
+    return there() and "AuthenticAMD" in cpu()
+
+
+def there() -> bool:
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def cpu() -> str:
+    """What this CPU says of itself."""
+    told = Path("/proc/cpuinfo")
+    return told.read_text() if told.is_file() else platform.processor()
