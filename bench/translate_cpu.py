@@ -92,7 +92,8 @@ def compare(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 def measure(workers: dict[str, Worker], arguments: argparse.Namespace) -> dict[str, Any]:
     result: dict[str, Any] = {
-        "cpu": cpu(), "threads": arguments.threads, "feed": arguments.feed, "steps": arguments.steps, "peer_stated": STATED,
+        "cpu": cpu(), "threads": arguments.threads, "feed": arguments.feed, "steps": arguments.steps,
+        "peer_stated": STATED,
         "tools": {name: worker.about for name, worker in workers.items()}}
     for name, about in result["tools"].items():
         print(f"{name:12s} {about['parameters']:,} parameters, {about['vocab']:,} tokens, torch {about['torch']}")
