@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="*", default=[32, 64])
     parser.add_argument("--micro", type=int, default=0, help="Rows at once; 0: all.")
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--compile", default="yes")
+    parser.add_argument("--compile", default="auto")
     parser.add_argument("--recompute", help="no, some, activations or cheap; not given: as RECOMPUTE has it")
     parser.add_argument("--activation", default=FULL["activation"])
     parser.add_argument("--small", action="store_true")

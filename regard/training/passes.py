@@ -24,12 +24,13 @@ from regard.kernels.recording import recording
 from regard.layers.feedforward import FeedForward
 from regard.models.learner import Learner
 from regard.text.batches import Batch
-from regard.training import still
 
 CAPTURED_AFTER = 2             # passes over a shape before it is captured: rare ones are not worth it
 CHEAP = 0.9                    # of what would be kept: any share below one makes the compiler drop what is cheap
 SOME = 0.25                    # of the feed-forward layers: what f gives, worked out again
 MOST_GRAPHS = 96               # each holds its gradients, and some memory of its own
+MOST_HELD = 2**32              # bytes of gradients of all graphs together; one there may always be
+MOST_WEIGHTS = 200_000_000     # beyond, the slowest of hosts keeps a GPU busy
 
 Inputs = tuple[Tensor | None, ...]
 
@@ -103,6 +104,8 @@ class CapturedPass(Pass):
         # A weight cast once would be cast once for all replays. And not only while recording: what is compiled would be
         # compiled anew for that.
         self.cast_once = False
+        held = sum(4 * weight.numel() for weight in model.parameters())
+        self.most = min(MOST_GRAPHS, max(1, MOST_HELD // max(1, held)))
         self.seen: Counter[Hashable] = Counter()
         self.graphs: dict[Hashable, Graph] = {}
         self.refused = False
@@ -115,7 +118,7 @@ class CapturedPass(Pass):
         self.seen[shape] += 1
         # A graph writes gradients of its own, and so it is for passes with none to add to.
         fits = state is None and all(weight.grad is None for weight in self.model.parameters())
-        often = self.seen[shape] > CAPTURED_AFTER and len(self.graphs) < MOST_GRAPHS and not self.refused
+        often = self.seen[shape] > CAPTURED_AFTER and len(self.graphs) < self.most and not self.refused
         if fits and often and shape not in self.graphs:
             self._record(shape, piece, inputs)
         here = torch.cuda.current_stream()
@@ -178,9 +181,10 @@ def make_pass(
     model: Learner, wish: str, bfloat16: bool, say: Callable[[str], None], recompute: str = "no"
 ) -> Pass:
     """What training.compile asks for: `yes` compiles, `capture` records, `graphs` both, and `auto`, on a GPU, the first
-    for a large model and both for a small one."""
+    for a very large model and both for others."""
     gpu = model.device.type == "cuda"
     compiled = wish in ("yes", "graphs") or (wish == "auto" and gpu)
-    if gpu and (wish in ("capture", "graphs") or (wish == "auto" and still.pays(model, wish))):
+    weights = sum(weight.numel() for weight in model.parameters())
+    if gpu and (wish in ("capture", "graphs") or (wish == "auto" and weights <= MOST_WEIGHTS)):
         return CapturedPass(model, bfloat16=bfloat16, say=say, compiled=compiled, recompute=recompute)
     return Pass(model, bfloat16=bfloat16, compiled=compiled, recompute=recompute)

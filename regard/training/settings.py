@@ -41,7 +41,7 @@ class TrainingSettings:
     threads: int = 0                   # of a CPU; 0: all, or one where minutes are given and that is quicker
     precision: str = "auto"            # float32 · bfloat16 · auto (bfloat16 on a GPU)
     widths: int = 0                    # pairs: lengths are padded to multiples of this; 0: as they come
-    compile: str = "auto"              # yes · no · capture (CUDA graphs) · graphs (both) · auto (yes, small: both; no)
+    compile: str = "auto"              # yes · no · capture (CUDA graphs) · graphs (both) · auto (GPU: both, or yes)
     recompute: str = "no"              # no · some · activations · cheap: worked out again on the way back, not kept
     seed: int = 0
 

@@ -71,7 +71,7 @@ def test_on_a_gpu_small_models_are_recorded_and_all_compiled_unless_one_says(
         wish, small, recorded, compiled, monkeypatch):
     model = translator("transformer").model
     monkeypatch.setattr(type(model), "device", torch.device("cuda"))
-    monkeypatch.setattr(passes.still, "pays", lambda *_: small)
+    monkeypatch.setattr(passes, "MOST_WEIGHTS", 10**9 if small else 10)
     monkeypatch.setattr(passes.products, "prepare", lambda *_: None)
     monkeypatch.setattr(torch.cuda, "Stream", Stream)
     run = make_pass(model, wish, False, print)
@@ -112,6 +112,17 @@ def test_a_shape_is_recorded_when_it_has_come_often_enough(recorded):
         recorded.model.zero_grad(set_to_none=True)
         recorded.run(piece, None, 1.0)
         assert len(recorded.made) == (time >= passes.CAPTURED_AFTER)
+
+
+@pytest.mark.parametrize("held, most", [(1, 1), (2**32, 2)])
+def test_graphs_of_a_large_model_are_few_as_each_holds_its_gradients(held, most, recorded, monkeypatch):
+    monkeypatch.setattr(passes, "MOST_HELD", held)
+    run = CapturedPass(recorded.model, bfloat16=False, say=print)
+    for piece in (batch(12, 0), batch(14, 0)):
+        for _ in range(passes.CAPTURED_AFTER + 1):
+            recorded.model.zero_grad(set_to_none=True)
+            run(piece, None, 1.0)
+    assert len(run.graphs) == most
 
 
 def test_gradients_that_are_there_already_are_added_to_and_not_overwritten(recorded):
