@@ -16,6 +16,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 RESULTS, PAGE = HERE / "results", HERE.parent / "docs" / "performance.md"
+OTHERS = sorted(RESULTS.glob("gpt2-*.json"))           # the same on other machines, whose limits of power differ
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,11 @@ def kept(name: str) -> Any:
 
 def gpt2(rows: int) -> str | None:
     runs = [run for run in (kept("gpt2") or {"runs": []})["runs"] if run["rows"] == rows]
+    others = [run["tokens_a_second"] for path in OTHERS for run in json.loads(path.read_text())["runs"]
+              if run["rows"] == rows]
+    also = f"; on {len(others)} other machines {min(others):,} to {max(others):,}" if others else ""
     return "; ".join(f"{run['tokens_a_second']:,} tokens/s in {run['peak_gb']} GB ({run['ratio']} of the peer)"
-                     for run in runs) or None
+                     for run in runs) + also or None
 
 
 def shakespeare() -> str | None:
@@ -108,7 +112,8 @@ def table(rows: tuple[Row, ...]) -> str:
 
 def machine() -> str:
     told = [f"{product(run['calibration'])} and {run['calibration']['copy_tb_s']} TB/s beside `{name}`"
-            for name in ("gpt2", "generate", "mamba") if (run := kept(name)) and "calibration" in run]
+            for name in ("gpt2", *(path.stem for path in OTHERS), "generate", "mamba")
+            if (run := kept(name)) and "calibration" in run]
     first = kept("gpt2") or {}
     return (f"{first.get('device')}, torch {first.get('torch')}; a large bfloat16 product and a large copy: "
             f"{', '.join(told)}.")
@@ -139,7 +144,11 @@ def cpu_rows() -> str:
     lines = ["| work | peer | times as fast | set out for | command |", "|---|---|---|---|---|"]
     lines += [f"| {work} | {peer} | {ratio} | {asked} | `bench/{name}.py` |"
               for work, peer, ratio, asked, name in [*training_on_cpu(), *joey(), *marian()]]
-    return "\n".join(lines)
+    names = {name: run["cpu"] for name in ("cpu_peers", "translate_cpu", "marian_cpu")
+             if (run := kept(name)) and "cpu" in run}
+    told = [f"{cpu} ({', '.join(f'`{name}`' for name, own in names.items() if own == cpu)})"
+            for cpu in dict.fromkeys(names.values())]
+    return "\n".join(lines) + (f"\n\nMeasured on {'; '.join(told)}." if told else "")
 
 
 Cells = tuple[str, str, str, str, str]

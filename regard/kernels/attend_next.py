@@ -62,7 +62,7 @@ def natively(
     slots, key_heads = keys.shape[1:3]
     y = torch.empty(batch, heads, width)
     native.call("attend_next", q, q.stride(0), k, k.stride(0), v, v.stride(0), keys, values, *keys.stride()[:2], slots,
-                rows, count, slopes, rates, y, batch, key_heads, heads // key_heads, width)
+                rows, count.contiguous(), slopes, rates, y, batch, key_heads, heads // key_heads, width)
     return y
 
 

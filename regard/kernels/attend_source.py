@@ -33,8 +33,8 @@ def attend_source(
         q = q.contiguous()
     batch, heads, width = q.shape
     y = torch.empty(batch, heads, width)
-    native.call("attend_source", q, q.stride(0), keys, values, *keys.stride()[:3], lengths.contiguous(), y, batch,
-                heads, batch // len(keys), width)
+    native.call("attend_source", q, q.stride(0), keys, values, *keys.stride()[:3], keys.shape[2], lengths.contiguous(),
+                y, batch, heads, batch // len(keys), width)
     return y
 
 

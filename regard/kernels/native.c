@@ -94,13 +94,16 @@ static void turn(const float *x, float *y, const float *rates, float at, long wi
 
 /* One new token of every row: its key and value go into slot count[b] of row b of the room, and its queries read all
    slots up to that one. `rows` (B, C), if given, says in which row of the room each slot of a row lies; the new one is
-   noted there. */
-void attend_next(const float *q, long q_row, const float *k, long k_row, const float *v, long v_row, float *keys,
-                 float *values, long row, long slot, long slots, int64_t *rows, const int64_t *count,
-                 const float *slopes, const float *rates, float *y, long batch, long key_heads, long groups,
-                 long width, int threads)
+   noted there. Gives 1, and does nothing, where a row has no slot left. */
+int attend_next(const float *q, long q_row, const float *k, long k_row, const float *v, long v_row, float *keys,
+                float *values, long row, long slot, long slots, int64_t *rows, const int64_t *count,
+                const float *slopes, const float *rates, float *y, long batch, long key_heads, long groups, long width,
+                int threads)
 {
     float scale = 1.0f / sqrtf((float)width);
+    for (long b = 0; b < batch; b++)
+        if (count[b] < 0 || count[b] >= slots)
+            return 1;
     for (long b = 0; rows && b < batch; b++)
         rows[b * slots + count[b]] = b;
     #pragma omp parallel for schedule(static) num_threads(threads) if (batch * key_heads * width >= WORTH)
@@ -125,17 +128,24 @@ void attend_next(const float *q, long q_row, const float *k, long k_row, const f
                        y + (b * key_heads * groups + head) * width);
         }
     }
+    return 0;
 }
 
-/* One query of every row against its source, which `beams` neighbouring rows share: its first lengths[s] positions. */
-void attend_source(const float *q, long q_row, const float *keys, const float *values, long row, long head, long slot,
-                   const int64_t *lengths, float *y, long batch, long heads, long beams, long width, int threads)
+/* One query of every row against its source, which `beams` neighbouring rows share: its first lengths[s] positions.
+   Gives 1, and does nothing, where there are fewer. */
+int attend_source(const float *q, long q_row, const float *keys, const float *values, long row, long head, long slot,
+                  long slots, const int64_t *lengths, float *y, long batch, long heads, long beams, long width,
+                  int threads)
 {
     float scale = 1.0f / sqrtf((float)width);
+    for (long s = 0; s < batch / beams; s++)
+        if (lengths[s] > slots)
+            return 1;
     #pragma omp parallel for schedule(static) num_threads(threads) if (batch * heads * width >= WORTH)
     for (long item = 0; item < batch * heads; item++) {
         long b = item / heads, h = item % heads, s = b / beams, from = s * row + h * head;
         read_slots(q + b * q_row + h * width, keys + from, values + from, 0, lengths[s], row, slot, width, scale, 0.0f,
                    y + item * width);
     }
+    return 0;
 }

@@ -34,7 +34,7 @@ PATIENCE = 60                  # seconds for a compiler, which needs a fraction 
 NUMBERS, SIZE = ctypes.c_void_p, ctypes.c_long
 SIGNATURES: dict[str, list[Any]] = {
     "attend_next": [NUMBERS, SIZE] * 3 + [NUMBERS] * 2 + [SIZE] * 3 + [NUMBERS] * 5 + [SIZE] * 4 + [ctypes.c_int],
-    "attend_source": [NUMBERS, SIZE] + [NUMBERS] * 2 + [SIZE] * 3 + [NUMBERS] * 2 + [SIZE] * 4 + [ctypes.c_int],
+    "attend_source": [NUMBERS, SIZE] + [NUMBERS] * 2 + [SIZE] * 4 + [NUMBERS] * 2 + [SIZE] * 4 + [ctypes.c_int],
 }
 
 
@@ -52,8 +52,9 @@ def call(name: str, *values: Tensor | int | None) -> None:
     """A function of the library; tensors are told by their addresses, and the number of threads comes last."""
     library = _loaded()[0]
     assert library is not None, why_not()
-    getattr(library, name)(*(value.data_ptr() if isinstance(value, Tensor) else value for value in values),
-                           torch.get_num_threads())
+    if getattr(library, name)(*(value.data_ptr() if isinstance(value, Tensor) else value for value in values),
+                              torch.get_num_threads()):
+        raise IndexError(f"{name}: a row would read or write beyond the slots that there are")
 
 
 @functools.cache
@@ -76,7 +77,7 @@ def _loaded() -> tuple[ctypes.CDLL | None, str]:
         return None, f"kernels in C could not be built: {_first_line(error)}"
     for name, types in SIGNATURES.items():
         function = getattr(library, name)
-        function.argtypes, function.restype = types, None
+        function.argtypes, function.restype = types, ctypes.c_int
     return library, ""
 
 

@@ -88,6 +88,25 @@ def test_a_token_reads_its_source_as_the_definition_says(beams):
 
 
 @needed
+def test_nothing_is_read_or_written_beyond_what_there_is():
+    q, k, v, keys, values, count = given(slots=3)
+    for beyond in (3, -1, 2**40):
+        count[2] = beyond
+        before = keys.clone()
+        with pytest.raises(IndexError):
+            attend_next.natively(q, k, v, keys, values, count)
+        assert torch.equal(keys, before)
+    with pytest.raises(IndexError):
+        attend_source.attend_source(q, *torch.randn(2, BATCH, 4, 9, 24), torch.tensor([9, 9, 10, 9, 9]))
+    layer = SelfAttention(32, heads=4).eval()
+    state = layer.start(2, 1)
+    _, state = layer(torch.randn(2, 1, 32), state)
+    _, state = layer(torch.randn(2, 1, 32), state)                                     # into the bin for pads
+    with pytest.raises(IndexError):
+        layer(torch.randn(2, 1, 32), state)
+
+
+@needed
 def test_what_they_cannot_do_is_known():
     x = torch.randn(2, 3, 4, 8)
     assert native.can(x) and attend_next.can(x) and not attend_next.can(x.transpose(0, 1))
