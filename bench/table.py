@@ -187,8 +187,8 @@ def marian() -> list[Cells]:
     for beam in (1, 5):
         for peer, found in run.get(f"beam {beam}", {}).items():
             if peer.startswith("against ") and "ratio" in found:
-                alone = (f"; our kernels alone: {found['kernels_alone']:.2f}; our products alone: {found['products_alone']:.2f}"
-                         if "kernels_alone" in found else "")
+                alone = "".join(f"; our {each} alone: {found[f'{each}_alone']:.2f}" for each in ("kernels", "products")
+                                if f"{each}_alone" in found)
                 rows.append((f"61M translator, beam {beam}", peer.removeprefix("against "), spread(found) + alone,
                              str(found.get("bar", "")), "marian_cpu"))
     return rows
