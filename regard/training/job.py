@@ -88,6 +88,7 @@ class Job:
                 if not out_of_memory(error) or rows == 1:
                     raise _no_memory(error) if out_of_memory(error) else error from None
             micro_batch = max(1, rows // 2)
+            self.run.forget()
             if self.model.device.type == "cuda":
                 torch.cuda.empty_cache()
             self.say(f"out of memory with {rows} rows at once: going on with {micro_batch} at once, "

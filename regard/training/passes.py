@@ -87,6 +87,9 @@ class Pass:
         loss.backward()
         return loss.detach(), after
 
+    def forget(self) -> None:
+        """Give up what is kept for later passes, as memory has run out."""
+
 
 class CapturedPass(Pass):
     """The same, recorded for each shape that comes often; a piece with a carried state goes as it is.
@@ -119,7 +122,7 @@ class CapturedPass(Pass):
         # A graph writes gradients of its own, and so it is for passes with none to add to.
         fits = state is None and all(weight.grad is None for weight in self.model.parameters())
         often = self.seen[shape] > CAPTURED_AFTER and len(self.graphs) < self.most and not self.refused
-        if fits and often and shape not in self.graphs:
+        if fits and often and shape not in self.graphs and self._has_room():
             self._record(shape, piece, inputs)
         here = torch.cuda.current_stream()
         self.stream.wait_stream(here)
@@ -128,6 +131,17 @@ class CapturedPass(Pass):
             found = super().__call__(piece, state, share) if recorded is None else (recorded(inputs, share), None)
         here.wait_stream(self.stream)
         return found
+
+    def _has_room(self) -> bool:
+        """A recording keeps its memory for itself, also while the model is measured: half of the GPU must be free."""
+        if half_is_free(self.model.device):
+            return True
+        self.refused = True
+        self.say("passes are not recorded as CUDA graphs: these would keep more than half of the memory for themselves")
+        return False
+
+    def forget(self) -> None:
+        self.graphs.clear()
 
     def _record(self, shape: Hashable, piece: Batch, inputs: Inputs) -> None:
         try:
@@ -175,6 +189,12 @@ def kept_for_the_way_back(recompute: str) -> AbstractContextManager[Any]:
     import torch._functorch.config as settings
 
     return settings.patch(activation_memory_budget=CHEAP)                             # type: ignore[no-any-return]
+
+
+def half_is_free(device: torch.device) -> bool:
+    """Of a GPU's memory, at the worst moment so far."""
+    total = torch.cuda.get_device_properties(device).total_memory
+    return bool(2 * torch.cuda.max_memory_allocated(device) <= total)
 
 
 def make_pass(

@@ -99,6 +99,7 @@ def recorded(monkeypatch):
             return Pass.__call__(self.owner, self.piece, None, share)[0]
 
     monkeypatch.setattr(passes, "Graph", Graph)
+    monkeypatch.setattr(passes, "half_is_free", lambda device: True)
     monkeypatch.setattr(torch.cuda, "Stream", Stream)
     monkeypatch.setattr(torch.cuda, "current_stream", Stream)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
@@ -112,6 +113,20 @@ def test_a_shape_is_recorded_when_it_has_come_often_enough(recorded):
         recorded.model.zero_grad(set_to_none=True)
         recorded.run(piece, None, 1.0)
         assert len(recorded.made) == (time >= passes.CAPTURED_AFTER)
+
+
+def test_nothing_is_recorded_where_memory_is_short_and_what_was_is_given_up(recorded, monkeypatch):
+    def often(piece):
+        for _ in range(passes.CAPTURED_AFTER + 2):
+            recorded.model.zero_grad(set_to_none=True)
+            recorded.run(piece, None, 1.0)
+
+    often(batch(12, 0))
+    monkeypatch.setattr(passes, "half_is_free", lambda device: False)
+    often(batch(14, 0))
+    assert len(recorded.run.graphs) == len(recorded.made) == 1 and len(recorded.said) == 1
+    recorded.run.forget()
+    assert not recorded.run.graphs
 
 
 @pytest.mark.parametrize("held, most", [(1, 1), (2**32, 2)])
