@@ -67,18 +67,24 @@ def _loaded() -> tuple[ctypes.CDLL | None, str]:
         return None, "kernels in C are for Linux, with a torch that brings GNU's OpenMP"
     try:
         built = storage.cache_folder() / "kernels" / f"{_key(threads)}.so"
-        if built.is_file():
-            library = ctypes.CDLL(str(built))
-        elif compiler is None:
+        library = _kept(built)
+        if library is None and compiler is None:
             return None, "there is no C compiler (cc): install one for kernels in C"
-        else:
-            library = _build(compiler, threads, built)
+        library = library or _build(str(compiler), threads, built)
     except (OSError, StorageError, subprocess.SubprocessError) as error:
         return None, f"kernels in C could not be built: {_first_line(error)}"
     for name, types in SIGNATURES.items():
         function = getattr(library, name)
         function.argtypes, function.restype = types, ctypes.c_int
     return library, ""
+
+
+def _kept(built: Path) -> ctypes.CDLL | None:
+    """What was built before; a file that is damaged is made again."""
+    try:
+        return ctypes.CDLL(str(built)) if built.is_file() else None
+    except OSError:
+        return None
 
 
 def _build(compiler: str, threads: Path, built: Path) -> ctypes.CDLL:

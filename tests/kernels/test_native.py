@@ -262,8 +262,17 @@ def test_they_are_built_once_and_kept(fresh, monkeypatch):
     kept = list((fresh / "cache" / "kernels").iterdir())
     assert len(kept) == 1 and kept[0].suffix == ".so"
     native._loaded.cache_clear()
-    monkeypatch.setattr(native, "_build", lambda *_: pytest.fail("built again"))
-    assert not native.why_not()
+    with monkeypatch.context() as patch:
+        patch.setattr(native, "_build", lambda *_: pytest.fail("built again"))
+        assert not native.why_not()
+
+
+@needed
+def test_one_that_is_damaged_is_built_again(fresh):
+    kept = fresh / "cache" / "kernels" / f"{native._key(native._openmp())}.so"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(b"half of a library")
+    assert not native.why_not() and kept.stat().st_size > 1000
 
 
 @needed
