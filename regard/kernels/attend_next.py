@@ -42,13 +42,13 @@ def attend_next(
     rates: Tensor | None = None,           # (K/2,) of rotary positions
 ) -> tuple[Tensor, Tensor]:
     """What was read (B, H, K), and the count after it."""
-    if can(keys) and not keys.is_cuda:
+    if not can(keys):
+        return by_definition(q, k, v, keys, values, count, slopes, rates)
+    if not keys.is_cuda:
         return natively(q, k, v, keys, values, count, slopes, rates), count + 1
-    if can(keys):
-        from regard.kernels.attend_next_triton import attend_next as in_triton
+    from regard.kernels.attend_next_triton import attend_next as in_triton
 
-        return in_triton(q, k, v, keys, values, count, slopes, rates)
-    return by_definition(q, k, v, keys, values, count, slopes, rates)
+    return in_triton(q, k, v, keys, values, count, slopes, rates)
 
 
 def natively(
@@ -56,8 +56,7 @@ def natively(
     rates: Tensor | None = None, rows: Tensor | None = None,
 ) -> Tensor:
     """What was read. `rows` (B, C): in which row of the room each slot lies; a new one goes into the row of its own."""
-    q, k, v = (each if each.stride(-1) == 1 and each.stride(-2) == each.shape[-1] else each.contiguous()
-               for each in (q, k, v))
+    q, k, v = map(native.in_rows, (q, k, v))
     batch, heads, width = q.shape
     slots, key_heads = keys.shape[1:3]
     y = torch.empty(batch, heads, width)

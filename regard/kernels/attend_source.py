@@ -29,8 +29,7 @@ def attend_source(
     lengths: Tensor,           # (S,)
 ) -> Tensor:
     """What each row read of its source (B, H, K); of an empty one zeros."""
-    if q.stride(-1) != 1 or q.stride(-2) != q.shape[-1]:
-        q = q.contiguous()
+    q = native.in_rows(q)
     batch, heads, width = q.shape
     y = torch.empty(batch, heads, width)
     native.call("attend_source", q, q.stride(0), keys, values, *keys.stride()[:3], keys.shape[2], lengths.contiguous(),

@@ -13,7 +13,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from torch import Tensor
 from regard import storage
 from regard.errors import StorageError
 from regard.kernels import VARIABLE
+from regard.kernels.onednn import cpu
 
 SOURCE = Path(__file__).with_name("native.c")
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fopenmp", "-fPIC")
@@ -55,6 +55,11 @@ def call(name: str, *values: Tensor | int | None) -> None:
     if getattr(library, name)(*(value.data_ptr() if isinstance(value, Tensor) else value for value in values),
                               torch.get_num_threads()):
         raise IndexError(f"{name}: a row would read or write beyond the slots that there are")
+
+
+def in_rows(x: Tensor) -> Tensor:
+    """(B, H, K) with the heads of a row side by side, as these kernels read it; a product leaves them so."""
+    return x if x.stride(-1) == 1 and x.stride(-2) == x.shape[-1] else x.contiguous()
 
 
 @functools.cache
@@ -108,9 +113,7 @@ def _openmp() -> Path | None:
 
 def _key(threads: Path) -> str:
     """What a built library depends on: the source, how it is built, and the CPU that it is built for."""
-    told = Path("/proc/cpuinfo")
-    about = next((line for line in told.read_text().splitlines() if line.startswith("flags")), "") if (
-        told.is_file()) else platform.processor()
+    about = next((line for line in cpu().splitlines() if line.startswith(("flags", "Features"))), "")
     return storage.digest("\n".join((SOURCE.read_text(), *FLAGS, threads.name, torch.__version__, about)).encode())
 
 

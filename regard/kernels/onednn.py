@@ -33,7 +33,7 @@ def pack(weight: Tensor) -> Tensor:
 def better(x: Tensor, weight: Tensor) -> bool:
     """Whether a product with a weight as it is goes by `linear` sooner than by torch; asked where nothing learns."""
     return (len(weight) >= WIDE and x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32
-            and x.numel() > 0 and preferred() and bool(torch.backends.mkldnn.enabled))
+            and x.numel() > 0 and not torch.is_autocast_enabled("cpu") and preferred())
 
 
 @cache

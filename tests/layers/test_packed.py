@@ -70,6 +70,16 @@ def test_activations_on_the_way_out_are_those_after_it(activation, where_packed,
             torch.testing.assert_close(feed(x), wanted, rtol=1e-5, atol=1e-5)
 
 
+@torch.no_grad()
+def test_autocast_is_obeyed_where_outputs_are_wide(monkeypatch):
+    monkeypatch.setattr(onednn, "preferred", onednn.there)
+    x, weight = torch.randn(ROWS, WIDTH), torch.randn(onednn.WIDE, WIDTH)
+    assert onednn.better(x, weight) == onednn.there()
+    torch.testing.assert_close(product(x, weight), F.linear(x, weight), rtol=1e-5, atol=1e-4)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not onednn.better(x, weight) and product(x, weight).dtype == torch.bfloat16
+
+
 def test_a_cpu_of_amd_multiplies_by_onednn(monkeypatch):
     for says, taken in (("vendor_id : AuthenticAMD", packed.ONEDNN), ("vendor_id : GenuineIntel", packed.MKL),
                         ("", packed.MKL)):
