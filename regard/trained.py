@@ -251,7 +251,7 @@ def load(path: str | Path, device: str = "auto", *, trust: bool = False, task: s
     kind = run_family(tables, folder, trust)
     fill(kept.data, tables.get("data", {}), "data")
     tokenizer = kept.load_tokenizer(folder.tokenizer_path)
-    settings: Any = fill(kind.settings, tables.get("model", {}), "model")
+    settings = kind.settings_of_run(tables.get("model", {}))
     model = restore(kind, settings, kept.vocab(tokenizer), folder.read_weights())
     if isinstance(model, nn.Module):
         model = model.to(pick_device(device)).eval()

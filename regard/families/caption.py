@@ -16,7 +16,7 @@ from regard.config import at_least, one_of, shares
 from regard.contract import Source
 from regard.families.family import LARGEST, Family, initialise, tiny
 from regard.families.hybrid import MIXERS
-from regard.families.transformer import check_blocks, final_norm, resize_transformer
+from regard.families.transformer import ABSENT, check_blocks, embedding_scale, final_norm, resize_transformer
 from regard.families.translate import recurrent_decoder, transformer_decoder
 from regard.layers.attentive import CELLS, READERS, WHEN
 from regard.layers.scores import SCORES
@@ -53,6 +53,7 @@ class CaptionTransformerSettings:
     mixer: str = "attention"               # of the decoder's positions: attention, or any layer of a hybrid
     context: int = 64                      # the most tokens of a caption
     positions: str = "rotary"              # of the caption: learned · sinusoidal · rotary · alibi · none
+    embedding_scale: str = "auto"          # width: embeddings times its root · none · auto: width with sinusoids
     score: str = "scaled-dot"              # dot · scaled-dot · bilinear · low-rank · additive · location
     activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
     expand: float = 4.0
@@ -77,7 +78,8 @@ def build_transformer(s: CaptionTransformerSettings, vocab: int) -> Seq2Seq:
         dropout=s.dropout, attention_dropout=s.attention_dropout)
     model = Seq2Seq(
         encoder, transformer_decoder(s, s.width, places=math.prod(encoder.grid)), vocab=vocab, tied=s.tied,
-        dropout=s.dropout, norm=final_norm(s.norm, s.placement, s.width), context=s.context)
+        dropout=s.dropout, norm=final_norm(s.norm, s.placement, s.width), context=s.context,
+        embedding_scale=embedding_scale(s))
     for side in (encoder, model):
         if side.stack is not None:
             initialise(side)
@@ -177,7 +179,7 @@ CAPTION: dict[str, Family] = {family.name: family for family in (
     Family(
         "transformer", "Transformer: blocks over the patches, and a decoder that reads them by cross-attention",
         CaptionTransformerSettings, sizes=transformer_sizes, build=build_transformer, resize=resize_transformer,
-        example_source=example_source,
+        example_source=example_source, absent=ABSENT,
         example=tiny(build_transformer, CaptionTransformerSettings(
             **PICTURE, encoder_layers=1, layers=1, width=8, heads=2))),
     Family(

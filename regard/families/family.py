@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from regard.config import fill
 from regard.contract import LanguageModel, SequenceLayer, Source
 from regard.layers.feedforward import FeedForward
 from regard.layers.stack import Block
@@ -30,6 +31,11 @@ class Family:
     count: Callable[..., LanguageModel] | None = None            # (settings, vocabulary, tokens, ends) -> at once
     restore: Callable[[Any, int, dict[str, Tensor]], LanguageModel] | None = None      # from saved tensors
     example_source: Callable[[], Source] | None = None          # for an example that needs one
+    absent: Mapping[str, Any] = field(default_factory=dict)     # what runs from before a setting meant by its absence
+
+    def settings_of_run(self, table: Mapping[str, Any]) -> Any:
+        """The settings that the [model] table of a run holds. An older run keeps the equations it was trained with."""
+        return fill(self.settings, {**self.absent, **table}, "model")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,9 @@ from regard.contract import SequenceLayer
 from regard.errors import SettingError, did_you_mean
 from regard.families.family import LARGEST, Family, initialise, tiny
 from regard.families.transformer import (
+    ABSENT,
     check_blocks,
+    embedding_scale,
     final_norm,
     position_layers,
     reads_on,
@@ -43,6 +45,7 @@ class BlockSettings:
     context: int = 128                     # tokens read at once
     window: int = 0                        # how far back attention reads; 0: all the way
     positions: str = "rotary"              # learned · sinusoidal, added below; rotary · alibi · none, in attention
+    embedding_scale: str = "auto"          # width: embeddings times its root · none · auto: width with sinusoids
     activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
     expand: float = 4.0                    # feed-forward width / width
     norm: str = "layer"                    # layer · rms
@@ -91,7 +94,7 @@ def build_blocks(s: BlockSettings, vocab: int, pattern: tuple[str, ...]) -> Neur
                      placement=s.placement, dropout=s.dropout) for name in islice(cycle(pattern), s.layers)]
     model = NeuralLM(
         Stack(layers), vocab=vocab, norm=final_norm(s.norm, s.placement, s.width), tied=s.tied, dropout=s.dropout,
-        context=s.context if is_bounded(s, pattern) else None)
+        context=s.context if is_bounded(s, pattern) else None, embedding_scale=embedding_scale(s))
     initialise(model)
     return model
 
@@ -120,7 +123,7 @@ def hybrid_sizes(scale: Scale, wanted: Tables) -> Sizes:
 
 FAMILY = Family(
     "hybrid", "any pattern of layers, such as rnn,attention or mamba,mamba,attention",
-    HybridSettings, sizes=hybrid_sizes, build=build_hybrid, resize=resize_transformer,
+    HybridSettings, sizes=hybrid_sizes, build=build_hybrid, resize=resize_transformer, absent=ABSENT,
     example=tiny(build_hybrid, HybridSettings(layers=2, width=8, heads=2, context=32)))
 
 
@@ -137,5 +140,5 @@ def user_family(name: str) -> Family:
         return build_blocks(s, vocab, (name,))
 
     about = (type(layer).__doc__ or "a layer of your own").strip().splitlines()[0]
-    return Family(name, about, BlockSettings, sizes=user_sizes, build=build, resize=resize_transformer,
+    return Family(name, about, BlockSettings, sizes=user_sizes, build=build, resize=resize_transformer, absent=ABSENT,
                   example=tiny(build, BlockSettings(layers=2, width=16, heads=2, context=32, positions="none")))

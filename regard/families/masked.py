@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from regard.config import at_least, one_of, shares
 from regard.contract import SequenceLayer
 from regard.families.family import LARGEST, Family, initialise, tiny
-from regard.families.transformer import check_blocks, resize_transformer
+from regard.families.transformer import ABSENT, check_blocks, embedding_scale, resize_transformer
 from regard.layers.gated import GRU, LSTM
 from regard.layers.recurrent import Elman
 from regard.models.encoders import RecurrentEncoder, TransformerEncoder
@@ -27,7 +27,8 @@ class MaskedTransformerSettings:
     width: int = 128
     heads: int = 4
     context: int = 128                     # the most tokens read at once
-    positions: str = "rotary"              # learned · sinusoidal · rotary · none
+    positions: str = "rotary"              # learned · sinusoidal · rotary · alibi · none
+    embedding_scale: str = "auto"          # width: embeddings times its root · none · auto: width with sinusoids
     activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
     expand: float = 4.0                    # feed-forward width / width
     norm: str = "layer"                    # layer · rms
@@ -61,7 +62,8 @@ def build_transformer(s: MaskedTransformerSettings, vocab: int) -> MaskedModel:
     encoder = TransformerEncoder(
         vocab=vocab, width=s.width, heads=s.heads, layers=s.layers, context=s.context, positions=s.positions,
         activation=s.activation, expand=s.expand, norm=s.norm, placement=s.placement, dropout=s.dropout,
-        attention_dropout=s.attention_dropout, embedding_std=0.02 if s.tied else 0.1)
+        attention_dropout=s.attention_dropout, embedding_std=0.02 if s.tied else 0.1,
+        embedding_scale=embedding_scale(s))
     initialise(encoder)
     return MaskedModel(encoder, vocab=vocab, tied=s.tied, context=s.context)
 
@@ -93,6 +95,7 @@ MASKED: dict[str, Family] = {family.name: family for family in (
     Family(
         "transformer", "Transformer encoder: every position reads all others, earlier and later",
         MaskedTransformerSettings, sizes=transformer_encoder_sizes, build=build_transformer, resize=resize_transformer,
+        absent=ABSENT,
         example=tiny(build_transformer, MaskedTransformerSettings(layers=2, width=8, heads=2, context=32))),
     Family(
         "rnn", "recurrences from the left and from the right",

@@ -18,6 +18,8 @@ from regard.models.neural import NeuralLM
 from regard.sizes import transformer_sizes
 
 POSITIONS = ("learned", "sinusoidal", *RELATIVE)
+EMBEDDING_SCALES = ("auto", "width", "none")
+ABSENT: dict[str, Any] = dict(embedding_scale="none")            # of runs from before there was the setting
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class TransformerSettings:
     context: int = 128                     # the most tokens read at once
     window: int = 0                        # how far back a position reads, itself included; 0: all the way
     positions: str = "rotary"              # learned · sinusoidal · rotary · alibi · none
+    embedding_scale: str = "auto"          # width: embeddings times its root · none · auto: width with sinusoids
     f: str = "none"                        # none · tanh · relu: q, k, v = f(W c)
     qk_norm: bool = False                  # queries and keys of one length
     attention_softcap: float = 0.0         # attention scores stay within this; 0: as they are
@@ -52,6 +55,7 @@ class TransformerSettings:
 def check_blocks(s: Any) -> None:
     """What every stack of blocks has settings for, whatever stands in the blocks."""
     one_of("model.positions", s.positions, POSITIONS)
+    one_of("model.embedding_scale", s.embedding_scale, EMBEDDING_SCALES)
     one_of("model.activation", s.activation, ACTIVATIONS)
     one_of("model.norm", s.norm, NORMS)
     one_of("model.placement", s.placement, PLACEMENTS)
@@ -67,7 +71,8 @@ def build_transformer(s: TransformerSettings, vocab: int) -> NeuralLM:
                      placement=s.placement, dropout=s.dropout) for _ in range(s.layers)]
     model = NeuralLM(
         Stack(layers), vocab=vocab, norm=final_norm(s.norm, s.placement, s.width), tied=s.tied, dropout=s.dropout,
-        softcap=s.softcap, context=None if reads_on(s.window, s.positions) else s.context)
+        softcap=s.softcap, context=None if reads_on(s.window, s.positions) else s.context,
+        embedding_scale=embedding_scale(s))
     initialise(model)
     return model
 
@@ -77,6 +82,16 @@ def position_layers(positions: str, width: int, context: int) -> list[SequenceLa
     if positions == "learned":
         return [LearnedPositions(width, context)]
     return [SinusoidalPositions(width)] if positions == "sinusoidal" else []
+
+
+def embedding_scale(s: Any) -> float:
+    """What embeddings are multiplied by: with sinusoids, unless told otherwise, the square root of the width.
+
+    A sinusoid has the length sqrt(width / 2) and never changes. An embedding starts seven times shorter or more, and is
+    hardly seen beside it. Learned positions start no longer than embeddings and are learned with them.
+    """
+    scaled = s.embedding_scale == "width" or (s.embedding_scale == "auto" and s.positions == "sinusoidal")
+    return float(s.width**0.5) if scaled else 1.0
 
 
 def attention(s: TransformerSettings) -> SelfAttention:
@@ -105,7 +120,7 @@ def resize_transformer(s: Any, size: int) -> Any:
 
 FAMILY = Family(
     "transformer", "decoder-only Transformer: every position reads all earlier ones",
-    TransformerSettings, sizes=transformer_sizes, build=build_transformer, resize=resize_transformer,
+    TransformerSettings, sizes=transformer_sizes, build=build_transformer, resize=resize_transformer, absent=ABSENT,
     example=tiny(build_transformer, TransformerSettings(layers=2, width=8, heads=2, context=32)))
 
 LAYERS = (

@@ -19,7 +19,14 @@ from regard.contract import SequenceLayer, Source
 from regard.families.family import LARGEST, Family, initialise, randomised
 from regard.families.hybrid import MIXERS, BlockSettings
 from regard.families.pair_sizes import prefix_sizes, recurrent_sizes, transformer_sizes
-from regard.families.transformer import check_blocks, final_norm, position_layers, resize_transformer
+from regard.families.transformer import (
+    ABSENT,
+    check_blocks,
+    embedding_scale,
+    final_norm,
+    position_layers,
+    resize_transformer,
+)
 from regard.layers.attentive import CELLS, READERS, WHEN, AttentiveRecurrence, make_cell
 from regard.layers.cross_attention import CrossAttention
 from regard.layers.feedforward import FeedForward
@@ -107,6 +114,7 @@ class PairTransformerSettings:
     mixer: str = "attention"               # of the decoder's positions: attention, or any layer of a hybrid
     context: int = 128                     # the most tokens of a source or a target
     positions: str = "rotary"              # learned · sinusoidal · rotary · alibi · none
+    embedding_scale: str = "auto"          # width: embeddings times its root · none · auto: width with sinusoids
     score: str = "scaled-dot"              # dot · scaled-dot · bilinear · low-rank · additive · location
     activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
     expand: float = 4.0
@@ -127,10 +135,11 @@ def build_transformer(s: PairTransformerSettings, vocab: Vocabularies) -> Seq2Se
     encoder = TransformerEncoder(
         vocab=vocab.source, width=s.width, heads=s.heads, layers=s.layers, context=s.context, positions=s.positions,
         activation=s.activation, expand=s.expand, norm=s.norm, placement=s.placement, score=s.score, dropout=s.dropout,
-        attention_dropout=s.attention_dropout)
+        attention_dropout=s.attention_dropout, embedding_scale=embedding_scale(s))
     model = Seq2Seq(
         encoder, transformer_decoder(s, s.width, places=s.context), vocab=vocab.target, shared=vocab.shared,
-        tied=s.tied, dropout=s.dropout, norm=final_norm(s.norm, s.placement, s.width), context=s.context)
+        tied=s.tied, dropout=s.dropout, norm=final_norm(s.norm, s.placement, s.width), context=s.context,
+        embedding_scale=embedding_scale(s))
     for side in (encoder, model):
         initialise(side)
     return model
@@ -173,7 +182,7 @@ def build_prefix(s: PrefixSettings, vocab: Vocabularies) -> Prefix:
                             dropout=s.dropout))
     model = Prefix(
         Stack(layers), vocab=max(vocab.source, vocab.target), tied=s.tied, dropout=s.dropout, context=room,
-        norm=final_norm(s.norm, s.placement, s.width))
+        norm=final_norm(s.norm, s.placement, s.width), embedding_scale=embedding_scale(s))
     initialise(model)
     return model
 
@@ -200,7 +209,7 @@ TRANSLATE: dict[str, Family] = {family.name: family for family in (
     Family(
         "transformer", "Transformer: an encoder, and a decoder that reads it by cross-attention",
         PairTransformerSettings, sizes=transformer_sizes, build=build_transformer, resize=resize_transformer,
-        example_source=example_source,
+        example_source=example_source, absent=ABSENT,
         example=small(build_transformer, PairTransformerSettings(**SMALL))),          # type: ignore[arg-type]
     Family(
         "rnn-attention", "recurrent encoder and decoder; every step of the decoder reads the whole source",
@@ -215,6 +224,6 @@ TRANSLATE: dict[str, Family] = {family.name: family for family in (
     Family(
         "prefix", "decoder-only: source and target are one text",
         PrefixSettings, sizes=prefix_sizes, build=build_prefix, resize=resize_transformer,
-        example_source=example_source,
+        example_source=example_source, absent=ABSENT,
         example=small(build_prefix, PrefixSettings(**SMALL))),                        # type: ignore[arg-type]
 )}

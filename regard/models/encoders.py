@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from regard.contract import Encoder, Memory, SequenceLayer, Source, last_real
 from regard.layers.bidirectional import Bidirectional
 from regard.layers.dropout import Dropout
+from regard.layers.embedding import Embedding
 from regard.layers.feedforward import FeedForward
 from regard.layers.full_attention import FullAttention
 from regard.layers.positions import LearnedPositions, SinusoidalPositions
@@ -29,12 +30,11 @@ class TokenEncoder(Encoder):
     """stack(embedding(w)): the vector of each token in its whole context, and a summary of them all."""
 
     def __init__(self, layers: Sequence[SequenceLayer], *, vocab: int, norm: nn.Module | None = None,
-                 dropout: float = 0.0, embedding_std: float = 0.02):
+                 dropout: float = 0.0, embedding_std: float = 0.02, embedding_scale: float = 1.0):
         super().__init__()
         self.stack = Stack(layers)
         self.d_out = self.stack.d_out
-        self.embedding = nn.Embedding(vocab, self.stack.d_in)
-        nn.init.normal_(self.embedding.weight, std=embedding_std)
+        self.embedding = Embedding(vocab, self.stack.d_in, scale=embedding_scale, std=embedding_std)
         self.dropout = Dropout(dropout)
         self.norm = norm if norm is not None else nn.Identity()
 
@@ -61,6 +61,7 @@ class TransformerEncoder(TokenEncoder):
         self, *, vocab: int, width: int, heads: int, layers: int, context: int, positions: str = "rotary",
         activation: str = "gelu", expand: float = 4.0, norm: str = "layer", placement: str = "pre",
         score: str = "scaled-dot", dropout: float = 0.0, attention_dropout: float = 0.0, embedding_std: float = 0.02,
+        embedding_scale: float = 1.0,
     ):
         where: list[SequenceLayer] = []
         if positions in ("learned", "sinusoidal"):
@@ -71,7 +72,8 @@ class TransformerEncoder(TokenEncoder):
                   FeedForward(width, expand=expand, activation=activation),
                   norm=norm, placement=placement, dropout=dropout) for _ in range(layers)]
         last = make_norm(norm, width) if placement == "pre" else None        # post-norm has had its own
-        super().__init__([*where, *blocks], vocab=vocab, norm=last, dropout=dropout, embedding_std=embedding_std)
+        super().__init__([*where, *blocks], vocab=vocab, norm=last, dropout=dropout, embedding_std=embedding_std,
+                         embedding_scale=embedding_scale)
 
     def summary(self, vectors: Tensor, lengths: Tensor | None) -> Tensor:
         return mean_of_real(vectors, lengths)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from regard.contract import LanguageModel, SequenceLayer, Source, State, last_real
 from regard.layers.dropout import Dropout
+from regard.layers.embedding import Embedding
 from regard.models.head import Head
 from regard.models.learner import Learner
 
@@ -29,11 +30,11 @@ class NeuralLM(Learner, LanguageModel):
         smoothing: float = 0.0,
         softcap: float = 0.0,
         context: int | None = None,
+        embedding_scale: float = 1.0,
     ):
         super().__init__()
         self.vocab, self.context = vocab, context
-        self.embedding = nn.Embedding(vocab, stack.d_in)
-        nn.init.normal_(self.embedding.weight, std=0.02 if tied else 0.1)
+        self.embedding = Embedding(vocab, stack.d_in, scale=embedding_scale, std=0.02 if tied else 0.1)
         self.dropout = Dropout(dropout)
         self.stack = stack
         self.norm = norm if norm is not None else nn.Identity()

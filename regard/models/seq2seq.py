@@ -15,6 +15,7 @@ from torch import Tensor
 
 from regard.contract import Encoder, SequenceLayer, Source, State, of_source
 from regard.errors import SettingError
+from regard.layers.embedding import Embedding
 from regard.models.encoders import TokenEncoder
 from regard.models.neural import NeuralLM
 
@@ -65,8 +66,7 @@ class Prefix(NeuralLM):
 
     def __init__(self, stack: SequenceLayer, *, vocab: int, **options: Any):
         super().__init__(stack, vocab=vocab, **options)
-        self.sides = torch.nn.Embedding(2, stack.d_in)
-        torch.nn.init.normal_(self.sides.weight, std=0.02)
+        self.sides = Embedding(2, stack.d_in, scale=self.embedding.scale)
 
     def start(self, batch: int, capacity: int | None = None, source: Source | None = None) -> State | None:
         if source is None:

@@ -39,7 +39,7 @@ def resume(order: Order, folder: RunFolder, say: Callable[[str], None]) -> Any:
     wanted = order.settings or {}
     data = resumed_data(order, tables, task)
     model_settings, _ = changed_settings(
-        fill(kind.settings, tables["model"], "model"), wanted.get("model", {}), "model", ())
+        kind.settings_of_run(tables["model"]), wanted.get("model", {}), "model", ())
     training, changes = changed_settings(
         fill(TrainingSettings, tables["training"], "training"), wanted.get("training", {}), "training", CHANGEABLE)
     device = pick_device(order.device)

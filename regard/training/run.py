@@ -130,7 +130,7 @@ def from_base(base: Any, kind: Family, wanted: Tables) -> Tables:
         raise SettingError(f"--from {base.path}: a {base.family} is counted, not trained; train on both texts together")
     if wanted.get("tokenizer"):
         raise SettingError("--from keeps the run's tokenizer: leave --tokenizer and --vocab out")
-    before: Any = fill(kind.settings, base.tables["model"], "model")
+    before = kind.settings_of_run(base.tables["model"])
     after, _ = changed_settings(before, wanted.get("model", {}), "model", ("dropout", "attention_dropout"))
     rates = {name: base.tables["training"][name] / 3 for name in ("learning_rate", "muon_rate")}
     training = {**rates, "optimizer": base.tables["training"]["optimizer"], **wanted.get("training", {})}

@@ -35,6 +35,7 @@ def recurrent(cell):
 ENCODERS = {
     **{f"transformer-{positions}": transformer(positions=positions)
        for positions in ("rotary", "learned", "sinusoidal", "none")},
+    "transformer-scaled": transformer(positions="sinusoidal", embedding_scale=8**0.5),
     "transformer-post-norm": transformer(placement="post", norm="rms", activation="swiglu"),
     **{f"both-ways-{cell}": recurrent(cell) for cell in CELLS},
     **{f"masked-{name}": lambda family=family: family.example(torch.float64).encoder

@@ -33,9 +33,7 @@ KINDS = ("learned", *COMPUTED)
 def trained(setting: Setting, kind: str) -> Values:
     known, _ = story_text(setting.seed)
     model = language_model("transformer", FIRST + len(known), setting.device, layers=2, width=WIDTH, heads=4,
-                           context=N * TIMES, positions=kind)
-    with torch.no_grad():
-        model.embedding.weight *= WIDTH**0.5                   # Vaswani et al., section 3.4: as large as sinusoids are
+                           context=N * TIMES, positions=kind, embedding_scale="width")
     rows, length = (8, N * TIMES) if kind in COMPUTED and setting.flipped else (32, N)
     fit(model, lambda step: letters(rows, length, setting.seed, step), setting.pick(450, 220), rate=1e-2)
     losses = loss_by_place(model, setting.seed)
@@ -106,5 +104,5 @@ EXPERIMENT = Experiment(
                   below=0.5)
              for kind in COMPUTED)),
     charts=charts, table=table,
-    notes="Two layers of width 48, n = 32 letters, read up to 128; embeddings start times sqrt(D), or the sinusoids "
-          "would drown them. A position that can be computed is not yet one that a model can use: see past 32.")
+    notes="Two layers of width 48, n = 32 letters, read up to 128; embeddings are multiplied by sqrt(D), or "
+          "sinusoids drown them. A position that can be computed is not yet one that a model can use: see past 32.")
