@@ -34,8 +34,12 @@ def generate_tokens(
     row_ids: Sequence[int] | None = None,
     source: Source | None = None,
     notice: Notice | None = None,
+    limits: Sequence[int] | None = None,
 ) -> Iterator[list[int | None]]:
-    """One list a step: the token each row chose, or None once it has ended. Prompts are token ids, not empty."""
+    """One list a step: the token each row chose, or None once it has ended. Prompts are token ids, not empty.
+
+    `limits` gives each row its own most tokens, at most `new_tokens`: a row reads nothing beyond it.
+    """
     if new_tokens < 0:
         raise SettingError(f"--tokens {new_tokens}: must be 0 or more")
     if isinstance(model, nn.Module):
@@ -59,9 +63,11 @@ def generate_tokens(
     try:
         written = _plain(reader, pick, new_tokens, running) if steps is None else _recorded(
             reader, pick, new_tokens, running, steps, ids, lengths)
-        for chosen in written:
+        for position, chosen in enumerate(written, 1):
             running[:] = [alive and token != end for alive, token in zip(running, chosen, strict=True)]
             yield [token if alive else None for token, alive in zip(chosen, running, strict=True)]
+            if limits is not None:
+                running[:] = [alive and position < most for alive, most in zip(running, limits, strict=True)]
             if not any(running):
                 return
     finally:

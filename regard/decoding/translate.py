@@ -35,7 +35,7 @@ class Marks:
 
 
 def translate_tokens(
-    model: LanguageModel, sources: Sequence[Sequence[int]], *, marks: Marks, context: int | None = None,
+    model: LanguageModel, sources: Sequence[Sequence[int]], *, marks: Marks, context: int,
     how: Beam | None = None, sampling: Sampling | None = None, numbers: Sequence[int] | None = None,
     at_once: int | None = None, on_batch: Callable[[int], None] | None = None,
 ) -> list[list[Hypothesis]]:
@@ -66,11 +66,9 @@ def translate_tokens(
     return found
 
 
-def longest(source: int, context: int | None, model: LanguageModel) -> int:
+def longest(source: int, context: int, model: LanguageModel) -> int:
     """The most tokens of a target, its end included: generous, but within what the model can read."""
-    limit = TIMES * source + MORE
-    if context is not None:
-        limit = min(limit, context)
+    limit = min(TIMES * source + MORE, context)
     if model.one_text and model.context is not None:
         limit = min(limit, model.context - source)
     return max(1, limit)
@@ -110,7 +108,7 @@ def sample(
     ended = [False] * len(row_ids)
     steps = generate_tokens(
         model, [[marks.begin]] * len(row_ids), new_tokens=max(most), how=sampling, end=marks.end, banned=marks.banned,
-        row_ids=row_ids, source=repeated)
+        row_ids=row_ids, source=repeated, limits=most)
     for step in steps:
         for row, token in enumerate(step):
             if token is None:

@@ -1,7 +1,7 @@
 """What a model in training writes now, of the same held-out beginning each time: a line of samples.jsonl a validation.
 
-    write = sampler("lm", model, corpus)
-    write()                                  # {"kind": "lm", "prompt": ..., "text": ..., "reference": ..., "map": ...}
+    write = sampler("translate", model, corpus, context)
+    write()                        # {"kind": "translate", "prompt": ..., "text": ..., "reference": ..., "map": ...}
 
 A language model goes on with a text, a translator or summariser reads a source, a captioner a picture, a masked model
 fills what is hidden. Beside it stands a small reading map: what the last layer that has one (the mean over its heads)
@@ -47,9 +47,12 @@ Sample = dict[str, Any]
 Weights = NDArray[np.float32]
 
 
-def sampler(task: str, model: Any, corpus: Any) -> Callable[[], Sample]:
-    """A function that says what the model writes now; what it begins with is chosen once."""
-    write = KINDS[task](model, corpus)
+def sampler(task: str, model: Any, corpus: Any, context: int | None = None) -> Callable[[], Sample]:
+    """A function that says what the model writes now; what it begins with is chosen once.
+
+    `context` is the run's: the most tokens of a source, a target or a caption. Of a text the model knows its own.
+    """
+    write = KINDS[task](model, corpus, context)
 
     def sample() -> Sample:
         with torch.no_grad(), evaluating(model):
@@ -61,7 +64,7 @@ def sampler(task: str, model: Any, corpus: Any) -> Callable[[], Sample]:
 # ------------------------------------------------------------------------------------------------ texts
 
 
-def goes_on(model: LanguageModel, corpus: Any) -> Callable[[], Sample]:
+def goes_on(model: LanguageModel, corpus: Any, _: int | None) -> Callable[[], Sample]:
     """The first held-out text, its beginning given and the rest drawn with seed 0."""
     t, whole = corpus.tokenizer, first_text(corpus)
     prompt = whole[:max(1, min(PROMPT, len(whole) // 2))]
@@ -81,7 +84,7 @@ def goes_on(model: LanguageModel, corpus: Any) -> Callable[[], Sample]:
     return write
 
 
-def fills(model: MaskedModel, corpus: Any) -> Callable[[], Sample]:
+def fills(model: MaskedModel, corpus: Any, _: int | None) -> Callable[[], Sample]:
     """The first held-out text with every fifth token hidden, each told by itself."""
     t = corpus.tokenizer
     whole = first_text(corpus)[:min(HIDDEN_OF, model.context or HIDDEN_OF)]
@@ -122,11 +125,11 @@ def first_text(corpus: Any) -> list[int]:
 # ------------------------------------------------------------------------------------------------ pairs
 
 
-def translates(model: Any, corpus: Any) -> Callable[[], Sample]:
+def translates(model: Any, corpus: Any, context: int | None) -> Callable[[], Sample]:
     """A held-out source of middling length, translated word after likeliest word."""
     t, side = corpus.tokenizer, Side(corpus.source_valid)
-    context = getattr(model, "context", None)
-    number = middling(side.lengths[:LOOKED_AT], min(MOST, context or MOST))
+    assert context is not None
+    number = middling(side.lengths[:LOOKED_AT], min(MOST, context))
     pair = corpus.held_out(number + 1)[number]
     source = side.data[side.starts[number]:side.starts[number] + side.lengths[number]].astype(np.int64).tolist()
     marks = Marks(t.bos, t.eos, (t.pad, t.bos, t.unk, *range(t.target.vocab_size, model.vocab)))
@@ -134,7 +137,7 @@ def translates(model: Any, corpus: Any) -> Callable[[], Sample]:
     rows = written(t.target, right)
 
     def write() -> Sample:
-        if context is not None and len(source) > context:
+        if len(source) > context:
             return {"prompt": pair.source, "text": "", "reference": pair.target, "map": None}
         found = translate_tokens(model, [source], marks=marks, context=context, how=Beam(width=1))[0][0]
         items, lengths = padded([source], model.device)
@@ -151,22 +154,23 @@ def middling(lengths: NDArray[np.int64], most: int) -> int:
     return int(fit[0]) if len(fit) else int(lengths.argmin())
 
 
-def target_of(corpus: Any, number: int, context: int | None) -> list[int]:
+def target_of(corpus: Any, number: int, context: int) -> list[int]:
     """The ids of a held-out target, its end included; of one too long, what fits."""
     side = Side(corpus.valid)
     ids = side.data[side.starts[number]:side.starts[number] + side.lengths[number]].astype(np.int64).tolist()
-    return ids[:min(MOST, context or MOST)]
+    return ids[:min(MOST, context)]
 
 
-def captions(model: Any, corpus: Any) -> Callable[[], Sample]:
+def captions(model: Any, corpus: Any, context: int | None) -> Callable[[], Sample]:
     """The first held-out picture, captioned word after likeliest word."""
+    assert context is not None
     t: Tokenizer = corpus.tokenizer
     image = np.asarray(corpus.source_valid.images[int(corpus.source_valid.rows[0])])
     marks = Marks(t.bos, t.eos, (t.pad, t.bos))
-    picture, right = base64.b64encode(png(image)).decode(), target_of(corpus, 0, model.context)
+    picture, right = base64.b64encode(png(image)).decode(), target_of(corpus, 0, context)
 
     def write() -> Sample:
-        found = caption_tokens(model, image[None], marks=marks, context=model.context or 64, how=Beam(width=1))[0][0]
+        found = caption_tokens(model, image[None], marks=marks, context=context, how=Beam(width=1))[0][0]
         weights = read_of_given(model, Source(pixels_of(image[None], model.device)), t.bos, right)
         grid = None
         if weights is not None:
@@ -234,5 +238,5 @@ def small_map(
             "shades": base64.b64encode(shades.tobytes()).decode()}
 
 
-KINDS: dict[str, Callable[[Any, Any], Callable[[], Sample]]] = {
+KINDS: dict[str, Callable[[Any, Any, int | None], Callable[[], Sample]]] = {
     "lm": goes_on, "masked": fills, "translate": translates, "summarise": translates, "caption": captions}

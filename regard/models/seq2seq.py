@@ -76,7 +76,10 @@ class Prefix(NeuralLM):
             lengths = torch.full(items.shape[:1], items.shape[1], device=items.device)
         if capacity is None:
             return Unread(items, lengths)
-        state = self.stack.start(len(items), capacity + items.shape[1])
+        room = capacity + items.shape[1]
+        if self.context is not None and items.shape[1] < self.context:
+            room = min(room, self.context)     # what fits behind the shortest source need not fit behind the longest
+        state = self.stack.start(len(items), room)
         _, state = self.stack(self.vectors(items, torch.zeros_like(items)), state, lengths)       # once a source;
         return state.map(lambda t: t.repeat_interleave(batch // len(items), 0))                   # then a row each
 

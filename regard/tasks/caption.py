@@ -25,7 +25,7 @@ def held_out(corpus: PictureCorpus, s: Any, context: int) -> HeldOutPairs:
     return HeldOutPairs(corpus.source_valid, corpus.valid, budget=2 * s.batch, context=context)
 
 
-def judge(model: Any, corpus: PictureCorpus) -> dict[str, float]:
+def judge(model: Any, corpus: PictureCorpus, context: int) -> dict[str, float]:
     """The percentage of the first held-out pictures whose caption is exactly one of theirs."""
     rows, t = corpus.source_valid.rows, corpus.tokenizer
     right: dict[int, set[str]] = {}
@@ -33,7 +33,7 @@ def judge(model: Any, corpus: PictureCorpus) -> dict[str, float]:
         if len(right) < JUDGED or row in right:
             right.setdefault(row, set()).add(caption)
     found = caption_tokens(model, corpus.source_valid.images[list(right)], marks=Marks(t.bos, t.eos, (t.pad, t.bos)),
-                           context=model.context or 64, how=Beam(width=1))
+                           context=context, how=Beam(width=1))
     said = [t.decode(best[0].tokens) for best in found]
     return {"valid_exact": 100 * sum(text in right[row] for text, row in zip(said, right, strict=True)) / len(right)}
 

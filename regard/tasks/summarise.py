@@ -17,10 +17,11 @@ CONTEXT = 512                  # tokens of a document, unless told
 SUMMARISE = {name: replace(family, sizes=longer(family.sizes, CONTEXT)) for name, family in TRANSLATE.items()}
 
 
-def judge(model: Any, corpus: PairCorpus) -> dict[str, float]:
+def judge(model: Any, corpus: PairCorpus, context: int) -> dict[str, float]:
     """ROUGE-L of the summaries of the first held-out documents."""
     pairs = corpus.held_out(translate.JUDGED)
-    found = measure(translate.written(model, corpus, len(pairs)), [pair.target for pair in pairs], intervals=False)
+    texts = translate.written(model, corpus, len(pairs), context)
+    found = measure(texts, [pair.target for pair in pairs], intervals=False)
     return {"valid_rouge": found.rougeL.f}
 
 

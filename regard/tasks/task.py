@@ -29,7 +29,7 @@ class Task:
     prepare: Callable[..., Any] = prepare                  # ([data], [tokenizer] or a tokenizer, say) -> a corpus
     load_tokenizer: Callable[[Any], Any] = Tokenizer.load  # from a run's tokenizer.json
     vocab: Callable[[Any], Any] = lambda tokenizer: tokenizer.vocab_size              # of the model
-    judge: Callable[..., dict[str, float]] | None = None   # (model, corpus) -> what else validation measures
+    judge: Callable[..., dict[str, float]] | None = None   # (model, corpus, context) -> what else is measured
 
 
 def from_table(families: Mapping[str, Family]) -> Callable[[str], Family]:

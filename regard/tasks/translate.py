@@ -43,20 +43,22 @@ def vocabularies(tokenizer: TokenizerPair) -> Vocabularies:
     return Vocabularies(tokenizer.source.vocab_size, tokenizer.target.vocab_size, tokenizer.shared)
 
 
-def judge(model: Any, corpus: PairCorpus) -> dict[str, float]:
+def judge(model: Any, corpus: PairCorpus, context: int) -> dict[str, float]:
     """BLEU of the first held-out pairs, each written word after likeliest word."""
     if find_spec("sacrebleu") is None:                 # where it cannot be measured, the loss must do
         return {}
     pairs = corpus.held_out(JUDGED)
     lang = corpus.langs.partition("-")[2]
-    return {"valid_bleu": bleu(written(model, corpus, len(pairs)), [pair.target for pair in pairs], lang=lang)}
+    return {"valid_bleu": bleu(written(model, corpus, len(pairs), context), [pair.target for pair in pairs], lang=lang)}
 
 
-def written(model: Any, corpus: PairCorpus, number: int) -> list[str]:
-    """The first held-out sources, translated; one too long for the model is left empty."""
+def written(model: Any, corpus: PairCorpus, number: int, context: int) -> list[str]:
+    """The first held-out sources, translated; one of more tokens than the run's context is left empty.
+
+    A model's own context is another number: None of a recurrent one, source and target together of a prefix one.
+    """
     side, texts, t = Side(corpus.source_valid), [""] * number, corpus.tokenizer
-    context = getattr(model, "context", None)
-    fits = [at for at in range(number) if context is None or side.lengths[at] <= context]
+    fits = [at for at in range(number) if side.lengths[at] <= context]
     sources = [side.data[side.starts[at]:side.starts[at] + side.lengths[at]].tolist() for at in fits]
     marks = Marks(t.bos, t.eos, (t.pad, t.bos, t.unk, *range(t.vocab_size, model.vocab)))
     found = translate_tokens(model, sources, marks=marks, context=context, how=Beam(width=1))

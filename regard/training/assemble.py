@@ -50,8 +50,8 @@ def make_job(model: Learner, corpus: Any, chosen: Chosen, folder: RunFolder, ord
         torch.set_num_threads(s.threads)
     batches = task.batches(corpus, s, chosen.model.context)
     held_out = replace(task.held_out(corpus, s, chosen.model.context), every=max(1, s.valid_one_in))
-    judge = None if task.judge is None else partial(task.judge, model, corpus)
-    sample = sampler(task.name, model, corpus) if s.samples else None
+    judge = None if task.judge is None else partial(task.judge, model, corpus, chosen.model.context)
+    sample = sampler(task.name, model, corpus, chosen.model.context) if s.samples else None
     extra = (TensorBoard(folder.path / "tensorboard"),) if order.tensorboard else ()
     return Job(model, batches, held_out, s, folder, Progress(s.steps, order.quiet), extra, judge, sample)
 

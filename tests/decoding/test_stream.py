@@ -74,6 +74,16 @@ def test_a_row_stops_at_its_end_and_the_others_go_on(any_model):
     assert len(steps) == 25 or all(token is None for token in steps[-1])
 
 
+def test_a_row_writes_no_more_than_its_own_limit(any_model, counted):
+    limits, options = [2, 7, 4, 1], dict(how=Sampling(seed=3), end=None)
+    whole = texts(any_model, PROMPTS, new_tokens=7, **options)
+    model = counted(any_model)
+    assert texts(model, PROMPTS, new_tokens=7, limits=limits, **options) == [
+        text[:most] for text, most in zip(whole, limits, strict=True)]
+    assert sum(model.reads) == sum(map(len, PROMPTS)) + sum(most - 1 for most in limits)   # the last is not read
+    assert texts(any_model, PROMPTS, new_tokens=7, limits=[1, 1, 1, 1], **options) == [text[:1] for text in whole]
+
+
 def test_generation_is_over_when_every_row_has_ended(any_model, counted):
     model = counted(any_model)
     everything_but_the_end = [token for token in range(11) if token != END]

@@ -44,7 +44,7 @@ def network(trained):
 @pytest.mark.parametrize("name", KINDS)
 def test_each_kind_of_model_writes_something_and_the_same_again(made, name):
     task, trained, corpus = made(name)
-    write = sampler(task, network(trained), corpus)
+    write = sampler(task, network(trained), corpus, trained.context)
     sample = write()
     assert sample == write()
     assert json.loads(json.dumps(sample))["kind"] == task
@@ -71,7 +71,7 @@ def test_a_text_goes_on_as_generate_does(made):
 
 def test_a_translation_is_the_greedy_one_and_its_map_what_the_reference_reads(made):
     _, trained, corpus = made("phrasebook")
-    sample = sampler("translate", trained.model, corpus)()
+    sample = sampler("translate", trained.model, corpus, trained.context)()
     assert sample["text"] == trained.translate([sample["prompt"]], beam=1)[0].text
     ids = [*trained.tokenizer.target.encode(sample["reference"]).tolist(), trained.tokenizer.eos]
     read = trained.reads(trained.encode([sample["prompt"]]), [ids])[0]
@@ -83,7 +83,7 @@ def test_a_translation_is_the_greedy_one_and_its_map_what_the_reference_reads(ma
 
 def test_a_caption_has_its_picture_and_a_coarse_grid(made):
     _, trained, corpus = made("shapes")
-    sample = sampler("caption", trained.model, corpus)()
+    sample = sampler("caption", trained.model, corpus, trained.context)()
     assert base64.b64decode(sample["picture"]).startswith(b"\x89PNG")
     rows, columns = sample["map"]["grid"]
     assert rows * columns == sample["map"]["shape"][1] <= 36

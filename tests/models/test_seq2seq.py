@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from regard.contract import Source
+from regard.decoding.beam import Beam, beam_search
 from regard.errors import SettingError
 from regard.families.family import randomised
+from regard.families.translate import PrefixSettings, Vocabularies, build_prefix
 from regard.laws import check_model
 from regard.layers.attentive import AttentiveRecurrence
 from regard.layers.cross_attention import CrossAttention
@@ -92,3 +94,28 @@ def test_source_and_target_are_joined_without_a_gap():
     assert joined[0].tolist() == [4, 5, 6, 7, 2, 1, 10]
     assert joined[1, :5].tolist() == [8, 9, 2, 1, 4] and sides[1, :5].tolist() == [0, 0, 0, 1, 1]
     assert began.tolist() == [5, 3]
+
+
+def test_a_prefix_model_has_room_behind_the_longest_source_for_what_fits_there():
+    """Limits are each source's own: what fits behind the shortest may be more than is left behind the longest."""
+    def search(model, rows, limits):
+        items = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
+        source = Source(items, torch.tensor([len(row) for row in rows]))
+        return beam_search(model, source, limits=limits, begin=1, end=2, how=Beam(2), banned=(2,))
+
+    rows = [[4, 5, 2], [4, 6, 7, 8, 9, 5, 6, 7, 2]]
+    for positions in ("learned", "rotary", "none"):
+        torch.manual_seed(0)
+        model = build_prefix(PrefixSettings(layers=1, width=8, heads=2, context=6, positions=positions, dropout=0.0),
+                             Vocabularies(11, 11)).double().eval()
+        assert model.context == 12
+        limits = [12 - len(row) for row in rows]                                    # 9 and 3: 9 + 9 is more than 12
+        together = search(model, rows, limits)
+        for row, limit, found in zip(rows, limits, together, strict=True):
+            ((alone,),) = search(model, [row], [limit])
+            assert found[0].tokens == alone.tokens and len(alone.tokens) == limit
+            torch.testing.assert_close(found[0].log_prob, alone.log_prob)
+    with pytest.raises(SettingError, match="learned positions"):                    # a source that does not fit at all
+        too_long = build_prefix(PrefixSettings(layers=1, width=8, heads=2, context=6, positions="learned"),
+                                Vocabularies(11, 11)).eval()
+        search(too_long, [list(range(4, 11)) * 2], [1])

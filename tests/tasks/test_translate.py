@@ -189,7 +189,7 @@ def test_a_prefix_model_never_writes_what_only_the_source_has(files, tmp_path):
         patch.setattr(translate, "translate_tokens",
                       lambda model, sources, marks, **_: seen.update(banned=marks.banned)
                       or [[SimpleNamespace(tokens=(4,))] for _ in sources])
-        translate.written(Stubborn(), corpus, 3)
+        translate.written(Stubborn(), corpus, 3, 16)
     size = corpus.tokenizer.vocab_size
     assert {size, size + 1, size + 2} <= set(seen["banned"])
 
