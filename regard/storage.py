@@ -8,6 +8,7 @@ that nothing is lost.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -126,7 +127,7 @@ def settle_folder(part: Path, final: Path, good: Callable[[Path], bool]) -> None
             if good(final):
                 remove(part)
                 return
-            remove(final)
+            discard(final, good)
         try:
             move_folder(part, final)
             return
@@ -170,3 +171,23 @@ def remove_unfinished(folder: Path) -> None:
 
 def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def discard(path: Path, good: Callable[[Path], bool]) -> None:
+    """Remove what is damaged, where others may be doing the same: what one of them just made whole is put back."""
+    aside = own_part(path.with_name(f"damaged-{path.name}"))
+    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        _do("rename", path, lambda: os.replace(path, aside))
+    except StorageError:
+        if os.path.lexists(path):
+            raise
+        return                                               # another was quicker
+    if good(aside):
+        with contextlib.suppress(OSError):                   # unless yet another one stands there
+            os.rename(aside, path)
+            return
+    if aside.is_dir() and not aside.is_symlink():
+        shutil.rmtree(aside, ignore_errors=True)
+    else:
+        aside.unlink(missing_ok=True)

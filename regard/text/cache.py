@@ -1,7 +1,8 @@
 """The cache of work done on texts: surveys, tokenizers and shards, under keys that are hashes of content.
 
-Nothing here is precious: an entry that is damaged is made again, and any may be removed at any time. When an entry was
-used last is its time of change; `regard data cache` shows what there is, and clears it.
+Nothing here is precious: any entry may be removed at any time. Nothing here is believed: an entry is used only while
+the SHA-256 of all it holds is the one it was sealed with; a damaged one is made again, and one line says so. When an
+entry was used last is its time of change; `regard data cache` shows what there is, and clears it.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from regard import storage
-from regard.errors import DataError
+from regard.errors import StorageError
 from regard.storage import cache_folder
+from regard.text import seals
 from regard.text.readers import Source, open_source
-from regard.text.shards import Shard
+from regard.text.seals import Opened
 from regard.text.vocabulary import Tokenizer
 
 FORGOTTEN = 24 * 3600             # seconds after which an unfinished entry belongs to nobody
@@ -44,52 +46,34 @@ def key_of(*parts: Any) -> str:
 
 
 class Cache:
-    """Entries by key; each `get` makes what is missing."""
+    """Entries by key: each is opened if it is whole, and made if it is missing or damaged; `say` hears of damage."""
 
-    def __init__(self, folder: str | Path | None = None):
-        self.folder = cache_folder(folder)
+    def __init__(self, folder: str | Path | None = None, say: Callable[[str], None] = seals.tell):
+        self.folder, self.say = cache_folder(folder), say
+
+    def entry(
+        self, kind: str, key: str, open_entry: Callable[[Path], Opened], make: Callable[[Path], Opened]
+    ) -> tuple[Opened, bool]:
+        """A sealed file or folder, and whether it was there already."""
+        path = self.folder / kind / key
+        if not path.exists():
+            self._sweep(path.parent)
+        found, reused = seals.open_or_make(path, open_entry, make, self.say)
+        used(path)
+        return found, reused
 
     def json(self, kind: str, key: str, make: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         """A small value, and whether it was there already."""
-        path = self.folder / kind / f"{key}.json"
-        try:
-            found = json.loads(path.read_text("utf-8"))
-            if isinstance(found, dict):
-                used(path)
-                return found, True
-        except (OSError, ValueError):
-            pass
-        value = make()
-        storage.make_folder(path.parent)
-        self._sweep(path.parent)
-        storage.write_json(path, value)
-        return value, False
+        return self.entry(kind, f"{key}.sealed", seals.load_value, lambda path: seals.write_value(path, make()))
 
     def tokenizer(self, key: str, make: Callable[[], Tokenizer]) -> tuple[Tokenizer, bool]:
-        path = self.folder / "tokenizers" / f"{key}.json"
-        try:
-            found = Tokenizer.load(path)
-            used(path)
-            return found, True
-        except DataError:
-            pass
-        made = make()
-        storage.make_folder(path.parent)
-        self._sweep(path.parent)
-        made.save(path)
-        return made, False
+        def write(path: Path) -> Tokenizer:
+            made = make()
+            seals.write_value(path, made.to_json())
+            return made
 
-    def shard(self, key: str, make: Callable[[Path], Shard]) -> tuple[Shard, bool]:
-        path = self.folder / "shards" / key
-        if path.exists():
-            try:
-                found = Shard.open(path)
-                used(path)
-                return found, True
-            except DataError:
-                storage.remove(path)
-        self._sweep(path.parent)
-        return make(path), False
+        return self.entry("tokenizers", f"{key}.sealed",
+                          lambda path: Tokenizer.from_json(seals.load_value(path), str(path)), write)
 
     def _sweep(self, folder: Path) -> None:
         """Remove what a process killed long ago left unfinished; a fresh one may still be at work."""
@@ -99,7 +83,8 @@ class Cache:
             except OSError:
                 continue
             if old:
-                storage.remove(path)
+                with suppress(StorageError):         # another process may be sweeping, too
+                    storage.remove(path)
 
 
 # ------------------------------------------------------------------------------------------------ looking after it

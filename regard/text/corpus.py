@@ -94,7 +94,7 @@ def prepare(
     data: DataSettings, tokenizer: TokenizerSettings | Tokenizer, cache: Path | None = None, say: Say = print
 ) -> Corpus:
     """Read, split, learn a tokenizer where none is given, and encode; what was done before is reused."""
-    store = Cache(cache)
+    store = Cache(cache, say)
     built_in = embedded.known(data.files)
     kind = _kind(tokenizer, built_in)
     settings = ReadSettings(_documents(data.documents, kind, built_in), data.on_bad_text, data.field)
@@ -127,7 +127,7 @@ def encode_files(
     cache: Path | None = None, say: Say = print,
 ) -> Shard:
     """The whole of some files as one shard."""
-    store = Cache(cache)
+    store = Cache(cache, say)
     built_in = embedded.known(files)
     given = settings or ReadSettings()
     resolved = ReadSettings(_documents(given.documents, tokenizer.kind, built_in), given.on_bad_text, given.field)
@@ -163,8 +163,8 @@ def _documents(given: str, kind: str, built_in: embedded.Embedded | None) -> str
 
 
 def _sources(files: Sequence[str], part: str, store: Cache) -> list[Source]:
-    return find_sources([embedded.write(name, part, store.folder / "embedded") if embedded.known([name]) else name
-                         for name in files])
+    return find_sources([embedded.write(name, part, store.folder / "embedded", store.say) if embedded.known([name])
+                         else name for name in files])
 
 
 def survey_of(sources: list[Source], settings: ReadSettings, store: Cache, say: Say) -> Survey:
@@ -255,7 +255,7 @@ def encode_part(
         return write_shard(path, pieces, tokenizer)
 
     key = key_of(VERSION, content, asdict(settings), asdict(part), tokenizer.digest())
-    shard, reused = store.shard(key, make)
+    shard, reused = store.entry("shards", key, Shard.open, make)
     counts = shard.counts
     unknown = f", {counts.unknown:,} unknown" if counts.unknown else ""
     say(f"{name}: {counts.tokens:,} tokens in {counts.documents:,} document{'s' * (counts.documents != 1)}{unknown}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from regard import storage
 from regard.text import ab, gists, phrasebook, shapes, stories, story_world
+from regard.text.seals import Say, check_folder, open_or_make, tell, write_folder
 
 HELD_OUT = 10                    # one line in so many belongs to the held-out part
 
@@ -134,13 +135,11 @@ def pairs(name: str, part: str = "train") -> Iterator[AlignedPair]:
     return corpus.pairs(corpus.count if part == "train" else corpus.count // HELD_OUT, 0, part)
 
 
-def write(name: str, part: str, folder: Path) -> Path:
-    """The lines as a file in this folder, written once for each version of the generator."""
-    path = folder / f"{name}-{part}-{_version(CORPORA[name].modules)}.txt"
-    if not path.exists():
-        storage.make_folder(folder)
-        storage.write_file(path, "".join(f"{line}\n" for line in lines(name, part)))
-    return path
+def write(name: str, part: str, folder: Path, say: Say = tell) -> Path:
+    """The lines as a file under this folder, written once for each version of the generator."""
+    file = f"{name}-{part}.txt"
+    stem = f"{name}-{part}-{_version(CORPORA[name].modules)}"
+    return _written(folder / stem, lambda: {file: lines(name, part)}, say) / file
 
 
 def known_pairs(files: Sequence[str]) -> EmbeddedPairs | None:
@@ -150,16 +149,26 @@ def known_pairs(files: Sequence[str]) -> EmbeddedPairs | None:
     return PAIRED[str(files[0])]
 
 
-def write_pairs(name: str, part: str, folder: Path) -> tuple[Path, Path]:
-    """The pairs of a part as two aligned files in this folder, written once for each version of the generator."""
-    stem = f"{name}-{part}-{_version(PAIRED[name].modules)}"
-    paths = tuple(folder / f"{stem}.{language}" for language in PAIRED[name].languages)
-    if not all(path.exists() for path in paths):
-        storage.make_folder(folder)
+def write_pairs(name: str, part: str, folder: Path, say: Say = tell) -> tuple[Path, Path]:
+    """The pairs of a part as two aligned files under this folder, written once for each version of the generator."""
+    one, other = (f"{name}-{part}.{language}" for language in PAIRED[name].languages)
+
+    def texts() -> dict[str, Iterable[str]]:
         found = list(pairs(name, part))
-        for path, side in zip(paths, ("source", "target"), strict=True):
-            storage.write_file(path, "".join(f"{getattr(pair, side)}\n" for pair in found))
-    return paths[0], paths[1]
+        return {one: [pair.source for pair in found], other: [pair.target for pair in found]}
+
+    kept = _written(folder / f"{name}-{part}-{_version(PAIRED[name].modules)}", texts, say)
+    return kept / one, kept / other
+
+
+def _written(folder: Path, texts: Callable[[], Mapping[str, Iterable[str]]], say: Say) -> Path:
+    """A sealed folder with a file for each of the texts, given as lines; generated again where it is damaged."""
+
+    def fill(part: Path) -> None:
+        for file, found in texts().items():
+            storage.write_part(part / file, "".join(f"{line}\n" for line in found))
+
+    return open_or_make(folder, check_folder, lambda path: write_folder(path, fill, check_folder), say)[0]
 
 
 def _version(modules: Sequence[str]) -> str:

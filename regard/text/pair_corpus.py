@@ -7,7 +7,7 @@ other. From there on each language is a text of lines like any other, read, lear
 from __future__ import annotations
 
 import json
-import shutil
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
@@ -16,11 +16,12 @@ from pathlib import Path
 from regard import storage
 from regard.errors import DataError
 from regard.text import embedded
-from regard.text.cache import Cache, content_hash, key_of, used
+from regard.text.cache import Cache, content_hash, key_of
 from regard.text.corpus import SAMPLE as SUBWORDS
 from regard.text.corpus import Learned, Say, Survey, encode_part, learn_tokenizer, survey_of
 from regard.text.pairs import Pair, PairSettings, find_pair_sources, guess_langs, read_pairs
 from regard.text.readers import ReadSettings, Source
+from regard.text.seals import check_folder, write_folder
 from regard.text.shards import Shard
 from regard.text.split import WHOLE, Part, split
 from regard.text.tally import Tally
@@ -30,7 +31,7 @@ from regard.text.vocabulary import Tokenizer
 
 VERSION = 1                                       # of what is cached: raise it when cleaning changes
 LINES = ReadSettings("line")
-SIDES = ("source.txt", "target.txt")
+SIDES, TALLY = ("source.txt", "target.txt"), "tally.json"
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def prepare_pairs(
     data: PairSettings, tokenizer: PairTokenizerSettings | TokenizerPair, cache: Path | None = None, say: Say = print
 ) -> PairCorpus:
     """Clean, split, learn tokenizers where none are given, and encode; what was done before is reused."""
-    store = Cache(cache)
+    store = Cache(cache, say)
     built_in, langs = embedded.known_pairs(data.files), languages(data)
     train = clean(embedded_files(data, "train", store), langs, store, say)
     train_part, valid_part, valid, tally = WHOLE, WHOLE, train, train.tally
@@ -133,7 +134,7 @@ def embedded_files(data: PairSettings, part: str, store: Cache) -> PairSettings:
     """The settings with the files of one part, which for an embedded corpus are written first."""
     files = data.files if part == "train" or not data.valid else data.valid
     if embedded.known_pairs(files):
-        files = tuple(map(str, embedded.write_pairs(str(files[0]), part, store.folder / "embedded")))
+        files = tuple(map(str, embedded.write_pairs(str(files[0]), part, store.folder / "embedded", store.say)))
     return replace(data, files=files)
 
 
@@ -144,32 +145,35 @@ def clean(data: PairSettings, langs: str, store: Cache, say: Say) -> Clean:
     settings = {name: value for name, value in asdict(data).items()
                 if name not in ("files", "valid", "valid_share", "content")}
     content = key_of(VERSION, content_hash(sources), settings | {"langs": langs})
-    folder = store.folder / "pairs" / content
-    if not (folder / "tally.json").exists():
-        write_clean(folder, data, sources)
-    used(folder)
-    tally = Tally.from_dict(json.loads((folder / "tally.json").read_text("utf-8")))
-    say(tally.line())
+    found, _ = store.entry("pairs", content, open_clean, lambda folder: write_clean(folder, data, sources))
+    say(found.tally.line())
+    return found
+
+
+def open_clean(folder: Path) -> Clean:
+    """Pairs that were cleaned before, if every bit of them is as it was written."""
+    check_folder(folder)
+    tally = Tally.from_dict(json.loads((folder / TALLY).read_text("utf-8")))
     source, target = (Source(name, folder / name) for name in SIDES)
-    return Clean(source, target, tally, content)
+    return Clean(source, target, tally, folder.name)
 
 
-def write_clean(folder: Path, data: PairSettings, sources: list[Source]) -> None:
+def write_clean(folder: Path, data: PairSettings, sources: list[Source]) -> Clean:
     """Both files and the tally, which appear together or not at all."""
-    part = storage.own_part(folder)
-    tally = Tally()
-    try:
-        storage.make_folder(part)
+
+    def fill(part: Path) -> None:
+        tally = Tally()
         with open(part / SIDES[0], "w", encoding="utf-8", newline="\n") as one, \
                 open(part / SIDES[1], "w", encoding="utf-8", newline="\n") as other:
             for pair in read_pairs(data, tally, sources):
                 one.write(pair.source + "\n")
                 other.write(pair.target + "\n")
-        storage.write_part(part / "tally.json", json.dumps(tally.to_dict()))
-        storage.settle_folder(part, folder, lambda there: (there / "tally.json").exists())
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
+            for file in (one, other):
+                file.flush()
+                os.fsync(file.fileno())
+        storage.write_part(part / TALLY, json.dumps(tally.to_dict()))
+
+    return write_folder(folder, fill, open_clean)
 
 
 def learn_pair(

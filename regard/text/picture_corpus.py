@@ -16,7 +16,7 @@ from regard.text.cache import Cache, key_of
 from regard.text.corpus import SAMPLE as SUBWORDS
 from regard.text.corpus import Learned, Say, TokenizerSettings, learn_tokenizer
 from regard.text.pair_batches import Pictures
-from regard.text.picture_shards import CaptionedPictures, PictureShard, cached_pictures, prepare_pictures
+from regard.text.picture_shards import CaptionedPictures, PictureShard, prepare_pictures
 from regard.text.pictures import CaptionReading
 from regard.text.shards import Counts, Shard
 from regard.text.tally import Tally
@@ -80,7 +80,7 @@ def prepare_captioned(
     data: PictureSettings, tokenizer: TokenizerSettings | Tokenizer, cache: Path | None = None, say: Say = print
 ) -> PictureCorpus:
     """Read, split by picture, learn a tokenizer where none is given, and encode."""
-    store = Cache(cache)
+    store = Cache(cache, say)
     built_in = is_embedded(data.files)
     train = read_part(data, data.files, "train", store, say)
     if data.valid or built_in:
@@ -123,7 +123,7 @@ def drawn(part: str, number: int, size: int, store: Cache) -> CaptionedPictures:
                            "leave it out")
     code = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("shapes*.py")))
     key = key_of(part, number, hashlib.sha256(code).hexdigest())
-    shard, _ = cached_pictures(store, key, lambda path: PictureShard.write(
+    shard, _ = store.entry("pictures", key, PictureShard.open, lambda path: PictureShard.write(
         path, size, (picture.image for picture in shapes.pictures(number, 0, part))))
     captions, _ = store.json("captions", key, lambda: {
         "captions": [picture.caption for picture in shapes.pictures(number, 0, part)]})

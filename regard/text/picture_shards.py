@@ -1,8 +1,9 @@
 """Decoded pictures on disk, memory-mapped, so that training reads a batch without decoding anything.
 
 A shard is a folder: `pictures.bin` holds N pictures of S x S x 3 bytes, `shard.json` the counts and which of the
-pictures asked for were lost, and why. It is written in one pass, one picture in memory, and appears whole or not at
-all. `prepare_pictures` goes from a folder of captioned pictures to a shard and the captions that go with its rows.
+pictures asked for were lost, and why, `SHA256SUMS` the hash of each. It is written in one pass, one picture in memory,
+appears whole or not at all, and opens only if every bit is as it was written. `prepare_pictures` goes from a folder of
+captioned pictures to a shard and the captions that go with its rows.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 
 from regard import storage
 from regard.errors import DataError, SettingError
-from regard.text.cache import Cache, key_of, used
+from regard.text.cache import Cache, key_of
 from regard.text.picture_files import BadPicture, check_file, load_picture
 from regard.text.pictures import Captioned, CaptionReading, read_captioned
-from regard.text.shards import opens, storage_call
+from regard.text.seals import CURE, check_folder, write_folder
+from regard.text.shards import storage_call
 from regard.text.tally import Tally
 
 VERSION = 2                               # raise it when a file comes to give another picture
@@ -62,8 +63,9 @@ class PictureShard:
 
     @staticmethod
     def open(path: str | Path) -> PictureShard:
-        """Map a shard; one whose files do not fit together is a DataError."""
+        """Map a shard; one that is not as it was written is a DataError."""
         path = Path(path)
+        check_folder(path)
         try:
             about = json.loads((path / ABOUT).read_text("utf-8"))
             if about["version"] != VERSION:
@@ -74,23 +76,17 @@ class PictureShard:
                 raise ValueError("its parts do not fit together")
             return PictureShard(path, _map(path / PICTURES, shape), lost, str(about["content"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"the picture shard {path} is damaged ({error}): remove it, and it is made again") from None
+            raise DataError(f"the picture shard {path} is damaged ({error}): {CURE}") from None
 
     @staticmethod
     def write(path: str | Path, size: int, pictures: Iterable[Pixels | Lost]) -> PictureShard:
         """A new shard at `path` of these pictures, in order."""
-        path = Path(path)
-        storage.make_folder(path.parent)
-        part = storage.own_part(path)
-        try:
-            storage.make_folder(part)
-            about = _write_pictures(part / PICTURES, size, pictures)
-            storage.write_part(part / ABOUT, json.dumps(about) + "\n")
-            storage.settle_folder(part, path, lambda there: opens(PictureShard.open, there))
-        except BaseException:
-            shutil.rmtree(part, ignore_errors=True)
-            raise
-        return PictureShard.open(path)
+
+        def fill(folder: Path) -> None:
+            about = _write_pictures(folder / PICTURES, size, pictures)
+            storage.write_part(folder / ABOUT, json.dumps(about) + "\n")
+
+        return write_folder(Path(path), fill, PictureShard.open)
 
 
 def _map(path: Path, shape: tuple[int, ...]) -> Pixels:
@@ -119,19 +115,6 @@ def _write_pictures(path: Path, size: int, pictures: Iterable[Pixels | Lost]) ->
     return {"version": VERSION, "count": count, "size": size, "lost": lost, "content": content.hexdigest()}
 
 
-def cached_pictures(cache: Cache, key: str, make: Callable[[Path], PictureShard]) -> tuple[PictureShard, bool]:
-    """The shard of this key, and whether it was there already; a damaged one is made again."""
-    path = cache.folder / "pictures" / key
-    if path.exists():
-        try:
-            found = PictureShard.open(path)
-            used(path)
-            return found, True
-        except DataError:
-            storage.remove(path)
-    return make(path), False
-
-
 @dataclass(frozen=True)
 class CaptionedPictures:
     """Captions, each with the row of its picture in the shard."""
@@ -158,8 +141,8 @@ def prepare_pictures(
         first.setdefault(each.path, each)
     files = list(first)
     key = key_of(VERSION, size, reading.on_bad_image, _pillow(), [file_hash(file) for file in files])
-    shard, _ = cached_pictures(
-        cache, key, lambda path: PictureShard.write(path, size, _load_all(first.values(), size, reading)))
+    shard, _ = cache.entry("pictures", key, PictureShard.open, lambda path: PictureShard.write(
+        path, size, _load_all(first.values(), size, reading)))
     return _joined(found, files, shard, tally)
 
 

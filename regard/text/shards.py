@@ -1,9 +1,9 @@
 """Shards: a text as token ids on disk, memory-mapped, with the end of each document.
 
 A shard is a folder. `tokens.bin` holds the ids (uint16, or uint32 for a large vocabulary), each document
-followed by `<eos>`; `documents.bin` the offset after each document (uint64); `shard.json` the counts. It is
-written in one streaming pass and appears whole or not at all. A document whose end lies outside (the text
-was cut there to hold the rest out) has no `<eos>`.
+followed by `<eos>`; `documents.bin` the offset after each document (uint64); `shard.json` the counts; `SHA256SUMS` the
+hash of each. It is written in one streaming pass, appears whole or not at all, and opens only if every bit is as it was
+written. A document whose end lies outside (the text was cut there to hold the rest out) has no `<eos>`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,6 +21,7 @@ import numpy as np
 from regard import storage
 from regard.errors import DataError, StorageError
 from regard.text.readers import Piece
+from regard.text.seals import CURE, check_folder, write_folder
 from regard.text.vocabulary import EOS, UNK, Tokenizer
 
 VERSION = 1
@@ -61,8 +61,9 @@ class Shard:
 
     @staticmethod
     def open(path: str | Path) -> Shard:
-        """Map a shard; one whose files do not fit together is a DataError."""
+        """Map a shard; one that is not as it was written is a DataError."""
         path = Path(path)
+        check_folder(path)
         try:
             about = json.loads((path / ABOUT).read_text("utf-8"))
             counts = Counts(**about["counts"])
@@ -73,7 +74,7 @@ class Shard:
                 raise ValueError("its parts do not fit together")
             return Shard(path, tokens, ends, counts, about["tokenizer"], about["content"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(f"the token shard {path} is damaged ({error}): remove it, and it is made again") from None
+            raise DataError(f"the token shard {path} is damaged ({error}): {CURE}") from None
 
 
 def _map(path: Path, dtype: np.dtype, count: int) -> np.ndarray:
@@ -86,30 +87,15 @@ def _map(path: Path, dtype: np.dtype, count: int) -> np.ndarray:
 
 def write_shard(path: Path, pieces: Iterable[Piece], tokenizer: Tokenizer) -> Shard:
     """Encode the pieces into a new shard at `path`, holding no more than a batch of them at a time."""
-    path = Path(path)
-    storage.make_folder(path.parent)
-    part = storage.own_part(path)
-    try:
-        storage.make_folder(part)
-        with _Writer(part, tokenizer) as writer:
+
+    def fill(folder: Path) -> None:
+        with _Writer(folder, tokenizer) as writer:
             for batch in _batches(pieces):
                 writer.add(batch)
             about = writer.finish()
-        storage.write_part(part / ABOUT, json.dumps(about, indent=2) + "\n")
-        storage.settle_folder(part, path, lambda there: opens(Shard.open, there))
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
-    return Shard.open(path)
+        storage.write_part(folder / ABOUT, json.dumps(about, indent=2) + "\n")
 
-
-def opens(open_shard: Callable[[Path], object], path: Path) -> bool:
-    """Whether this is a whole shard, of the kind that is opened so."""
-    try:
-        open_shard(path)
-        return True
-    except DataError:
-        return False
+    return write_folder(Path(path), fill, Shard.open)
 
 
 def _batches(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
