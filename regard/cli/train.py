@@ -52,7 +52,7 @@ def command() -> None:
 @command.command("lm")
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
 @click.option("--family", help=f"Kind of model: {FAMILIES}, or module:Layer.  [default: transformer]")
-@click.option("--out", metavar="FOLDER", help="Run folder.  [default: runs/FILE-FAMILY]")
+@click.option("--out", metavar="FOLDER", help="Run folder.  [default: runs/FILE-FAMILY or FILE-TASK-FAMILY]")
 @click.option("--valid", multiple=True, metavar="FILE", help="Held-out text.  [default: the last 10%]")
 @click.option("--tokenizer", type=click.Choice(TOKENIZERS), help="How text becomes tokens.  [default: chosen]")
 @click.option("--vocab", type=int, help="Vocabulary size.  [default: chosen]")

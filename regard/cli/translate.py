@@ -22,7 +22,8 @@ BAR = " ||| "                  # between the columns, as in Moses' n-best lists
 @click.option("--no-repeat", type=int, default=0, help="No n-gram of so many tokens twice.")
 @click.option("--n-best", type=int, default=1, show_default=True, help="Several a line: index ||| text ||| score.")
 @click.option("--sample", is_flag=True, help="Draw translations instead of searching for the best.")
-@click.option("--temperature", type=float, default=1.0, show_default=True, help="With --sample: below 1 is bolder.")
+@click.option("--temperature", type=float, default=1.0, show_default=True,
+              help="With --sample: below 1 bolder choices are rarer; 0 is greedy.")
 @click.option("--seed", default=0, show_default=True, help="With --sample.")
 @click.option("--scores", is_flag=True, help="text ||| score")
 @click.option("--alignments", is_flag=True, help="text ||| which source word each word read most, as 0-0 1-2.")
