@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from regard.errors import RegardError, RunError, SettingError
 
 if TYPE_CHECKING:
     from regard.serve.security import Security
+    from regard.serve.stopping import StopSignals
 
 NEEDS_WEB = "serving needs more than is installed ({missing}): pip install 'regard[web]'"
 
@@ -33,9 +35,22 @@ def command(
     open_page: bool, trust: bool,
 ) -> None:
     """Open the page over the models in the folders RUN, and serve them to other tools. Ctrl-C stops it."""
+    from regard.serve.stopping import Stopping, StopSignals
+
+    with StopSignals() as signals:                         # before anything slow, and before the first word
+        with suppress(Stopping):
+            start(signals, [Path(run) for run in runs], port, host, token, folder, lab, device, open_page, trust)
+        signals.end()
+
+
+def start(
+    signals: StopSignals, runs: list[Path], port: int, host: str, token: str | None, folder: Path | None,
+    lab: Path | None, device: str, open_page: bool, trust: bool,
+) -> None:
+    """Start and serve; between two slow parts see whether a signal has come."""
     from regard.run_folder import RunFolder
 
-    paths = [Path(run) for run in runs] or finished(folder)
+    paths = runs or finished(folder)
     for path in paths:
         RunFolder.open(path)                               # a wrong name is said before anything slow
     try:
@@ -44,18 +59,19 @@ def command(
         from regard.serve.settings import Settings
     except ModuleNotFoundError as missing:
         raise missing_extra(missing) from None
+    signals.check()
     registry = Registry(paths, device=device, trust=trust)
     settings = Settings(
         secured(host, token), runs=existing(folder, "--runs"), lab=existing(lab, "--lab") or default_lab())
     listening = listen(host, port)
     address = address_of(listening, host)
+    signals.check()
     say(address, settings.security.token, host, len(registry))
     if open_page:
         import webbrowser
 
         webbrowser.open(opened(address, settings.security.token))
-    serve(listening, registry, settings)
-    click.echo("stopped")
+    serve(listening, registry, settings, signals)
 
 
 def secured(host: str, token: str | None) -> Security:

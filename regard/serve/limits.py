@@ -57,7 +57,7 @@ class Job:
         self.watcher: asyncio.Task[None] | None = None
 
     def stop(self) -> bool:
-        return self.over or self.gone.is_set() or self.left() <= 0
+        return self.over or self.gate.closed or self.gone.is_set() or self.left() <= 0
 
     def left(self) -> float:
         return self.until - time.monotonic()
@@ -101,7 +101,6 @@ class Job:
     def leave(self) -> None:
         """Give the place back, as soon as nothing runs there."""
         self.over = True
-        self.gate.jobs.discard(self)
         if self.watcher is not None:
             self.watcher.cancel()
         if self.thread is None or self.thread.done():
@@ -117,7 +116,6 @@ class Gate:
         self.limit, self.queued, self.seconds = running, queued, seconds
         self.running = 0
         self.waiting: deque[asyncio.Future[None]] = deque()
-        self.jobs: set[Job] = set()
         self.threads = ThreadPoolExecutor(running, thread_name_prefix="regard")
         self.closed = False
 
@@ -132,7 +130,6 @@ class Gate:
         except BaseException:
             job.watcher.cancel()
             raise
-        self.jobs.add(job)
         return job
 
     async def _turn(self, job: Job) -> None:
@@ -163,10 +160,8 @@ class Gate:
             self.running -= 1
 
     def stop(self) -> None:
-        """Nobody comes in any more, and what runs is not wanted. Takes no lock: a signal may call it at any moment."""
+        """Nobody comes in any more, and nothing that runs or waits is wanted. Any thread may call it, at any moment."""
         self.closed = True
-        for job in tuple(self.jobs):
-            job.over = True
 
     def close(self) -> None:
         """The same, and no thread is kept."""

@@ -1,6 +1,7 @@
 """Listening: a socket first, so that a port in use is said at once; then the application, and uvicorn around it.
 
-    serve(listen("127.0.0.1", 8000), registry, settings)
+    with StopSignals() as signals:
+        serve(listen("127.0.0.1", 8000), registry, settings, signals)
 
 Connections are few and impatient: one that does not finish its request's head in time is closed, and so is one that
 does not take its answer. Otherwise whoever opens connections and says nothing could keep everybody out.
@@ -10,10 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import socket
 import threading
-from types import FrameType
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
@@ -21,6 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.errors import SettingError
 from regard.serve.registry import Registry
+from regard.serve.stopping import StopSignals
 
 CONNECTIONS = 128
 PATIENCE = 10.0                # seconds for the head of a request, and for the rest of an answer to be taken
@@ -91,9 +93,14 @@ class Impatient(H11Protocol):
 class Server(uvicorn.Server):
     """Asked to stop, it first tells what is running: otherwise it would wait for the last word of every text."""
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+    def stop(self) -> None:
         self.config.app.state.gate.stop()                  # type: ignore[union-attr]
-        super().handle_exit(sig, frame)
+        self.should_exit = True
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:           # type: ignore[override]
+        """Ours stand already; uvicorn's would leave a moment without any, before and after."""
+        yield
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -122,18 +129,18 @@ def address_of(listening: socket.socket, host: str) -> str:
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}"
 
 
-def serve(listening: socket.socket, registry: Registry, settings: Any, warm: bool = True) -> None:
+def serve(listening: socket.socket, registry: Registry, settings: Any, signals: StopSignals, warm: bool = True) -> None:
     """Serve until a signal says to stop."""
     from regard.serve.app import make_app
+
+    signals.check()                                        # that was a slow import
 
     if warm:
         threading.Thread(target=warm_up, args=(registry,), daemon=True).start()
     server = Server(configure(make_app(registry, settings)))
     # What matters is logged by us; uvicorn would also tell of every client that breaks off.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-    if threading.current_thread() is threading.main_thread():
-        for each in (signal.SIGINT, signal.SIGTERM):       # until uvicorn listens, and when it raises them again
-            signal.signal(each, server.handle_exit)
+    signals.then(server.stop)
     server.run(sockets=[listening])
 
 
