@@ -178,7 +178,8 @@ class Regard:
 
     def translate(self, texts: list[list[int]], beam: int) -> int:
         from regard.decoding.beam import Beam
-        from regard.decoding.translate import Marks, translate_tokens
+        from regard.decoding.marks import Marks
+        from regard.decoding.translate import translate_tokens
 
         begin, end, written = 1, 2, 0
         marks = Marks(begin, end, banned=(0, 1, 2, 3))                     # the end, too: all write equally many

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from regard.config import convert, fill
 from regard.contract import LanguageModel
 from regard.decoding.guessing import AHEAD, Acceptance, Speculation, why_not
+from regard.decoding.marks import Marks, text_marks
 from regard.decoding.sampling import Sampling
 from regard.decoding.speculative import speculative_tokens
 from regard.decoding.stream import generate_tokens
@@ -72,6 +73,10 @@ class Trained:
     def parameters(self) -> int:
         return count_parameters(self.language_model)
 
+    @property
+    def marks(self) -> Marks:
+        return text_marks(self.tokenizer)
+
     # ------------------------------------------------------------------------------------- generating
 
     def generate(
@@ -113,8 +118,8 @@ class Trained:
         speculation: Speculation | None = None, tally: Acceptance | None = None,
     ) -> Iterator[list[int | None]]:
         """Token ids, a list a step: what `stream` is made of, for many prompts at once."""
-        t, model = self.tokenizer, self.language_model
-        options: Any = dict(new_tokens=new_tokens, how=how, end=t.eos, banned=(t.pad, t.bos, t.unk), row_ids=row_ids,
+        marks, model = self.marks, self.language_model
+        options: Any = dict(new_tokens=new_tokens, how=how, end=marks.end, banned=marks.banned, row_ids=row_ids,
                             notice=notice)
         if speculation is not None and isinstance(model, NeuralLM):
             yield from speculative_tokens(

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from regard.contract import Source
 from regard.decoding.beam import Beam
 from regard.decoding.caption import caption_tokens, pixels_of
+from regard.decoding.marks import Marks, text_marks
 from regard.decoding.reading import NO_ATTENTION, reads_source
 from regard.decoding.stream import padded
-from regard.decoding.translate import Marks
 from regard.errors import DataError, RunError
 from regard.metrics.perplexity import Surprise, score_batches
 from regard.models.seq2seq import Seq2Seq
@@ -74,8 +74,7 @@ class TrainedCaptioner(TrainedModel):
 
     @property
     def marks(self) -> Marks:
-        t = self.tokenizer
-        return Marks(t.bos, t.eos, (t.pad, t.bos, t.unk))
+        return text_marks(self.tokenizer)
 
     # ------------------------------------------------------------------------------------ captioning
 

@@ -20,25 +20,24 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.contract import Source
 from regard.decoding.beam import Hypothesis
+from regard.decoding.marks import Marks, pair_marks
 from regard.decoding.reading import NO_ATTENTION, reads_source
-from regard.decoding.spelling import pieces_of, unknown_words
-from regard.decoding.stream import padded
-from regard.decoding.translate import Marks, budget, in_batches, translate_tokens
+from regard.decoding.translate import budget, translate_tokens
 from regard.decoding.translations import Candidate, Notices, Part, Say, Translation, Way, Weights
 from regard.errors import DataError, RegardError, RunError
 from regard.metrics.alignment import Gold, Link
 from regard.metrics.perplexity import Surprise, score_batches
 from regard.metrics.translation import Quality, measure
 from regard.models.neural import NeuralLM
-from regard.probe.alignment import AttentionErrors, check_links, read_of_source, stacked, word_links
+from regard.probe.alignment import AttentionErrors, check_links, word_links
+from regard.probe.copying import each_read, spell
 from regard.text.pair_batches import HeldOutPairs
 from regard.text.piece_words import piece_words, words_of, written_words
 from regard.text.sentences import Piece, fit, join, split
 from regard.text.shards import Counts, Shard
 from regard.text.tokenizer_pair import TokenizerPair
-from regard.text.vocabulary import UNK, Tokenizer
+from regard.text.vocabulary import Tokenizer
 from regard.trained_model import TrainedModel
 
 FIRST_CHUNK, CHUNK = 32, 512               # lines taken at once from a stream: few at first, so that something appears
@@ -64,11 +63,7 @@ class TrainedTranslator(TrainedModel):
 
     @property
     def marks(self) -> Marks:
-        """<unk> may be written only where it can be spelled as what was read; what only the source has, never."""
-        t = self.tokenizer
-        spelled = not t.target.lossless and self.attends
-        strange = range(t.target.vocab_size, self.model.vocab)
-        return Marks(t.bos, t.eos, (t.pad, t.bos, *(() if spelled else (t.unk,)), *strange))
+        return pair_marks(self.tokenizer, self.model)
 
     # ---------------------------------------------------------------------------------- translating
 
@@ -144,15 +139,7 @@ class TrainedTranslator(TrainedModel):
 
     def spelled(self, texts: Sequence[str], ids: Sequence[list[int]], found: Sequence[list[Hypothesis]]) -> list[Part]:
         """The pieces of all that was found, each <unk> spelled as what was read most for it."""
-        t = self.tokenizer
-        unknown = [(at, place) for at, own in enumerate(found) for place, each in enumerate(own) if UNK in each.tokens]
-        read = self.reads([ids[at] for at, _ in unknown], [found[at][place].tokens for at, place in unknown])
-        instead = {
-            (at, place): unknown_words(t.source, texts[at], ids[at][:-1], t.target, found[at][place].tokens,
-                                       weights.mean((0, 1)))
-            for (at, place), weights in zip(unknown, read, strict=True)}
-        pieces = [[pieces_of(t.target, each.tokens, instead.get((at, place))) for place, each in enumerate(own)]
-                  for at, own in enumerate(found)]
+        pieces = spell(self.model, self.tokenizer, texts, ids, found)
         return [Part(*each) for each in zip(texts, ids, found, pieces, strict=True)]
 
     def _joined(self, line: str, cut: Sequence[Piece], parts: Sequence[Part], way: Way) -> Translation:
@@ -177,16 +164,8 @@ class TrainedTranslator(TrainedModel):
 
     def reads(self, sources: Sequence[list[int]], targets: Sequence[Sequence[int]]) -> list[Weights]:
         """What each token of a given target reads of its source, the ends of both left out."""
-        found: list[Weights] = [np.zeros((1, 1, 0, 0), np.float32)] * len(sources)
-        widths = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
-        for chosen in in_batches(widths, budget(self.model, None)):
-            items, lengths = padded([sources[at] for at in chosen], self.model.device)
-            # The last token need not be read: nothing follows it here.
-            tokens, own = padded([[self.tokenizer.bos, *targets[at][:-1]] for at in chosen], self.model.device)
-            weights = stacked(read_of_source(self.model, Source(items, lengths), tokens, own)).float().cpu().numpy()
-            for row, at in enumerate(chosen):
-                found[at] = weights[:, row, :, :len(targets[at]), :len(sources[at]) - 1]
-        return found
+        read = dict(each_read(self.model, sources, targets))
+        return [read[at] for at in range(len(sources))]
 
     def _aligned(self, told: Translation, parts: Sequence[Part], words: str) -> Translation:
         """With the pieces of all sentences in a row, and the weights of each in a block of its own."""

@@ -125,7 +125,7 @@ def generation_rate(trained: Trained, rows: int, limit: float = 3.0) -> float:
     """Tokens a second over all rows, written from nothing and never ending; up to 256 each, or what `limit` allows."""
     t = trained.tokenizer
     steps = generate_tokens(
-        trained.language_model, [[t.bos]] * rows, new_tokens=GENERATED + 2, banned=(t.pad, t.bos, t.unk, t.eos))
+        trained.language_model, [[t.bos]] * rows, new_tokens=GENERATED + 2, banned=(*trained.marks.banned, t.eos))
     next(steps), next(steps)                                           # what is done only once is not counted
     began, count = time.perf_counter(), 0
     for _ in steps:                                                    # each step ends on the host: nothing to wait for

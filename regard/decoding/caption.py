@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from regard.contract import LanguageModel, Source
 from regard.decoding.beam import Beam, Hypothesis, beam_search
-from regard.decoding.translate import Marks
+from regard.decoding.marks import Marks
 
 AT_ONCE = {"cpu": 256, "cuda": 4096}       # pictures, their beams counted
 

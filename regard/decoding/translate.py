@@ -9,13 +9,13 @@ S sources · k beams · L source length
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from regard.contract import LanguageModel, Source
 from regard.decoding.beam import Beam, Hypothesis, beam_search
+from regard.decoding.marks import Marks
 from regard.decoding.sampling import Sampling
 from regard.decoding.stream import generate_tokens, padded
 from regard.errors import SettingError
@@ -23,15 +23,6 @@ from regard.errors import SettingError
 AT_ONCE, MOST_AT_ONCE = 4096, 262_144      # tokens of sources, pads and beams included: on a CPU, and on a large GPU
 MEMORY = 2**19                             # bytes of a GPU that a token may take, its share of all caches included
 MORE, TIMES = 20, 2                        # a target may have so many tokens, and so many times those of its source
-
-
-@dataclass(frozen=True)
-class Marks:
-    """The tokens with a meaning of their own."""
-
-    begin: int
-    end: int
-    banned: tuple[int, ...] = ()
 
 
 def translate_tokens(

@@ -23,8 +23,9 @@ from regard.contract import LanguageModel, Source
 from regard.decoding.beam import Beam, Hypothesis, Step, beam_search
 from regard.decoding.best import best_of
 from regard.decoding.caption import pixels_of
+from regard.decoding.marks import Marks
 from regard.decoding.stream import padded
-from regard.decoding.translate import Marks, longest
+from regard.decoding.translate import longest
 from regard.errors import DataError, RunError, SettingError
 from regard.text.vocabulary import Tokenizer
 from regard.trained import Trained
@@ -167,7 +168,7 @@ def start_text(trained: Trained, text: str, new_tokens: int) -> Start:
             notes = (f"the prompt has {len(begin)} tokens and the model reads at most {model.context}: the search "
                      f"begins with its last {room}",)
             begin = begin[-room:]
-    return Start(model, t, Marks(t.bos, t.eos, (t.pad, t.bos, t.unk)), new_tokens, tuple(begin),
+    return Start(model, t, trained.marks, new_tokens, tuple(begin),
                  pieces=tuple(map(t.token, begin)), text=text, notes=notes)
 
 

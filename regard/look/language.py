@@ -111,7 +111,7 @@ def most_tokens(model: LanguageModel) -> tuple[int, str]:
 def run_and_say(trained: Trained, ids: Tensor, following: Sequence[int]) -> tuple[tuple[Said, ...], Recorder]:
     """What each row predicts, and what was recorded, of one run of the model."""
     model, t = trained.language_model, trained.tokenizer
-    banned = (t.pad, t.bos, t.unk)
+    banned = trained.marks.banned
     if isinstance(model, NeuralLM):
         vectors, seen = run(model, ids)
         with torch.no_grad(), evaluating(model):

@@ -203,8 +203,7 @@ class Continuations:
 def parts_of(trained: Any) -> tuple[LanguageModel, Tokenizer, tuple[int, ...]]:
     """The model, the tokenizer of what it writes, and the tokens it never says."""
     if isinstance(trained, Trained):
-        t = trained.tokenizer
-        return trained.language_model, t, (t.pad, t.bos, t.unk)
+        return trained.language_model, trained.tokenizer, trained.marks.banned
     if isinstance(trained, TrainedTranslator):
         return trained.model, trained.tokenizer.target, trained.marks.banned
     if isinstance(trained, TrainedCaptioner):

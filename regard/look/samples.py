@@ -25,13 +25,15 @@ from regard.contract import LanguageModel, Reading, Source, watch
 from regard.decoding.beam import Beam
 from regard.decoding.caption import caption_tokens, pixels_of
 from regard.decoding.fill import of_text
+from regard.decoding.marks import pair_marks, text_marks
 from regard.decoding.reading import reads_source
 from regard.decoding.sampling import Sampling
 from regard.decoding.stream import generate_tokens, padded
-from regard.decoding.translate import Marks, translate_tokens
+from regard.decoding.translate import translate_tokens
 from regard.look.next_token import written
 from regard.models.masked import MaskedModel
 from regard.probe.alignment import read_of_source
+from regard.probe.copying import spell
 from regard.probe.influence import evaluating
 from regard.text.pair_batches import Side
 from regard.text.shapes import png
@@ -74,7 +76,7 @@ def goes_on(model: LanguageModel, corpus: Any, _: int | None) -> Callable[[], Sa
 
     def write() -> Sample:
         steps = generate_tokens(model, [begun], new_tokens=NEW, how=Sampling(seed=0), end=t.eos,
-                                banned=(t.pad, t.bos, t.unk))
+                                banned=text_marks(t).banned)
         said = [step[0] for step in steps if step[0] is not None]
         stream = t.stream(after=prompt)
         text = "".join(stream.push(id) for id in said) + stream.flush()
@@ -132,17 +134,18 @@ def translates(model: Any, corpus: Any, context: int | None) -> Callable[[], Sam
     number = middling(side.lengths[:LOOKED_AT], min(MOST, context))
     pair = corpus.held_out(number + 1)[number]
     source = side.data[side.starts[number]:side.starts[number] + side.lengths[number]].astype(np.int64).tolist()
-    marks = Marks(t.bos, t.eos, (t.pad, t.bos, t.unk, *range(t.target.vocab_size, model.vocab)))
+    marks = pair_marks(t, model)
     columns, right = written(t.source, source), target_of(corpus, number, context)
     rows = written(t.target, right)
 
     def write() -> Sample:
         if len(source) > context:
             return {"prompt": pair.source, "text": "", "reference": pair.target, "map": None}
-        found = translate_tokens(model, [source], marks=marks, context=context, how=Beam(width=1))[0][0]
+        found = translate_tokens(model, [source], marks=marks, context=context, how=Beam(width=1))[0]
+        ((best,),) = spell(model, t, [pair.source], [source], [found])
         items, lengths = padded([source], model.device)
         weights = read_of_given(model, Source(items, lengths), t.bos, right)
-        return {"prompt": pair.source, "text": t.target.decode(found.tokens), "reference": pair.target,
+        return {"prompt": pair.source, "text": "".join(best), "reference": pair.target,
                 "map": small_map(rows, columns, weights)}
 
     return write
@@ -166,7 +169,7 @@ def captions(model: Any, corpus: Any, context: int | None) -> Callable[[], Sampl
     assert context is not None
     t: Tokenizer = corpus.tokenizer
     image = np.asarray(corpus.source_valid.images[int(corpus.source_valid.rows[0])])
-    marks = Marks(t.bos, t.eos, (t.pad, t.bos))
+    marks = text_marks(t)
     picture, right = base64.b64encode(png(image)).decode(), target_of(corpus, 0, context)
 
     def write() -> Sample:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.contract import LanguageModel, Source, State
+from regard.decoding.marks import text_marks
 from regard.decoding.sampling import Sampling
 from regard.decoding.stream import generate_tokens, padded
 from regard.serve.limits import in_turns
@@ -220,7 +221,7 @@ class Completing:
         t = self.tokenizer
         return generate_tokens(
             self.model, [[t.bos, *row.ids] for row in self.rows], new_tokens=self.new_tokens, how=self.how, end=t.eos,
-            banned=(t.pad, t.bos, t.unk), row_ids=[row.index % self.draws for row in self.rows],
+            banned=text_marks(t).banned, row_ids=[row.index % self.draws for row in self.rows],
             notice=self.notices.append)
 
     def _push(self, row: Row, id: int | None) -> None:

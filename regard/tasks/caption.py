@@ -7,7 +7,7 @@ from typing import Any
 from regard.config import one_of
 from regard.decoding.beam import Beam
 from regard.decoding.caption import caption_tokens
-from regard.decoding.translate import Marks
+from regard.decoding.marks import text_marks
 from regard.families.caption import CAPTION
 from regard.tasks.task import Task, from_table
 from regard.text.pair_batches import HeldOutPairs, Pairs
@@ -32,8 +32,8 @@ def judge(model: Any, corpus: PictureCorpus, context: int) -> dict[str, float]:
     for row, caption in zip(rows.tolist(), corpus.captions, strict=True):
         if len(right) < JUDGED or row in right:
             right.setdefault(row, set()).add(caption)
-    found = caption_tokens(model, corpus.source_valid.images[list(right)], marks=Marks(t.bos, t.eos, (t.pad, t.bos)),
-                           context=context, how=Beam(width=1))
+    found = caption_tokens(model, corpus.source_valid.images[list(right)], marks=text_marks(t), context=context,
+                           how=Beam(width=1))
     said = [t.decode(best[0].tokens) for best in found]
     return {"valid_exact": 100 * sum(text in right[row] for text, row in zip(said, right, strict=True)) / len(right)}
 

@@ -7,9 +7,11 @@ from typing import Any
 
 from regard.config import one_of
 from regard.decoding.beam import Beam
-from regard.decoding.translate import Marks, translate_tokens
+from regard.decoding.marks import pair_marks
+from regard.decoding.translate import translate_tokens
 from regard.families.translate import TRANSLATE, Vocabularies
 from regard.metrics.translation import bleu
+from regard.probe.copying import spell
 from regard.tasks.task import Task, from_table
 from regard.text.pair_batches import HeldOutPairs, Pairs, Recuts, Side
 from regard.text.pair_corpus import PairCorpus, PairTokenizerSettings, prepare_pairs
@@ -60,10 +62,11 @@ def written(model: Any, corpus: PairCorpus, number: int, context: int) -> list[s
     side, texts, t = Side(corpus.source_valid), [""] * number, corpus.tokenizer
     fits = [at for at in range(number) if side.lengths[at] <= context]
     sources = [side.data[side.starts[at]:side.starts[at] + side.lengths[at]].tolist() for at in fits]
-    marks = Marks(t.bos, t.eos, (t.pad, t.bos, t.unk, *range(t.vocab_size, model.vocab)))
-    found = translate_tokens(model, sources, marks=marks, context=context, how=Beam(width=1))
-    for at, best in zip(fits, found, strict=True):
-        texts[at] = t.target.decode(best[0].tokens)
+    found = translate_tokens(model, sources, marks=pair_marks(t, model), context=context, how=Beam(width=1))
+    pairs = corpus.held_out(number)
+    pieces = spell(model, t, [pairs[at].source for at in fits], sources, found)
+    for at, best in zip(fits, pieces, strict=True):
+        texts[at] = "".join(best[0])
     return texts
 
 

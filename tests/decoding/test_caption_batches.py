@@ -7,7 +7,7 @@ import torch
 from regard.contract import Memory
 from regard.decoding.beam import Beam
 from regard.decoding.caption import caption_tokens, pixels_of
-from regard.decoding.translate import Marks
+from regard.decoding.marks import Marks
 from regard.families.caption import CAPTION
 
 MARKS = Marks(1, 2, (0, 1))
