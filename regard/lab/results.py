@@ -16,6 +16,7 @@ import platform
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import fsum
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ class Kept:
 
     def seconds(self, experiment: Experiment, settings: Sequence[Setting]) -> float:
         keys = {key_of(arm, setting) for setting in settings for arm in experiment.arms}
-        return sum(self.arms[key]["seconds"] for key in keys if key in self.arms)
+        return fsum(self.arms[key]["seconds"] for key in keys if key in self.arms)      # in any order the same
 
     def ran(self, setting: Setting) -> dict[str, Any]:
         """Where and when arms of this kind were measured last."""

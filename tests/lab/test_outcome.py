@@ -1,6 +1,8 @@
 """Which run a card tells of, what a flip is compared with, and concluding again without measuring."""
 
 import json
+from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +10,7 @@ from regard.errors import RunError
 from regard.lab import outcome, runner
 from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule
 from regard.lab.outcome import cards, conclude, did_change, flip_told, redraw
-from regard.lab.results import open_results
+from regard.lab.results import kind_of, open_results
 from regard.lab.verdict import FAILS, HOLDS, UNCLEAR
 
 FULL, QUICK = runner.Plan(5, workers=1), runner.Plan(3, quick=True, workers=1)
@@ -145,6 +147,31 @@ def test_everything_is_worked_out_again_from_what_is_kept(tmp_path):
     picture.unlink()
     assert redraw([one], tmp_path) == []
     assert json.loads(file.read_text()) == first and picture.exists()
+
+
+def test_seconds_are_added_up_exactly_so_that_no_order_of_the_arms_changes_a_file(tmp_path):
+    """Keys come in an order that differs between two processes; sums of floats depend on it, exact ones do not."""
+    one = sized()
+    ran(one, FULL, tmp_path)
+    kept = open_results(tmp_path, one, "cpu")
+    measured = [0.1, 0.7, 1e15, -1e15, 0.05]                          # added up from the left: 0.05 or 0.925
+    for turn in range(5):
+        for at, arm in enumerate(kept.arms.values()):
+            arm["seconds"] = measured[(at + turn) % 5]
+        assert kept.seconds(one, FULL.settings) == float(sum(map(Fraction, measured)))
+
+
+def test_the_seconds_of_the_results_in_the_tree_are_those_that_a_report_writes():
+    for path in sorted((Path(outcome.__file__).parents[2] / "lab" / "results").glob("*/*.json")):
+        record = json.loads(path.read_text())
+        for told, flipped in ((record, False), (record.get("flipped") or {}, True)):
+            if "seconds" in told:
+                plan = runner.Plan(told["seeds"], told["quick"], path.parent.name, flipped)
+                kinds = {kind_of(setting) for setting in plan.settings}
+                seeds = {"once", *(f"seed {setting.seed}" for setting in plan.settings)}
+                exact = sum(Fraction(arm["seconds"]) for key, arm in record["arms"].items()
+                            if key.split(" \u00b7 ", 2)[1] in seeds and key.split(" \u00b7 ", 2)[2] in kinds)
+                assert told["seconds"] == round(float(exact), 1), path
 
 
 def test_results_of_a_device_that_is_not_here_are_concluded_and_run_asks_for_no_device(tmp_path, monkeypatch):
