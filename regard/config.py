@@ -124,8 +124,13 @@ def parse_assignments(assignments: tuple[str, ...] | list[str]) -> dict[str, dic
 
 
 def read_toml(path: Path) -> dict[str, dict[str, Any]]:
+    return parse_toml(Path(path).read_bytes(), path)
+
+
+def parse_toml(raw: bytes, path: Path) -> dict[str, dict[str, Any]]:
+    """The tables of a TOML file; `path` is its name in messages."""
     try:
-        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        tables = tomllib.loads(raw.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingError(f"{path} is not a TOML file: {error}") from None
     for name, value in tables.items():

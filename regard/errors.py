@@ -8,13 +8,15 @@
     ├── Interrupted     asked to stop; everything is saved
     └── StorageError    the disk: full, read-only, failing
 
-The command line prints the message and exits with the class's exit code. Anything that is not a RegardError
+The command line prints the message and exits with the class's exit code. What a user should know without its being a
+mistake is a `RegardNote`, a warning. Anything that is not a RegardError
 is our mistake, and shows its traceback.
 """
 
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Iterable
 
 
@@ -48,6 +50,15 @@ class Interrupted(RegardError):
 
 class StorageError(RegardError):
     """The disk refused."""
+
+
+class RegardNote(UserWarning):
+    """Something a user should know of, though all goes on. The command line prints it as one line."""
+
+
+def note(text: str) -> None:
+    """Say it once: Python shows a warning of the same words from the same place no second time."""
+    warnings.warn(text, RegardNote, stacklevel=2)
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:

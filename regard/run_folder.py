@@ -1,15 +1,18 @@
 """A run on disk: everything that is the model, in one folder that can be moved and shared.
 
     runs/NAME/
-      run.toml              every setting, resolved
-      tokenizer.json        Hugging Face format
+      run.toml              every setting, resolved, and the format of the folder
+      tokenizer.json        Hugging Face format; source-tokenizer.json beside it where a source has its own
       model.safetensors     the best weights
+      manifest.json         the hash of each of these
       metrics.jsonl         one object a line, append-only
       samples.jsonl         what the model wrote at validations, likewise
-      checkpoints/STEP/     weights, optimizer, generators, data position; manifest.json written last
+      checkpoints/STEP/     weights, optimizer, generators, data position; a manifest of their hashes, written last
+      lock                  while it is trained: who does
 
-Nothing here is pickled: tensors are safetensors, the rest JSON and TOML. A checkpoint's manifest holds the hash
-of each of its files, so that a damaged one is seen and the newest good one is used.
+Nothing here is pickled: tensors are safetensors, the rest JSON and TOML. What hashes to something else than its
+manifest says is not loaded: of checkpoints the newest good one is used. Formats up to `FORMAT` are read, and runs from
+before there were formats; a newer one is refused.
 """
 
 from __future__ import annotations
@@ -17,16 +20,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from regard import storage
-from regard.config import read_toml, write_toml
-from regard.errors import RunError
+from regard.config import parse_toml, write_toml
+from regard.errors import RunError, note
+from regard.manifest import FORMAT, MANIFEST, DamagedManifest, Manifest, check_format, read_manifest, write_manifest
 
-SETTINGS, TOKENIZER, WEIGHTS, METRICS, SAMPLES, CHECKPOINTS = (
-    "run.toml", "tokenizer.json", "model.safetensors", "metrics.jsonl", "samples.jsonl", "checkpoints")
-MANIFEST = "manifest.json"
+SETTINGS, TOKENIZER, SOURCE_TOKENIZER, WEIGHTS, METRICS, SAMPLES, CHECKPOINTS = (
+    "run.toml", "tokenizer.json", "source-tokenizer.json", "model.safetensors", "metrics.jsonl", "samples.jsonl",
+    "checkpoints")
+RECORDED = (SETTINGS, TOKENIZER, SOURCE_TOKENIZER, WEIGHTS)    # in the manifest
+DAMAGED = "damaged-"           # before the name of a checkpoint that was set aside
 
 
 class RunFolder:
@@ -69,34 +76,137 @@ class RunFolder:
     def checkpoints_path(self) -> Path:
         return self.path / CHECKPOINTS
 
-    # ------------------------------------------------------------------------------------- settings
+    # ----------------------------------------------------------------------------------- the folder
 
     def create(self) -> None:
+        """Make ready for training: what a dead process left half done is swept up; links are refused."""
+        self.refuse_links()
         storage.make_folder(self.checkpoints_path)
         storage.remove_unfinished(self.path)
         storage.remove_unfinished(self.checkpoints_path)
 
+    def begin(self) -> None:
+        """Make ready for a new run: what one that never began has left here goes."""
+        self.create()
+        for path in (*self.checkpoints(), self.tokenizer_path, self.path / SOURCE_TOKENIZER, self.weights_path,
+                     self.metrics_path, self.samples_path, self.path / MANIFEST):
+            storage.remove(path)
+
+    def refuse_links(self) -> None:
+        """What is written, rotated and removed here must lie here: a link would reach into another run."""
+        for folder in (self.path, self.checkpoints_path):
+            for path in folder.iterdir() if folder.is_dir() else ():
+                if path.is_symlink():
+                    raise RunError(f"{path} is a link, and a run is written only where it lies: "
+                                   "put a copy in the link's place, or remove it")
+
+    def remains(self) -> list[str]:
+        """What is here of a run whose run.toml is lost; nothing where a run is whole, or never began."""
+        if self.settings_path.exists():
+            return []
+        manifest = self.manifest()
+        if manifest is not None and not manifest.names(SETTINGS):
+            return []
+        there = [path.name for path in (self.weights_path, self.metrics_path, self.checkpoints_path) if path.exists()]
+        return there if there != [CHECKPOINTS] or self.checkpoints() else []
+
+    def manifest(self) -> Manifest | None:
+        """None where there is none that can be believed."""
+        try:
+            return read_manifest(self.path)
+        except DamagedManifest:
+            return None
+
+    def adopted(self) -> Manifest:
+        """The manifest to go on with; where there is none to believe, one of the files as they are."""
+        found = self.manifest()
+        if found is None:
+            there = [name for name in RECORDED if (self.path / name).is_file()]
+            found = Manifest({name: storage.file_digest(self.path / name) for name in there},
+                             checkpointed=self.had_checkpoints())
+        return found
+
+    def write_recorded(self, name: str, data: bytes) -> None:
+        """Replace a file that the manifest knows, and its hash there: whoever dies in between loses neither."""
+        announced = self.adopted().announce(name, storage.digest(data))
+        write_manifest(self.path, announced)
+        storage.write_file(self.path / name, data)
+        write_manifest(self.path, announced.settle())
+
+    # ---------------------------------------------------------------------------- settings, tokenizer
+
     def save_settings(self, tables: Mapping[str, Mapping[str, Any]]) -> None:
-        storage.write_file(self.settings_path, write_toml(tables, heading="every setting of this run, resolved"))
+        text = write_toml(tables, heading="every setting of this run, resolved")
+        self.write_recorded(SETTINGS, text.encode())
 
     def read_settings(self) -> dict[str, dict[str, Any]]:
-        return read_toml(self.settings_path)
+        """The run's settings as they are, edited by hand or not; of a change, and of what cannot be checked, a note."""
+        try:
+            raw = self.settings_path.read_bytes()
+        except OSError as error:
+            raise RunError(f"could not read {self.settings_path}: {error.strerror or error}") from None
+        tables = parse_toml(raw, self.settings_path)
+        try:
+            check_format(tables.get("run", {}).get("format", 0), self.path)
+        except ValueError as error:
+            raise RunError(f"{self.settings_path}: run.{error}") from None
+        manifest = self._manifest_noted()
+        if manifest is not None and not manifest.matches(SETTINGS, storage.digest(raw)):
+            note(f"{self.settings_path} was changed since it was written: it is used as it is now")
+        return tables
+
+    def _manifest_noted(self) -> Manifest | None:
+        try:
+            manifest = read_manifest(self.path)
+        except DamagedManifest as error:
+            note(f"{error}: the files of {self.path} cannot be checked")
+            return None
+        if manifest is None:
+            note(f"{self.path} has no {MANIFEST} (runs had none before format 1): its files cannot be checked")
+        return manifest
+
+    def save_tokenizer(self, tokenizer: Any) -> None:
+        """Of a run that has not begun: nothing can be lost between the files and the manifest."""
+        tokenizer.save(self.tokenizer_path)
+        write_manifest(self.path, self.adopted())
+
+    def check_file(self, name: str) -> None:
+        """Refuse a file that is not the one that was written. What has no manifest passes: a note was given of it."""
+        manifest, path = self.manifest(), self.path / name
+        if manifest is None or not (path.exists() or manifest.names(name)):
+            return
+        if not path.exists():
+            raise RunError(f"{path} is missing, though {MANIFEST} names it: take it from a copy of the run")
+        if not manifest.matches(name, storage.file_digest(path)):
+            raise RunError(f"{path} is not as it was written: it was damaged or replaced; {self.cure(name)}")
+
+    def cure(self, name: str) -> str:
+        recovers = name == WEIGHTS and any(map(is_whole, reversed(self.checkpoints())))
+        return ("go on with --resume, which takes the weights of the newest checkpoint" if recovers
+                else "take it from a copy of the run")
+
+    def check_tokenizer(self) -> None:
+        for name in (TOKENIZER, SOURCE_TOKENIZER):
+            self.check_file(name)
 
     # -------------------------------------------------------------------------------------- weights
 
     def save_weights(self, tensors: Mapping[str, Any]) -> None:
-        storage.write_file(self.weights_path, pack(tensors))
+        self.write_recorded(WEIGHTS, pack(tensors))
 
     def read_weights(self) -> dict[str, Any]:
         if not self.weights_path.is_file():
+            self.check_file(WEIGHTS)
             raise RunError(f"{self.path} has no {WEIGHTS} yet: training has not reached its first validation; "
                            "go on with --resume")
+        self.check_file(WEIGHTS)
         return mapped(self.weights_path)
 
     # ---------------------------------------------------------------------------------- checkpoints
 
-    def save_checkpoint(self, step: int, files: Mapping[str, bytes], keep: int) -> Path:
-        """Write a checkpoint whole, verify it, and only then drop the oldest ones."""
+    def save_checkpoint(self, step: int, files: Mapping[str, bytes], keep: int) -> list[str]:
+        """Write a checkpoint whole, verify it, and only then drop the oldest ones; gives the names of damaged ones."""
+        self.refuse_links()
         final = self.checkpoints_path / f"{step:08d}"
         if final.exists():                                   # resumed onto a damaged one, or the same step again
             storage.remove(final)
@@ -106,22 +216,43 @@ class RunFolder:
         storage.make_folder(part)
         for name, data in files.items():
             storage.write_part(part / name, data)
-        manifest = {"step": step, "files": {name: storage.digest(data) for name, data in files.items()}}
-        storage.write_part(part / MANIFEST, json.dumps(manifest, indent=2))
+        digests = {name: storage.digest(data) for name, data in files.items()}
+        storage.write_part(part / MANIFEST, json.dumps({"format": FORMAT, "step": step, "files": digests}, indent=2))
         storage.move_folder(part, final)
-        if verified(final) is not None:
-            self._rotate(keep)
-        return final
+        self._mark_checkpointed()
+        return self._rotate(keep)
 
-    def _rotate(self, keep: int) -> None:
-        for old in self.checkpoints()[:-keep]:
-            storage.remove(old)
+    def _mark_checkpointed(self) -> None:
+        manifest = self.adopted()
+        if not manifest.checkpointed:
+            write_manifest(self.path, replace(manifest, checkpointed=True))
+
+    def _rotate(self, keep: int) -> list[str]:
+        """Keep the newest checkpoints that are whole; set damaged ones aside, and remove what is older."""
+        good: list[Path] = []
+        damaged: list[str] = []
+        for path in reversed(self.checkpoints()):
+            if len(good) == keep:
+                storage.remove(path)
+            elif is_whole(path):
+                good.append(path)
+            else:
+                damaged.append(self.set_aside(path))
+        return damaged
+
+    def set_aside(self, path: Path) -> str:
+        """Give a damaged checkpoint a name under which nothing counts on it."""
+        aside = path.with_name(f"{DAMAGED}{path.name}")
+        storage.remove(aside)
+        storage.move_folder(path, aside)
+        return path.name
 
     def checkpoints(self) -> list[Path]:
         """The checkpoints' folders, oldest first, good or not."""
         if not self.checkpoints_path.is_dir():
             return []
-        return sorted(p for p in self.checkpoints_path.iterdir() if re.fullmatch(r"\d+", p.name))
+        return sorted((p for p in self.checkpoints_path.iterdir() if re.fullmatch(r"\d+", p.name)),
+                      key=lambda path: int(path.name))
 
     def newest_checkpoint(self) -> tuple[dict[str, bytes] | None, list[str]]:
         """The files of the newest checkpoint that verifies, and the names of newer ones that do not."""
@@ -133,16 +264,38 @@ class RunFolder:
             damaged.append(path.name)
         return None, damaged
 
+    def had_checkpoints(self) -> bool:
+        """Whether training had come to a first checkpoint, though none may be left; in doubt, it had."""
+        manifest = self.manifest()
+        if manifest is not None:
+            return manifest.checkpointed
+        return self.weights_path.exists() or any(self.checkpoints_path.glob(f"{DAMAGED}*"))
+
 
 def verified(path: Path) -> dict[str, bytes] | None:
     """The checkpoint's files, if every one is there and hashes to what its manifest says."""
     try:
-        manifest = json.loads((path / MANIFEST).read_bytes())
-        files = {name: (path / name).read_bytes() for name in manifest["files"] if "/" not in name}
-        good = all(storage.digest(files[name]) == digest for name, digest in manifest["files"].items())
+        digests = checkpoint_digests(path)
+        files = {name: (path / name).read_bytes() for name in digests}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return files if good else None
+    return files if all(storage.digest(files[name]) == digest for name, digest in digests.items()) else None
+
+
+def is_whole(path: Path) -> bool:
+    """`verified` without holding the files, which may be large."""
+    try:
+        return all(storage.file_digest(path / name) == digest for name, digest in checkpoint_digests(path).items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def checkpoint_digests(path: Path) -> dict[str, str]:
+    manifest = json.loads((path / MANIFEST).read_bytes())
+    check_format(manifest.get("format", 0), path)
+    if not manifest["files"] or any("/" in name for name in manifest["files"]):
+        raise ValueError
+    return manifest["files"]
 
 
 def pack(tensors: Mapping[str, Any]) -> bytes:
@@ -173,3 +326,20 @@ def unpack(data: bytes, where: Path | str) -> dict[str, Any]:
     except (SafetensorError, ValueError, KeyError) as error:
         raise RunError(f"{where} is damaged or no safetensors file ({error}): "
                        "resume from a checkpoint, or take it from a copy") from None
+
+
+def read_log(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """The rows of metrics.jsonl or samples.jsonl, and how many lines are none: torn by a kill, or damaged."""
+    lines = path.read_bytes().split(b"\n") if path.exists() else []
+    rows = [row for line in lines if line and (row := parse_row(line)) is not None]
+    return rows, sum(1 for line in lines if line) - len(rows)
+
+
+def parse_row(line: bytes) -> dict[str, Any] | None:
+    """A line of a log, if it is an object with the number of a step."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    step = row.get("step") if isinstance(row, dict) else None
+    return row if isinstance(step, int) and not isinstance(step, bool) else None

@@ -27,7 +27,8 @@ before_operation: Callable[[str, Path], None] | None = None
 TEMPORARY = ".part-"        # what an unfinished file or folder is called; swept up by `remove_unfinished`
 
 
-def _do(operation: str, path: Path, act: Callable[[], Any]) -> Any:
+def perform(operation: str, path: Path, act: Callable[[], Any]) -> Any:
+    """One operation on the disk, counted; what the operating system refuses becomes a StorageError."""
     try:
         if before_operation is not None:
             before_operation(operation, path)
@@ -61,10 +62,31 @@ def cache_folder(given: str | Path | None = None) -> Path:
 
 
 def make_folder(path: Path) -> Path:
+    """Make a folder and those above it that are missing; each is synced into the one that holds it."""
     path = Path(path)
     if not path.is_dir():
-        _do("make", path, lambda: path.mkdir(parents=True, exist_ok=True))
+        if not path.parent.is_dir():
+            make_folder(path.parent)
+        perform("make", path, lambda: path.mkdir(exist_ok=True))
+        sync_folder(path.parent)
     return path
+
+
+def claim_folder(path: Path) -> bool:
+    """Make a folder that nobody else has: False where one is there. Of many who ask at once, one is given it."""
+
+    def act() -> bool:
+        try:
+            path.mkdir()
+        except FileExistsError:
+            return False
+        return True
+
+    make_folder(path.parent)
+    made = perform("make", path, act)
+    if made:
+        sync_folder(path.parent)
+    return made
 
 
 def write_file(path: Path, data: bytes | str) -> None:
@@ -73,7 +95,7 @@ def write_file(path: Path, data: bytes | str) -> None:
     part = own_part(path)
     try:
         write_part(part, data)
-        _do("rename", path, lambda: os.replace(part, path))
+        perform("rename", path, lambda: os.replace(part, path))
     except StorageError:
         part.unlink(missing_ok=True)
         raise
@@ -95,7 +117,7 @@ def write_part(path: Path, data: bytes | str) -> None:
             file.flush()
             os.fsync(file.fileno())
 
-    _do("write", path, act)
+    perform("write", path, act)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -109,13 +131,25 @@ def append_line(path: Path, line: str) -> None:
         with open(path, "ab") as file:
             file.write(line.encode() + b"\n")
 
-    _do("append to", path, act)
+    perform("append to", path, act)
+
+
+def sync_file(path: Path) -> None:
+    """See that what was appended to a file survives a power cut; a file that is not there is left so."""
+
+    def act() -> None:
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+
+    if path.exists():
+        perform("sync", path, act)
+        sync_folder(path.parent)                             # it may be new
 
 
 def move_folder(part: Path, final: Path) -> None:
     """Bring a finished folder into place; its files must have been synced by `write_part`."""
     sync_folder(part)
-    _do("rename", final, lambda: os.replace(part, final))
+    perform("rename", final, lambda: os.replace(part, final))
     sync_folder(final.parent)
 
 
@@ -145,22 +179,28 @@ def sync_folder(path: Path) -> None:
             os.close(handle)
 
     if os.name == "posix":
-        _do("sync", path, act)
+        perform("sync", path, act)
 
 
 def remove(path: Path) -> None:
-    """Remove a file or folder. A folder first takes a temporary name, so that it never stands half empty."""
+    """Remove a file, a link (never what it points to) or a folder.
+
+    A folder first takes a temporary name, so that it never stands half empty.
+    """
     path = Path(path)
+    if path.is_symlink():
+        perform("remove", path, path.unlink)
+        return
     if path.is_dir() and not path.name.startswith(TEMPORARY):
         gone = path.with_name(f"{TEMPORARY}gone-{path.name}")
         if gone.exists():
-            _do("remove", gone, lambda: shutil.rmtree(gone))
-        _do("rename", path, lambda: os.replace(path, gone))
+            perform("remove", gone, lambda: shutil.rmtree(gone))
+        perform("rename", path, lambda: os.replace(path, gone))
         path = gone
     if path.is_dir():
-        _do("remove", path, lambda: shutil.rmtree(path))
+        perform("remove", path, lambda: shutil.rmtree(path))
     elif path.exists():
-        _do("remove", path, path.unlink)
+        perform("remove", path, path.unlink)
 
 
 def remove_unfinished(folder: Path) -> None:
@@ -178,7 +218,7 @@ def discard(path: Path, good: Callable[[Path], bool]) -> None:
     aside = own_part(path.with_name(f"damaged-{path.name}"))
     shutil.rmtree(aside, ignore_errors=True)
     try:
-        _do("rename", path, lambda: os.replace(path, aside))
+        perform("rename", path, lambda: os.replace(path, aside))
     except StorageError:
         if os.path.lexists(path):
             raise
@@ -191,3 +231,9 @@ def discard(path: Path, good: Callable[[Path], bool]) -> None:
         shutil.rmtree(aside, ignore_errors=True)
     else:
         aside.unlink(missing_ok=True)
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, read in pieces: it may be larger than memory."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -255,6 +255,7 @@ def load(path: str | Path, device: str = "auto", *, trust: bool = False, task: s
         raise RunError(f"{path} is a run of the task {kept.name}: use it with {kept.used_by}")
     kind = run_family(tables, folder, trust)
     fill(kept.data, tables.get("data", {}), "data")
+    folder.check_tokenizer()
     tokenizer = kept.load_tokenizer(folder.tokenizer_path)
     settings = kind.settings_of_run(tables.get("model", {}))
     model = restore(kind, settings, kept.vocab(tokenizer), folder.read_weights())

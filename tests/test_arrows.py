@@ -11,6 +11,7 @@ ROOT = Path(__file__).parent.parent / "regard"
 GROUPS = [
     ["errors"],
     ["storage", "config"],
+    ["manifest", "run_lock"],
     ["contract", "text", "run_folder"],
     ["laws", "kernels"],
     ["layers"],

@@ -51,7 +51,8 @@ def test_a_read_only_folder_says_so(tmp_path, failing):
 
 
 def checkpoint(folder, step, keep=2):
-    return folder.save_checkpoint(step, {"model.safetensors": b"weights %d" % step, "at.json": b"{}"}, keep)
+    folder.save_checkpoint(step, {"model.safetensors": b"weights %d" % step, "at.json": b"{}"}, keep)
+    return folder.checkpoints_path / f"{step:08d}"
 
 
 def test_rotation_keeps_the_newest_and_never_the_last_good_one_alone(tmp_path):

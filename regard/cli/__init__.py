@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from importlib import import_module
 from typing import Any
 
 import click
 
 from regard import __version__
-from regard.errors import RegardError, did_you_mean
+from regard.errors import RegardError, RegardNote, did_you_mean
 
 # Threads that wait for work soon go to sleep. By default they spin for long, which gains nothing on a quiet machine,
 # and beside another busy process can make training on two cores many times slower.
@@ -73,8 +74,22 @@ def root() -> None:
     """Every sequence model, from n-grams to Transformers, trained, compared, used and seen the same way."""
 
 
+def show_notes() -> None:
+    """Print a RegardNote as one line, as often as its words are new; other warnings as Python does."""
+    usual = warnings.showwarning
+
+    def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, RegardNote):
+            click.echo(f"note: {message}", err=True)
+        else:
+            usual(message, category, *where, **more)
+
+    warnings.showwarning = show
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; a user's mistake is one line on stderr, never a traceback."""
+    show_notes()
     try:
         root.main(arguments, prog_name="regard", standalone_mode=False)
     except click.exceptions.Exit as end:

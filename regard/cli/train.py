@@ -77,6 +77,7 @@ def command() -> None:
 @click.option("--seed", type=int)
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, ...")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out.")
+@click.option("--start-over", is_flag=True, help="With --resume: from step 0 if no checkpoint is left.")
 @click.option("--from", "base", metavar="RUN", help="Begin with the weights of another run.")
 @click.option("--trust", is_flag=True, help="Import the code that a run to go on with is made of.")
 @click.option("--set", "assignments", multiple=True, metavar="TABLE.NAME=VALUE", help="Any setting of run.toml.")

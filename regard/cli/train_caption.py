@@ -11,8 +11,8 @@ from regard.cli.train import FLAGS, command, last_metrics, lm, settings_from
 FAMILIES = "rnn-attention, transformer"
 # The options of `regard train lm` that mean the same here.
 SHARED = ("out", "tokenizer", "vocab", "on_bad_text", "params", "layers", "width", "heads", "hidden", "context",
-          "dropout", "rate", "steps", "tokens", "minutes", "seed", "device", "resume", "base", "assignments",
-          "tensorboard", "quiet", "as_json")
+          "dropout", "rate", "steps", "tokens", "minutes", "seed", "device", "resume", "start_over", "base",
+          "assignments", "tensorboard", "quiet", "as_json")
 # flag -> (table, setting) of run.toml
 OWN_FLAGS = {"patch": ("model", "patch"), "stem": ("model", "stem"), "score": ("model", "score"),
              "cell": ("model", "cell"), "when": ("model", "when"), "reader": ("model", "reader"),

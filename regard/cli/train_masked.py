@@ -12,7 +12,7 @@ FAMILIES = "transformer, rnn"
 # The options of `regard train lm` that mean the same here.
 SHARED = ("files", "out", "valid", "tokenizer", "vocab", "documents", "on_bad_text", "params", "layers", "width",
           "heads", "hidden", "context", "dropout", "batch", "rate", "steps", "tokens", "minutes", "seed", "device",
-          "resume", "base", "assignments", "tensorboard", "quiet", "as_json")
+          "resume", "start_over", "base", "assignments", "tensorboard", "quiet", "as_json")
 OWN = [click.Option(["--family"], help=f"Kind of encoder: {FAMILIES}.  [default: transformer]"),
        click.Option(["--cell"], type=click.Choice(["rnn", "gru", "lstm"]), help="Cell of a recurrent encoder.")]
 

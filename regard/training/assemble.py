@@ -14,6 +14,7 @@ from regard.config import as_values
 from regard.errors import SettingError
 from regard.families import Family
 from regard.look.samples import sampler
+from regard.manifest import FORMAT
 from regard.models.learner import Learner
 from regard.run_folder import RunFolder
 from regard.sizes import Tables
@@ -67,7 +68,10 @@ def with_steps(job: Job, corpus: Any, began: float) -> TrainingSettings:
         steps = budget.steps_for_minutes(job, left)
         if s.epochs:
             steps = min(steps, budget.steps_for_tokens(int(s.epochs * len(corpus.train.tokens)), tokens))
-    return budget.fixed(job.settings, steps, tokens, len(corpus.valid.tokens))
+    s = budget.fixed(job.settings, steps, tokens, len(corpus.valid.tokens))
+    if job.model.device.type == "cpu" and not s.threads:
+        s = replace(s, threads=torch.get_num_threads())      # another number would round otherwise
+    return s
 
 
 def finish(job: Job, at: At, tables: Tables, folder: RunFolder, say: Callable[[str], None]) -> Any:
@@ -87,6 +91,6 @@ def all_tables(
     order: Order, kind: Family, corpus: Any, data: Any, chosen: Chosen
 ) -> dict[str, dict[str, Any]]:
     """Every setting of the run, resolved: what run.toml holds."""
-    run = {"task": order.task, "family": kind.name, "from": order.base}
+    run = {"format": FORMAT, "task": order.task, "family": kind.name, "from": order.base}
     return {"run": run, "data": as_values(corpus.resolved(data)), "tokenizer": as_values(corpus.tokenizer_settings),
             "model": as_values(chosen.model), "training": as_values(chosen.training)}

@@ -20,6 +20,7 @@ from regard.run_folder import RunFolder, pack, unpack
 from regard.text.batches import Batch
 from regard.training import still
 from regard.training.averaging import Average
+from regard.training.conditions import current_conditions
 from regard.training.log import Metrics, Progress, Samples
 from regard.training.optim import Optimizers
 from regard.training.passes import CapturedPass, make_pass
@@ -206,10 +207,19 @@ class Job:
             "model.safetensors": pack(self.model.saved_tensors()),
             "training.safetensors": pack(tensors),
             "at.json": json.dumps(dataclasses.asdict(at)).encode(),
+            "session.json": json.dumps(self.session()).encode(),
         }
-        self.folder.save_checkpoint(at.step, files, self.settings.keep)
+        for name in self.folder.save_checkpoint(at.step, files, self.settings.keep):
+            self.say(f"checkpoint {name} is damaged: set aside")
         self.saved = time.monotonic()
         self.save_took = self.saved - began
+
+    def session(self) -> dict[str, Any]:
+        """What is not the state of training: the conditions it runs under, and the logs so far, made sure of."""
+        for log in (self.metrics, self.samples):
+            log.sync()
+        return {"conditions": dataclasses.asdict(current_conditions(self.model)),
+                "logs": {log.path.name: log.state() for log in (self.metrics, self.samples)}}
 
     def restore(self, files: dict[str, bytes]) -> dict[str, Any]:
         """Take up a checkpoint; gives the values of its `at.json`."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import storage
+from regard.run_folder import parse_row, read_log
 
 
 def spoken(seconds: float) -> str:
@@ -27,19 +28,28 @@ class Metrics:
     def row(self, values: dict[str, Any]) -> None:
         storage.append_line(self.path, json.dumps(values))
 
-    def cut(self, last_step: int) -> None:
-        """Forget rows after `last_step`, and a last line torn by a kill: training will write them again."""
+    def sync(self) -> None:
+        storage.sync_file(self.path)
+
+    def state(self) -> dict[str, Any]:
+        """How long the log is and what it hashes to: a checkpoint keeps it, so that a later change is seen."""
+        raw = self.path.read_bytes() if self.path.exists() else b""
+        return {"bytes": len(raw), "sha256": storage.digest(raw)}
+
+    def unchanged(self, before: dict[str, Any]) -> bool:
+        """Whether the log still begins with what it was at the checkpoint that kept `before`."""
+        raw = self.path.read_bytes() if self.path.exists() else b""
+        return storage.digest(raw[:before["bytes"]]) == before["sha256"]
+
+    def cut(self, last_step: int) -> int:
+        """Forget rows after `last_step`: training writes them again. Gives how many lines were no rows, and are gone:
+        the last one torn by a kill, or damaged ones."""
         if not self.path.exists():
-            return
-        kept = []
-        for line in self.path.read_bytes().split(b"\n"):
-            try:
-                values = json.loads(line)
-            except ValueError:
-                continue
-            if values["step"] <= last_step:
-                kept.append(line + b"\n")
-        storage.write_file(self.path, b"".join(kept))
+            return 0
+        lines = [line for line in self.path.read_bytes().split(b"\n") if line]
+        rows = [(line, row) for line in lines if (row := parse_row(line)) is not None]
+        storage.write_file(self.path, b"".join(line + b"\n" for line, row in rows if row["step"] <= last_step))
+        return len(lines) - len(rows)
 
 
 class Samples(Metrics):
@@ -58,10 +68,11 @@ class Samples(Metrics):
         super().row(values)
         self.last = {name: values[name] for name in ("seconds", "took")}
 
-    def cut(self, last_step: int) -> None:
-        super().cut(last_step)
-        lines = self.path.read_bytes().splitlines() if self.path.exists() else []
-        self.last = json.loads(lines[-1]) if lines else None
+    def cut(self, last_step: int) -> int:
+        damaged = super().cut(last_step)
+        rows, _ = read_log(self.path)
+        self.last = rows[-1] if rows and {"took", "seconds"} <= set(rows[-1]) else None
+        return damaged
 
 
 class Progress:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from regard import storage
 from regard.errors import SettingError
 from regard.sizes import Tables
 from regard.tasks import task_named
@@ -20,6 +21,7 @@ class Order:
     out: str | None = None
     settings: Tables | None = None         # tables of changed settings: {"training": {"batch": 8}}
     resume: bool = False
+    start_over: bool = False               # with resume: from the first step where no checkpoint can be used
     base: str | None = None                # a run whose weights to begin with
     params: int | None = None              # how many parameters the model shall have; None: chosen
     device: str = "auto"
@@ -28,8 +30,14 @@ class Order:
     quiet: bool = False
 
 
-def free_name(order: Order) -> Path:
-    """runs/NAME-FAMILY (or NAME-TASK-FAMILY), with a number behind it if taken; the newest of them when resuming."""
+def claim_folder(order: Order) -> tuple[Path, bool]:
+    """The run's folder, and whether it was made for it: two trainings that start together never get the same.
+
+    Without --out it is runs/NAME-FAMILY (or NAME-TASK-FAMILY), with a number behind it if taken; the newest of them
+    when resuming.
+    """
+    if order.out is not None:
+        return Path(order.out), storage.claim_folder(Path(order.out))
     name = (order.family or task_named(order.task).usual).rpartition(":")[2]          # Layer of module:Layer
     name = name if order.task == "lm" else f"{order.task}-{name}"
     stem = Path(order.files[0]).name.split(".")[0] if order.files and order.files[0] != "-" else "text"
@@ -37,8 +45,8 @@ def free_name(order: Order) -> Path:
     names = [Path("runs") / f"{stem or 'text'}-{name}{number}" for number in numbers]
     taken = [name for name in names if name.exists()]
     if order.resume and taken:
-        return taken[-1]
-    return next(name for name in names if name not in taken)
+        return taken[-1], False
+    return next(name for name in names if storage.claim_folder(name)), True
 
 
 def require_family(order: Order, name: str, what: str) -> None:

@@ -15,12 +15,14 @@ from typing import Any
 
 import torch
 
+from regard import storage
 from regard.config import as_values, fill
 from regard.errors import RunError, SettingError
 from regard.families import Family
 from regard.look.samples import sampler
 from regard.metrics.perplexity import impossible
 from regard.run_folder import RunFolder
+from regard.run_lock import hold_lock
 from regard.sizes import Scale, Tables
 from regard.tasks import task_named
 from regard.text.corpus import Corpus, DataSettings
@@ -38,7 +40,7 @@ from regard.training.describe import (
 )
 from regard.training.log import Metrics, Samples
 from regard.training.loop import At
-from regard.training.order import Order, free_name, refuse_params, require_family
+from regard.training.order import Order, claim_folder, refuse_params, require_family
 from regard.training.resume import resume
 from regard.training.settings import TrainingSettings
 
@@ -58,22 +60,31 @@ def train(
 
 def carry_out(order: Order) -> Any:
     began = time.monotonic()
-    wanted = order.settings or {}
-    check_tables(wanted)
+    check_tables(order.settings or {})
     say = (lambda text: None) if order.quiet else (lambda text: print(text, file=sys.stderr, flush=True))
-    folder = RunFolder(order.out or free_name(order))
-    if folder.settings_path.exists():
-        if not order.resume:
-            raise RunError(f"{folder.path} already holds a run: go on with --resume, "
-                           "or choose another folder with --out")
-        return resume(order, folder, say)
-    if order.resume:
-        say(f"nothing to resume at {folder.path}: starting anew")
-    threads = torch.get_num_threads()
+    path, made = claim_folder(order)
+    folder, threads = RunFolder(path), torch.get_num_threads()
+    refuse_taken(order, folder)
     try:
-        return start(order, folder, say, began)
+        with hold_lock(path):
+            refuse_taken(order, folder)                      # it may have become one while we asked for the lock
+            if folder.settings_path.exists():
+                return resume(order, folder, say)
+            if order.resume:
+                say(f"nothing to resume at {path}: starting anew")
+            return start(order, folder, say, began)
     finally:
-        torch.set_num_threads(threads)              # a run may have taken fewer
+        torch.set_num_threads(threads)                       # a run may have taken another number
+        if made and not folder.settings_path.exists():
+            storage.remove(path)                             # it never began
+
+
+def refuse_taken(order: Order, folder: RunFolder) -> None:
+    if folder.settings_path.exists() and not order.resume:
+        raise RunError(f"{folder.path} already holds a run: go on with --resume, or choose another folder with --out")
+    if remains := folder.remains():
+        raise RunError(f"{folder.path} holds {', '.join(remains)} of a run, but its run.toml is lost: put that back "
+                       "from a copy, or choose another folder with --out")
 
 
 def start(order: Order, folder: RunFolder, say: Callable[[str], None], began: float) -> Any:
@@ -97,8 +108,8 @@ def start(order: Order, folder: RunFolder, say: Callable[[str], None], began: fl
         return count(order, kind, corpus, chosen, data, folder, say, began)
     torch.manual_seed(chosen.training.seed)
     model = new_model(kind, chosen, vocab, device, base)
-    folder.create()
-    corpus.tokenizer.save(folder.tokenizer_path)
+    folder.begin()
+    folder.save_tokenizer(corpus.tokenizer)
     job = make_job(model, corpus, chosen, folder, order)
     describe_text(corpus, say)
     describe_pairs(job.batches, job.validation, chosen.model.context, say)
@@ -147,8 +158,8 @@ def count(
     model = kind.count(chosen.model, corpus.tokenizer.vocab_size, corpus.train.tokens, ends)
     for note in getattr(model, "notes", ()):
         say(f"note       {note}")
-    folder.create()
-    corpus.tokenizer.save(folder.tokenizer_path)
+    folder.begin()
+    folder.save_tokenizer(corpus.tokenizer)
     folder.save_weights(model.saved_tensors())
     tables = all_tables(order, kind, corpus, data, chosen)
     folder.save_settings(tables)
@@ -156,12 +167,15 @@ def count(
     surprise = trained.score_shard(corpus.valid)
     never = impossible(model, trained.held_out(corpus.valid), corpus.tokenizer.token) if isinf(surprise.loss) else None
     row = {"step": 1, "tokens": len(corpus.train.tokens), "seconds": round(time.monotonic() - began, 3)}
-    Metrics(folder.metrics_path).row({**row, "valid_loss": surprise.loss, **(never.as_dict() if never else {})})
+    metrics, samples = Metrics(folder.metrics_path), Samples(folder.samples_path)
+    metrics.row({**row, "valid_loss": surprise.loss, **(never.as_dict() if never else {})})
     if chosen.training.samples:
         asked = time.monotonic()
         written = sampler("lm", model, corpus)()
         took = round(time.monotonic() - asked, 3)
-        Samples(folder.samples_path).row({"step": 1, "seconds": row["seconds"], "took": took, **written})
+        samples.row({"step": 1, "seconds": row["seconds"], "took": took, **written})
+    for log in (metrics, samples):
+        log.sync()
     describe_text(corpus, say)
     describe_model(kind.name, chosen.model, model, say)
     if never:

@@ -68,7 +68,7 @@ def test_a_run_that_was_killed_and_resumed_ends_with_the_same_bits(order, tmp_pa
 
 def test_the_run_says_its_task_and_counts_the_tokens_that_were_read(order, tmp_path):
     carry_out(order("run", "rnn"))
-    assert '[run]\ntask = "masked"\nfamily = "rnn"' in (tmp_path / "run" / "run.toml").read_text()
+    assert '[run]\nformat = 1\ntask = "masked"\nfamily = "rnn"' in (tmp_path / "run" / "run.toml").read_text()
     first = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[0])
     assert first["tokens"] == 4 * 9                            # four lines of eight words and <eos>; one or two hidden
 

@@ -1,0 +1,85 @@
+"""A manifest: the SHA-256 of each file of a run, kept beside them, so that a changed bit is seen when one is loaded.
+
+    {"format": 1, "files": {"run.toml": "9f86d0…", …}, "before": {}, "checkpointed": true, "sha256": "2c26b4…"}
+
+A file and its hash cannot be replaced in one operation. So a new hash is announced first, with the old one under
+`before`; then the file is replaced; then `before` is emptied. Whenever the process dies, the file is one of the two.
+`sha256` is the manifest's own: a damaged manifest is told from damaged files.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from regard import storage
+from regard.errors import RunError
+
+MANIFEST = "manifest.json"
+FORMAT = 1                     # of run folders; raise it when an older Regard could no longer read a new run rightly
+ABSENT = ""                    # in the place of a hash: the file was not there
+
+
+class DamagedManifest(RunError):
+    """The manifest itself is not as it was written."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    files: dict[str, str] = field(default_factory=dict)        # name -> hash
+    before: dict[str, str] = field(default_factory=dict)       # name -> hash, of a file that is just being replaced
+    checkpointed: bool = False                                 # a checkpoint has been made
+    format: int = FORMAT
+
+    def announce(self, name: str, digest: str) -> Manifest:
+        """The manifest while `name` is being replaced by what hashes to `digest`."""
+        return replace(self, files={**self.files, name: digest}, before={name: self.files.get(name, ABSENT)})
+
+    def settle(self) -> Manifest:
+        return replace(self, before={})
+
+    def names(self, name: str) -> bool:
+        """Whether the file must be there: not where a dead process had only announced it."""
+        return name in self.files and self.before.get(name) != ABSENT
+
+    def matches(self, name: str, digest: str) -> bool:
+        return digest in (self.files.get(name), self.before.get(name))
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    values = asdict(manifest)
+    storage.write_json(folder / MANIFEST, {**values, "sha256": digest_values(values)})
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """The folder's manifest; None where there is none."""
+    try:
+        raw = (folder / MANIFEST).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RunError(f"could not read {folder / MANIFEST}: {error.strerror or error}") from None
+    try:
+        values = json.loads(raw)
+        check_format(values["format"], folder)
+        own = values.pop("sha256")
+        if own != digest_values(values):
+            raise ValueError
+        return Manifest(**values)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise DamagedManifest(f"{folder / MANIFEST} is damaged") from None
+
+
+def digest_values(values: dict[str, Any]) -> str:
+    return storage.digest(json.dumps(values, sort_keys=True).encode())
+
+
+def check_format(found: object, where: Path | str) -> None:
+    """Refuse a folder in a format that this version does not know; older formats are all read."""
+    if isinstance(found, bool) or not isinstance(found, int) or found < 0:
+        raise ValueError(f"format {found!r} is not a whole number")
+    if found > FORMAT:
+        raise RunError(f"{where} has format {found}, and this version of Regard reads formats up to {FORMAT}: "
+                       "it was made by a newer one; update Regard")
