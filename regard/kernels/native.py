@@ -1,6 +1,8 @@
 """Kernels for a CPU, in C: built once where there is a compiler, kept in the cache, and called through ctypes.
 
-Nobody needs them: where there is no compiler, plain torch does the same, and `why_not()` says so.
+Nobody needs them: where there is no compiler, plain torch does the same, and `why_not()` says so. A kept library is
+loaded only from a folder that this user alone can write (`private`), only if its SHA-256 is the one it was kept with,
+and from a copy of the bytes that were checked; otherwise it is built again.
 
     native.why_not()       # why they are not used here, in one line; empty where they are
 
@@ -17,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,7 @@ from torch import Tensor
 
 from regard import storage
 from regard.errors import StorageError
-from regard.kernels import VARIABLE
+from regard.kernels import VARIABLE, private
 from regard.kernels.onednn import cpu
 
 SOURCE = Path(__file__).with_name("native.c")
@@ -71,12 +74,16 @@ def _loaded() -> tuple[ctypes.CDLL | None, str]:
     if sys.platform != "linux" or threads is None:
         return None, "kernels in C are for Linux, with a torch that brings GNU's OpenMP"
     try:
-        built = storage.cache_folder() / "kernels" / f"{_key(threads)}.so"
-        library = _kept(built)
-        if library is None and compiler is None:
+        folder, name = private.folder_of("kernels"), f"{_key(threads)}.sealed"
+        built, keep = _kept(folder, name)
+        if built is None and compiler is None:
             return None, "there is no C compiler (cc): install one for kernels in C"
-        library = library or _build(str(compiler), threads, built)
-    except (OSError, StorageError, subprocess.SubprocessError) as error:
+        if built is None:
+            built = _build(str(compiler), threads)
+            if keep:
+                _keep(folder, name, built)
+        library = _load(built)
+    except (OSError, subprocess.SubprocessError) as error:
         return None, f"kernels in C could not be built: {_first_line(error)}"
     for name, types in SIGNATURES.items():
         function = getattr(library, name)
@@ -84,26 +91,61 @@ def _loaded() -> tuple[ctypes.CDLL | None, str]:
     return library, ""
 
 
-def _kept(built: Path) -> ctypes.CDLL | None:
-    """What was built before; a file that is damaged is made again."""
+# ------------------------------------------------------------------------------------------------ where they come from
+
+
+def _kept(folder: Path, name: str) -> tuple[bytes | None, bool]:
+    """The library built before, and whether one built now may be kept there.
+
+    Its file begins with a line, the SHA-256 of the rest. Only what this user alone can write is used.
+    """
     try:
-        return ctypes.CDLL(str(built)) if built.is_file() else None
-    except OSError:
-        return None
+        with private.open_folder(folder) as handle:
+            try:
+                found = private.load_file(handle, name)
+                if found is None:
+                    return None, True
+                head, _, data = found.partition(b"\n")
+                if data and head == storage.digest(data).encode():
+                    return data, True
+                why = f"{name} is damaged"
+            except private.NotPrivate as reason:
+                why = str(reason)
+            private.tell(f"kernels in C are built again: in {folder}, {why}")
+            return None, True
+    except private.NotPrivate as reason:
+        private.tell(f"kernels in C are built for this process alone: {reason}; {private.CURE}")
+    except (OSError, StorageError):                          # a cache that cannot be written to
+        pass
+    return None, False
 
 
-def _build(compiler: str, threads: Path, built: Path) -> ctypes.CDLL:
+def _keep(folder: Path, name: str, built: bytes) -> None:
+    with suppress(OSError, StorageError), private.open_folder(folder) as handle:      # this process has it already
+        private.write_file(handle, name, storage.digest(built).encode() + b"\n" + built)
+
+
+def _build(compiler: str, threads: Path) -> bytes:
+    """The library as bytes, built in a private folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
         part, made = Path(folder) / "native.o", Path(folder) / "native.so"
         for words in ((*FLAGS, "-c", SOURCE, "-o", part), ("-shared", part, threads, "-lm", "-o", made)):
             subprocess.run([compiler, *map(str, words)], check=True, capture_output=True, text=True, timeout=PATIENCE,
                            stdin=subprocess.DEVNULL)
-        try:
-            storage.make_folder(built.parent)
-            storage.write_file(built, made.read_bytes())
-        except StorageError:                                 # a cache that cannot be written to: for this process only
-            return ctypes.CDLL(str(made))
-        return ctypes.CDLL(str(built))
+        return made.read_bytes()
+
+
+def _load(built: bytes) -> ctypes.CDLL:
+    """Load these very bytes, from a copy in memory that has no name: nobody can exchange or cut it meanwhile."""
+    with suppress(AttributeError, OSError):                  # a system without such files, or that runs none of them
+        handle = os.memfd_create("regard-kernels")           # stays open: the loader tells libraries apart by path
+        with open(handle, "wb", closefd=False) as file:
+            file.write(built)
+        return ctypes.CDLL(f"/proc/self/fd/{handle}")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "native.so"
+        path.write_bytes(built)
+        return ctypes.CDLL(str(path))
 
 
 def _openmp() -> Path | None:

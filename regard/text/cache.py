@@ -27,7 +27,7 @@ from regard.text.seals import Opened
 from regard.text.vocabulary import Tokenizer
 
 FORGOTTEN = 24 * 3600             # seconds after which an unfinished entry belongs to nobody
-KINDS = ("embedded", "surveys", "tokenizers", "shards", "pairs", "captions", "pictures", "kernels")
+KINDS = ("embedded", "surveys", "tokenizers", "shards", "pairs", "captions", "pictures", "kernels", "compiled")
 
 
 def content_hash(sources: Sequence[Source]) -> str:

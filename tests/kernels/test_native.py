@@ -9,12 +9,13 @@ from contextlib import nullcontext
 import pytest
 import torch
 
+from regard import storage
 from regard.contract import Memory, watch
 from regard.decoding.beam import Beam, beam_search
 from regard.decoding.ways import ways
 from regard.families import FAMILIES
 from regard.families.translate import PairTransformerSettings, Vocabularies, build_transformer, example_source
-from regard.kernels import attend_next, attend_source, native
+from regard.kernels import attend_next, attend_source, native, private
 from regard.layers import packed
 from regard.layers.cache import Followed, KeyValueCache
 from regard.layers.cross_attention import CrossAttention, SourceKeys
@@ -256,23 +257,175 @@ def fresh(tmp_path, monkeypatch):
     native._loaded.cache_clear()
 
 
-@needed
-def test_they_are_built_once_and_kept(fresh, monkeypatch):
-    assert not native.why_not()
-    kept = list((fresh / "cache" / "kernels").iterdir())
-    assert len(kept) == 1 and kept[0].suffix == ".so"
+def kept_file():
+    return private.folder_of("kernels") / f"{native._key(native._openmp())}.sealed"
+
+
+def asked_again():
     native._loaded.cache_clear()
-    with monkeypatch.context() as patch:
-        patch.setattr(native, "_build", lambda *_: pytest.fail("built again"))
-        assert not native.why_not()
+    return native.why_not()
 
 
 @needed
-def test_one_that_is_damaged_is_built_again(fresh):
-    kept = fresh / "cache" / "kernels" / f"{native._key(native._openmp())}.so"
-    kept.parent.mkdir(parents=True)
-    kept.write_bytes(b"half of a library")
-    assert not native.why_not() and kept.stat().st_size > 1000
+def test_they_are_built_once_and_kept(fresh, monkeypatch, capfd):
+    assert not native.why_not()
+    assert [path.name for path in private.folder_of("kernels").iterdir()] == [kept_file().name]
+    assert kept_file().stat().st_mode & 0o777 == 0o600 and kept_file().parent.stat().st_mode & 0o777 == 0o700
+    monkeypatch.setattr(native, "_build", lambda *_: pytest.fail("built again"))
+    assert not asked_again() and not capfd.readouterr().err
+    agree(given())
+
+
+@needed
+@pytest.mark.parametrize("damage", ["flipped", "a page less", "empty", "other", "folder"])
+def test_one_that_is_damaged_is_built_again(fresh, damage, capfd):
+    native.why_not()
+    whole, path = kept_file().read_bytes(), kept_file()
+    path.unlink()
+    if damage == "folder":
+        path.mkdir()
+    else:
+        path.write_bytes({"flipped": whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:], "other": b"half of it",
+                          "a page less": whole[:-4096], "empty": b""}[damage])
+        path.chmod(0o600)
+    assert not asked_again() and (damage == "folder" or path.read_bytes() == whole)
+    told = capfd.readouterr().err
+    assert told.startswith("(kernels in C are built again: in ") and told.count("\n") == 1
+    agree(given())
+
+
+@needed
+def test_one_that_is_cut_short_kills_nobody(fresh):
+    """In a process of its own: half a library, once loaded, ends it by SIGBUS."""
+    native.why_not()
+    whole, path = kept_file().read_bytes(), kept_file()
+    os.truncate(path, len(whole) // 2)
+    told = subprocess.run([sys.executable, "-c", "from regard.kernels import native; print(native.why_not())"],
+                          capture_output=True, text=True)
+    assert (told.returncode, told.stdout) == (0, "\n") and f"{path.name} is damaged" in told.stderr
+    assert path.read_bytes() == whole
+
+
+# ------------------------------------------------------------------------------------------ no one else's code
+
+
+@pytest.fixture
+def planted(fresh):
+    """A library that leaves a mark when it is loaded, as bytes; and the mark, looked for at the end."""
+    mark, source, library = fresh / "it ran", fresh / "evil.c", fresh / "evil.so"
+    source.write_text("#include <stdio.h>\n__attribute__((constructor)) static void run(void) {\n"
+                      f'  FILE *file = fopen("{mark}", "w"); if (file) fclose(file);\n}}\n'
+                      "int attend_next(void) { return 0; }\nint attend_source(void) { return 0; }\n")
+    subprocess.run([shutil.which("cc") or "gcc", "-shared", "-fPIC", source, "-o", library], check=True)
+    yield library.read_bytes()
+    assert not mark.exists(), "a planted library was loaded"
+
+
+def sealed(data):
+    """As we would keep it: whoever can write the folder can write the hash."""
+    return storage.digest(data).encode() + b"\n" + data
+
+
+@needed
+def test_the_planted_library_does_leave_a_mark(fresh, planted):
+    native._load(planted)
+    (fresh / "it ran").unlink()
+
+
+@needed
+@pytest.mark.parametrize("name", ["{key}.so", "{key}.sealed", "user-{user}/{key}.so", "user-{user}/{key}.sealed"])
+def test_another_library_under_our_name_is_not_loaded(fresh, planted, name):
+    key = native._key(native._openmp())
+    path = fresh / "cache" / "kernels" / name.format(key=key, user=os.geteuid())
+    path.parent.mkdir(parents=True, mode=0o700)
+    path.write_bytes(planted)
+    assert not native.why_not()
+    agree(given())
+
+
+def in_a_folder_for_all(path, data):
+    path.write_bytes(sealed(data))
+    path.parent.chmod(0o777)
+
+
+def in_a_folder_of_the_group(path, data):
+    path.write_bytes(sealed(data))
+    path.parent.chmod(0o770)
+
+
+def in_a_cache_for_all(path, data):
+    path.write_bytes(sealed(data))
+    path.parents[2].chmod(0o777)
+
+
+def in_a_sticky_cache(path, data):
+    path.write_bytes(sealed(data))
+    path.parents[1].chmod(0o1777)
+
+
+def below_a_folder_for_all(path, data):
+    path.write_bytes(sealed(data))
+    path.parents[3].chmod(0o777)
+
+
+def by_a_link(path, data):
+    (path.parents[2] / "elsewhere").write_bytes(sealed(data))
+    path.symlink_to(path.parents[2] / "elsewhere")
+
+
+def by_a_linked_folder(path, data):
+    path.write_bytes(sealed(data))
+    path.parent.rename(path.parents[2] / "elsewhere")
+    path.parent.symlink_to(path.parents[2] / "elsewhere")
+
+
+def that_the_group_may_write(path, data):
+    path.write_bytes(sealed(data))
+    path.chmod(0o660)
+
+
+def of_another_user(path, data):
+    path.write_bytes(sealed(data))
+    os.chown(path, 12345, 12345)
+
+
+def in_a_folder_of_another_user(path, data):
+    path.write_bytes(sealed(data))
+    os.chown(path.parent, 12345, 12345)
+
+
+@needed
+@pytest.mark.parametrize("plant", [
+    in_a_folder_for_all, in_a_folder_of_the_group, in_a_cache_for_all, in_a_sticky_cache, below_a_folder_for_all,
+    by_a_link, by_a_linked_folder, that_the_group_may_write, of_another_user, in_a_folder_of_another_user])
+def test_a_library_that_others_could_have_written_is_not_loaded(fresh, planted, plant, capfd):
+    if "another_user" in plant.__name__ and os.geteuid():
+        pytest.skip("only root gives files away")
+    path = kept_file()
+    path.parent.mkdir(parents=True)
+    path.parent.chmod(0o700)
+    plant(path, planted)
+    assert not native.why_not()
+    agree(given())
+    assert capfd.readouterr().err.startswith("(kernels in C are built ")
+    assert not asked_again()                                                           # the next process, too
+
+
+@needed
+def test_a_pipe_in_its_place_makes_nobody_wait(fresh):
+    kept_file().parent.mkdir(parents=True, mode=0o700)
+    os.mkfifo(kept_file(), 0o600)
+    assert not native.why_not() and kept_file().is_file()
+
+
+@needed
+def test_a_system_that_loads_nothing_from_memory_gets_a_private_copy(fresh, monkeypatch):
+    def refused(name):
+        raise PermissionError(1, "not here")
+
+    monkeypatch.setattr(os, "memfd_create", refused)
+    assert not native.why_not()
+    agree(given())
 
 
 @needed

@@ -1,0 +1,118 @@
+"""Code is kept only where nobody else can write."""
+
+import getpass
+import os
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from regard.errors import StorageError
+from regard.kernels import private
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and modes are POSIX's")
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv(private.COMPILER, "")                           # so that it is put back
+    monkeypatch.delenv(private.COMPILER)
+    return tmp_path / "cache"
+
+
+def test_a_file_comes_back_as_it_was_written(cache):
+    path = private.folder_of("code")
+    with private.open_folder(path) as folder:
+        assert private.load_file(folder, "a") is None
+        private.write_file(folder, "a", b"one")
+        private.write_file(folder, "a", b"two")
+        assert private.load_file(folder, "a") == b"two"
+    assert [each.name for each in path.iterdir()] == ["a"]
+
+
+def test_what_is_written_is_private_whatever_the_umask(cache):
+    before = os.umask(0)
+    try:
+        path = private.folder_of("code")
+        path.parent.mkdir(parents=True)
+        path.parent.chmod(0o755)
+        cache.chmod(0o775)                                             # as umask 002 makes it
+        with private.open_folder(path) as folder:
+            private.write_file(folder, "a", b"one")
+            assert private.load_file(folder, "a") == b"one"
+    finally:
+        os.umask(before)
+    assert (path.stat().st_mode & 0o777, (path / "a").stat().st_mode & 0o777) == (0o700, 0o600)
+
+
+def test_a_failed_write_leaves_nothing(cache, monkeypatch):
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with private.open_folder(private.folder_of("code")) as folder, pytest.raises(OSError, match="No space"):
+        private.write_file(folder, "a", b"one")
+    assert not list(private.folder_of("code").iterdir())
+
+
+def test_a_file_that_is_too_large_is_refused(cache, monkeypatch):
+    with private.open_folder(private.folder_of("code")) as folder:
+        private.write_file(folder, "a", b"12345")
+        monkeypatch.setattr(private, "LARGEST", 4)
+        with pytest.raises(private.NotPrivate, match="at most 4 bytes"):
+            private.load_file(folder, "a")
+
+
+def test_a_folder_exchanged_after_it_was_opened_changes_nothing(cache):
+    path = private.folder_of("code")
+    with private.open_folder(path) as folder:
+        private.write_file(folder, "a", b"ours")
+        path.rename(path.with_name("moved"))
+        path.mkdir()
+        (path / "a").write_bytes(b"theirs")
+        assert private.load_file(folder, "a") == b"ours"
+
+
+def test_a_file_in_the_way_of_the_cache_is_one_clear_line(cache):
+    cache.write_text("in the way")
+    with pytest.raises(StorageError, match="could not make"), private.open_folder(private.folder_of("code")):
+        pass
+
+
+@pytest.mark.parametrize("before", ["", f"{tempfile.gettempdir()}/torchinductor_{getpass.getuser()}"])
+def test_the_compiler_keeps_its_code_in_the_cache_and_not_where_anybody_can_be_first(cache, monkeypatch, before):
+    monkeypatch.setenv(private.COMPILER, before)                       # as torch sets it, when it is imported
+    private.keep_compiled_code()
+    assert os.environ[private.COMPILER] == str(private.folder_of("compiled"))
+    assert private.folder_of("compiled").stat().st_mode & 0o777 == 0o700
+    private.keep_compiled_code()
+    assert os.environ[private.COMPILER] == str(private.folder_of("compiled"))
+
+
+def test_torch_takes_the_folder_from_that_variable(cache, monkeypatch):
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+    monkeypatch.setenv(private.COMPILER, "")
+    private.keep_compiled_code()
+    assert cache_dir() == str(private.folder_of("compiled"))
+
+
+def test_the_compiler_keeps_nothing_where_everybody_may_write(cache):
+    cache.mkdir()
+    cache.chmod(0o777)
+    told = subprocess.run([sys.executable, "-c", "import os; from regard.kernels import private\n"
+                           "private.keep_compiled_code(); private.keep_compiled_code()\n"
+                           "path = os.environ[private.COMPILER]; print(path, oct(os.stat(path).st_mode))"],
+                          capture_output=True, text=True, check=True)
+    folder, mode = told.stdout.split()
+    assert not folder.startswith(str(cache)) and mode == "0o40700" and not os.path.exists(folder)
+    assert told.stderr.startswith("(compiled code is kept for this process alone: everybody may write to ")
+    assert told.stderr.count("\n") == 1
+
+
+def test_a_folder_named_in_the_environment_is_the_compilers(cache, monkeypatch):
+    monkeypatch.setenv(private.COMPILER, "/somewhere")
+    private.keep_compiled_code()
+    assert os.environ[private.COMPILER] == "/somewhere" and not cache.exists()
