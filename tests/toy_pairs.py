@@ -27,9 +27,15 @@ SETTINGS = {
     "feeding": AttentionSettings(width=16, hidden=24, feeding=True, context=CONTEXT, dropout=0.0),
     "mean": AttentionSettings(width=16, hidden=24, reader="mean", context=CONTEXT, dropout=0.0),
     "rnn": BottleneckSettings(width=16, hidden=24, context=CONTEXT, dropout=0.0),
+    "states": AttentionSettings(cell="rnn", both=False, width=16, hidden=24, score="dot", projections="none",
+                                context=CONTEXT, dropout=0.0),
+    "places": AttentionSettings(width=16, hidden=24, score="location", when="before", context=CONTEXT, dropout=0.0),
+    "wide": PairTransformerSettings(layers=1, width=16, heads=3, head_width=4, value_width=5, f="tanh",
+                                    positions="sinusoidal", context=CONTEXT, dropout=0.0),
     "prefix": PrefixSettings(layers=2, width=16, heads=2, context=CONTEXT, positions="learned", dropout=0.0),
 }
-FAMILY = {"learned": "transformer", "before": "rnn-attention", "feeding": "rnn-attention", "mean": "rnn-attention"}
+FAMILY = {"learned": "transformer", "wide": "transformer",
+          **dict.fromkeys(("before", "feeding", "mean", "states", "places"), "rnn-attention")}
 
 
 def pairs(number, seed=0, longest=6):

@@ -14,7 +14,8 @@ SHARED = ("out", "tokenizer", "vocab", "on_bad_text", "params", "layers", "width
           "dropout", "rate", "steps", "tokens", "minutes", "seed", "device", "resume", "start_over", "base",
           "assignments", "tensorboard", "quiet", "as_json")
 # flag -> (table, setting) of run.toml
-OWN_FLAGS = {"langs": ("data", "langs"), "score": ("model", "score"), "cell": ("model", "cell"),
+OWN_FLAGS = {"langs": ("data", "langs"), "score": ("model", "score"),
+             "projections": ("model", "projections"), "cell": ("model", "cell"),
              "when": ("model", "when"), "reader": ("model", "reader"), "feeding": ("model", "feeding"),
              "mixer": ("model", "mixer"), "shared": ("tokenizer", "shared")}
 OWN = [
@@ -25,7 +26,10 @@ OWN = [
     click.Option(["--valid-pairs"], metavar="PAIRS", help="The same, as one file of pairs."),
     click.Option(["--shared/--separate"], default=None, help="One vocabulary for both languages, or two."),
     click.Option(["--cell"], type=click.Choice(["rnn", "relu", "gru", "lstm"]), help="Cell of a recurrent translator."),
-    click.Option(["--score"], help="e(q, k): dot, scaled-dot, bilinear, low-rank, additive, location."),
+    click.Option(["--score"], help="e(q, k): dot q·k, scaled-dot q·k/sqrt K, bilinear q·Wk, low-rank (Uq)·(Vk), "
+                 "additive v·tanh(Wq+Uk), location (Wq+b)_l."),
+    click.Option(["--projections"], help="q and k before the score: both (W_q s, W_k h), none (states s and h as they "
+                 "are), auto (none where the score has matrices of its own)."),
     click.Option(["--when"], type=click.Choice(["before", "after"]), help="Attention before the cell, or after it."),
     click.Option(["--reader"], type=click.Choice(["attention", "mean", "none"]), help="How the decoder reads."),
     click.Option(["--feeding"], is_flag=True, default=None, help="What was read is an input of the next step."),

@@ -16,11 +16,17 @@ from regard.config import at_least, one_of, shares
 from regard.contract import Source
 from regard.families.family import LARGEST, Family, initialise, tiny
 from regard.families.hybrid import MIXERS
-from regard.families.transformer import ABSENT, check_blocks, embedding_scale, final_norm, resize_transformer
-from regard.families.translate import recurrent_decoder, transformer_decoder
+from regard.families.transformer import check_blocks, embedding_scale, final_norm, heads_of, resize_transformer
+from regard.families.translate import (
+    check_cross,
+    check_reader,
+    older,
+    older_pair,
+    recurrent_decoder,
+    transformer_decoder,
+)
 from regard.layers.attentive import CELLS, READERS, WHEN
-from regard.layers.scores import SCORES
-from regard.layers.self_attention import check_heads
+from regard.layers.projections import check_heads
 from regard.models.seq2seq import Seq2Seq
 from regard.models.vision import PatchEncoder, check_choices, grid_of
 from regard.sizes import Scale, Sizes, Tables, given
@@ -50,11 +56,15 @@ class CaptionTransformerSettings:
     layers: int = 1                        # of the decoder
     width: int = 96
     heads: int = 2
+    head_width: int = 0                    # of a head's queries and keys; 0: width / heads
+    value_width: int = 0                   # of a head's values; 0: as its keys
     mixer: str = "attention"               # of the decoder's positions: attention, or any layer of a hybrid
     context: int = 64                      # the most tokens of a caption
     positions: str = "rotary"              # of the caption: learned · sinusoidal · rotary · alibi · none
     embedding_scale: str = "auto"          # width: embeddings times its root · none · auto: width with sinusoids
     score: str = "scaled-dot"              # dot · scaled-dot · bilinear · low-rank · additive · location
+    projections: str = "auto"              # q and k of the source: auto · both · none, the states as they are
+    f: str = "none"                        # none · tanh · relu · gelu: q, k, v = f(W c)
     activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
     expand: float = 4.0
     norm: str = "layer"                    # layer · rms
@@ -66,16 +76,16 @@ class CaptionTransformerSettings:
     def __post_init__(self) -> None:
         check_picture(self)
         check_blocks(self)
-        one_of("model.score", self.score, SCORES)
+        check_cross(self)
         one_of("model.mixer", self.mixer, MIXERS)
         shares("model", self, "attention_dropout")
 
 
 def build_transformer(s: CaptionTransformerSettings, vocab: int) -> Seq2Seq:
     encoder = PatchEncoder(
-        size=(s.image, s.image), patch=s.patch, width=s.width, heads=s.heads, layers=s.encoder_layers, stem=s.stem,
+        size=(s.image, s.image), patch=s.patch, width=s.width, **heads_of(s), layers=s.encoder_layers, stem=s.stem,
         positions=s.grid, activation=s.activation, expand=s.expand, norm=s.norm, placement=s.placement, score=s.score,
-        dropout=s.dropout, attention_dropout=s.attention_dropout)
+        unread_keys=s.projections == "all", dropout=s.dropout, attention_dropout=s.attention_dropout)
     model = Seq2Seq(
         encoder, transformer_decoder(s, s.width, places=math.prod(encoder.grid)), vocab=vocab, tied=s.tied,
         dropout=s.dropout, norm=final_norm(s.norm, s.placement, s.width), context=s.context,
@@ -104,7 +114,11 @@ class CaptionAttentionSettings:
     when: str = "after"                    # before · after the cell
     feeding: bool = False                  # what was read is an input of the next step
     score: str = "scaled-dot"              # dot · scaled-dot · bilinear · low-rank · additive · location
+    projections: str = "auto"              # q and k of the source: auto · both · none, the states as they are
+    f: str = "none"                        # none · tanh · relu · gelu: f in what is projected, f(W c)
     heads: int = 1
+    head_width: int = 0                    # of a head's queries and keys; 0: hidden / heads
+    value_width: int = 0                   # of a head's values; 0: they are the patches' vectors
     context: int = 64                      # the most tokens of a caption
     tied: bool = True
     dropout: float = 0.0
@@ -114,11 +128,11 @@ class CaptionAttentionSettings:
         one_of("model.cell", self.cell, CELLS)
         one_of("model.reader", self.reader, READERS)
         one_of("model.when", self.when, WHEN)
-        one_of("model.score", self.score, SCORES)
         at_least("model", self, 1, "layers", "width", "hidden", "heads", "context", most=LARGEST)
         shares("model", self, "dropout")
-        for width in (self.width, self.hidden):
-            check_heads(width, self.heads)
+        check_reader(self, self.width)
+        if self.encoder_layers:
+            check_heads(self.width, self.heads)
 
 
 def build_recurrent(s: CaptionAttentionSettings, vocab: int) -> Seq2Seq:
@@ -179,12 +193,12 @@ CAPTION: dict[str, Family] = {family.name: family for family in (
     Family(
         "transformer", "Transformer: blocks over the patches, and a decoder that reads them by cross-attention",
         CaptionTransformerSettings, sizes=transformer_sizes, build=build_transformer, resize=resize_transformer,
-        example_source=example_source, absent=ABSENT,
+        example_source=example_source, older=older_pair,
         example=tiny(build_transformer, CaptionTransformerSettings(
             **PICTURE, encoder_layers=1, layers=1, width=8, heads=2))),
     Family(
         "rnn-attention", "recurrent decoder; every step of it reads all patches of the picture",
         CaptionAttentionSettings, sizes=recurrent_sizes, build=build_recurrent, resize=resize_recurrent,
-        example_source=example_source,
+        example_source=example_source, older=older,
         example=tiny(build_recurrent, CaptionAttentionSettings(**PICTURE, width=6, hidden=8))),
 )}

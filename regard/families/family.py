@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -31,11 +31,11 @@ class Family:
     count: Callable[..., LanguageModel] | None = None            # (settings, vocabulary, tokens, ends) -> at once
     restore: Callable[[Any, int, dict[str, Tensor]], LanguageModel] | None = None      # from saved tensors
     example_source: Callable[[], Source] | None = None          # for an example that needs one
-    absent: Mapping[str, Any] = field(default_factory=dict)     # what runs from before a setting meant by its absence
+    older: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict       # a run's table, with what was not said then
 
     def settings_of_run(self, table: Mapping[str, Any]) -> Any:
         """The settings that the [model] table of a run holds. An older run keeps the equations it was trained with."""
-        return fill(self.settings, {**self.absent, **table}, "model")
+        return fill(self.settings, self.older(table), "model")
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,11 @@ from regard.contract import SequenceLayer
 from regard.errors import SettingError, did_you_mean
 from regard.families.family import LARGEST, Family, initialise, tiny
 from regard.families.transformer import (
-    ABSENT,
     check_blocks,
     embedding_scale,
     final_norm,
+    heads_of,
+    older,
     position_layers,
     reads_on,
     resize_transformer,
@@ -42,10 +43,13 @@ class BlockSettings:
     layers: int = 4
     width: int = 128
     heads: int = 4                         # of attention
+    head_width: int = 0                    # of a head's queries and keys; 0: width / heads
+    value_width: int = 0                   # of a head's values; 0: as its keys
     context: int = 128                     # tokens read at once
     window: int = 0                        # how far back attention reads; 0: all the way
     positions: str = "rotary"              # learned · sinusoidal, added below; rotary · alibi · none, in attention
     embedding_scale: str = "auto"          # width: embeddings times its root · none · auto: width with sinusoids
+    f: str = "none"                        # none · tanh · relu · gelu: q, k, v = f(W c)
     activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
     expand: float = 4.0                    # feed-forward width / width
     norm: str = "layer"                    # layer · rms
@@ -61,7 +65,7 @@ class BlockSettings:
 # What may stand in a pattern: each reads vectors of the width and gives vectors of the width.
 MIXERS: dict[str, Callable[[BlockSettings], SequenceLayer]] = {
     "attention": lambda s: SelfAttention(
-        s.width, heads=s.heads, window=s.window, positions=s.positions if s.positions in RELATIVE else "none"),
+        s.width, **heads_of(s), window=s.window, positions=s.positions if s.positions in RELATIVE else "none"),
     "rnn": lambda s: Elman(s.width, s.width),
     "gru": lambda s: GRU(s.width, s.width),
     "lstm": lambda s: LSTM(s.width, s.width),
@@ -123,7 +127,7 @@ def hybrid_sizes(scale: Scale, wanted: Tables) -> Sizes:
 
 FAMILY = Family(
     "hybrid", "any pattern of layers, such as rnn,attention or mamba,mamba,attention",
-    HybridSettings, sizes=hybrid_sizes, build=build_hybrid, resize=resize_transformer, absent=ABSENT,
+    HybridSettings, sizes=hybrid_sizes, build=build_hybrid, resize=resize_transformer, older=older,
     example=tiny(build_hybrid, HybridSettings(layers=2, width=8, heads=2, context=32)))
 
 
@@ -140,5 +144,5 @@ def user_family(name: str) -> Family:
         return build_blocks(s, vocab, (name,))
 
     about = (type(layer).__doc__ or "a layer of your own").strip().splitlines()[0]
-    return Family(name, about, BlockSettings, sizes=user_sizes, build=build, resize=resize_transformer, absent=ABSENT,
+    return Family(name, about, BlockSettings, sizes=user_sizes, build=build, resize=resize_transformer, older=older,
                   example=tiny(build, BlockSettings(layers=2, width=16, heads=2, context=32, positions="none")))

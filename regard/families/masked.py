@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from regard.config import at_least, one_of, shares
 from regard.contract import SequenceLayer
 from regard.families.family import LARGEST, Family, initialise, tiny
-from regard.families.transformer import ABSENT, check_blocks, embedding_scale, resize_transformer
+from regard.families.transformer import check_blocks, embedding_scale, heads_of, older, resize_transformer
 from regard.layers.gated import GRU, LSTM
 from regard.layers.recurrent import Elman
 from regard.models.encoders import RecurrentEncoder, TransformerEncoder
@@ -26,9 +26,12 @@ class MaskedTransformerSettings:
     layers: int = 4
     width: int = 128
     heads: int = 4
+    head_width: int = 0                    # of a head's queries and keys; 0: width / heads
+    value_width: int = 0                   # of a head's values; 0: as its keys
     context: int = 128                     # the most tokens read at once
     positions: str = "rotary"              # learned · sinusoidal · rotary · alibi · none
     embedding_scale: str = "auto"          # width: embeddings times its root · none · auto: width with sinusoids
+    f: str = "none"                        # none · tanh · relu · gelu: q, k, v = f(W c)
     activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
     expand: float = 4.0                    # feed-forward width / width
     norm: str = "layer"                    # layer · rms
@@ -60,7 +63,7 @@ class MaskedRecurrentSettings:
 
 def build_transformer(s: MaskedTransformerSettings, vocab: int) -> MaskedModel:
     encoder = TransformerEncoder(
-        vocab=vocab, width=s.width, heads=s.heads, layers=s.layers, context=s.context, positions=s.positions,
+        vocab=vocab, width=s.width, **heads_of(s), layers=s.layers, context=s.context, positions=s.positions,
         activation=s.activation, expand=s.expand, norm=s.norm, placement=s.placement, dropout=s.dropout,
         attention_dropout=s.attention_dropout, embedding_std=0.02 if s.tied else 0.1,
         embedding_scale=embedding_scale(s))
@@ -95,7 +98,7 @@ MASKED: dict[str, Family] = {family.name: family for family in (
     Family(
         "transformer", "Transformer encoder: every position reads all others, earlier and later",
         MaskedTransformerSettings, sizes=transformer_encoder_sizes, build=build_transformer, resize=resize_transformer,
-        absent=ABSENT,
+        older=older,
         example=tiny(build_transformer, MaskedTransformerSettings(layers=2, width=8, heads=2, context=32))),
     Family(
         "rnn", "recurrences from the left and from the right",

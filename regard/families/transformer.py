@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,14 +13,14 @@ from regard.contract import SequenceLayer
 from regard.families.family import LARGEST, Family, LayerKind, initialise, tiny
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
 from regard.layers.positions import LearnedPositions, SinusoidalPositions
-from regard.layers.self_attention import NONLINEARITIES, RELATIVE, SelfAttention, check_heads, check_kv_heads
+from regard.layers.projections import NONLINEARITIES, check_kv_heads, head_widths
+from regard.layers.self_attention import RELATIVE, SelfAttention
 from regard.layers.stack import NORMS, PLACEMENTS, Block, Stack, make_norm
 from regard.models.neural import NeuralLM
 from regard.sizes import transformer_sizes
 
 POSITIONS = ("learned", "sinusoidal", *RELATIVE)
 EMBEDDING_SCALES = ("auto", "width", "none")
-ABSENT: dict[str, Any] = dict(embedding_scale="none")            # of runs from before there was the setting
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,13 @@ class TransformerSettings:
     width: int = 128
     heads: int = 4
     kv_heads: int = 0                      # heads of keys and values, each read by several of queries; 0: one each
+    head_width: int = 0                    # of a head's queries and keys; 0: width / heads
+    value_width: int = 0                   # of a head's values; 0: as its keys
     context: int = 128                     # the most tokens read at once
     window: int = 0                        # how far back a position reads, itself included; 0: all the way
     positions: str = "rotary"              # learned · sinusoidal · rotary · alibi · none
     embedding_scale: str = "auto"          # width: embeddings times its root · none · auto: width with sinusoids
-    f: str = "none"                        # none · tanh · relu: q, k, v = f(W c)
+    f: str = "none"                        # none · tanh · relu · gelu: q, k, v = f(W c)
     qk_norm: bool = False                  # queries and keys of one length
     attention_softcap: float = 0.0         # attention scores stay within this; 0: as they are
     activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
@@ -46,7 +49,6 @@ class TransformerSettings:
 
     def __post_init__(self) -> None:
         check_blocks(self)
-        one_of("model.f", self.f, ("none", *NONLINEARITIES))
         at_least("model", self, 0, "kv_heads", "window", "softcap", "attention_softcap", most=LARGEST)
         shares("model", self, "attention_dropout")
         check_kv_heads(self.heads, self.kv_heads or self.heads)
@@ -62,7 +64,14 @@ def check_blocks(s: Any) -> None:
     at_least("model", s, 1, "layers", "width", "heads", "context", most=LARGEST)
     at_least("model", s, 0.1, "expand", most=100)
     shares("model", s, "dropout")
-    check_heads(s.width, s.heads)
+    check_attention(s, s.width)
+
+
+def check_attention(s: Any, width: int) -> None:
+    """What every attention has settings for; `width` is what heads share unless they have a width of their own."""
+    one_of("model.f", s.f, ("none", *NONLINEARITIES))
+    at_least("model", s, 0, "head_width", "value_width", most=LARGEST)
+    head_widths(width, s.heads, s.head_width, s.value_width)
 
 
 def build_transformer(s: TransformerSettings, vocab: int) -> NeuralLM:
@@ -94,10 +103,20 @@ def embedding_scale(s: Any) -> float:
     return float(s.width**0.5) if scaled else 1.0
 
 
+def older(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A [model] table, with what runs meant by saying nothing before there was a scale."""
+    return {"embedding_scale": "none", **table}
+
+
 def attention(s: TransformerSettings) -> SelfAttention:
     return SelfAttention(
-        s.width, heads=s.heads, kv_heads=s.kv_heads, positions=s.positions if s.positions in RELATIVE else "none",
-        window=s.window, f=s.f, qk_norm=s.qk_norm, softcap=s.attention_softcap, dropout=s.attention_dropout)
+        s.width, **heads_of(s), kv_heads=s.kv_heads, positions=s.positions if s.positions in RELATIVE else "none",
+        window=s.window, qk_norm=s.qk_norm, softcap=s.attention_softcap, dropout=s.attention_dropout)
+
+
+def heads_of(s: Any) -> dict[str, Any]:
+    """The settings that every attention takes."""
+    return dict(heads=s.heads, f=s.f, head_width=s.head_width, value_width=s.value_width)
 
 
 def final_norm(norm: str, placement: str, width: int) -> nn.Module | None:
@@ -120,7 +139,7 @@ def resize_transformer(s: Any, size: int) -> Any:
 
 FAMILY = Family(
     "transformer", "decoder-only Transformer: every position reads all earlier ones",
-    TransformerSettings, sizes=transformer_sizes, build=build_transformer, resize=resize_transformer, absent=ABSENT,
+    TransformerSettings, sizes=transformer_sizes, build=build_transformer, resize=resize_transformer, older=older,
     example=tiny(build_transformer, TransformerSettings(layers=2, width=8, heads=2, context=32)))
 
 LAYERS = (
@@ -140,6 +159,12 @@ LAYERS = (
               lambda d: SelfAttention(d, heads=2, f="tanh", qk_norm=True, softcap=5.0)),
     LayerKind("grouped-window-attention", "everything at once",
               lambda d: SelfAttention(d, heads=4, kv_heads=1, window=4, f="relu", positions="alibi", softcap=3.0)),
+    LayerKind("wide-value-attention", "heads of a width of their own, and values of another",
+              lambda d: SelfAttention(d, heads=3, head_width=2, value_width=5, f="gelu")),
+    LayerKind("narrow-value-window-attention", "the same behind a window, in shared heads of one length",
+              lambda d: SelfAttention(d, heads=4, kv_heads=2, head_width=6, value_width=1, window=3, qk_norm=True)),
+    LayerKind("location-attention", "says from its query alone where to look: it has no keys",
+              lambda d: SelfAttention(d, heads=2, score="location", places=32)),
     LayerKind("learned-positions", "a learned vector added at each position", lambda d: LearnedPositions(d, 32)),
     LayerKind("sinusoidal-positions", "sines and cosines added at each position", SinusoidalPositions),
     LayerKind("block", "a residual block: attention, then feed-forward",

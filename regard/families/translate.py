@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,22 +17,26 @@ import torch
 
 from regard.config import at_least, one_of, shares
 from regard.contract import SequenceLayer, Source
+from regard.errors import SettingError
 from regard.families.family import LARGEST, Family, initialise, randomised
 from regard.families.hybrid import MIXERS, BlockSettings
 from regard.families.pair_sizes import prefix_sizes, recurrent_sizes, transformer_sizes
 from regard.families.transformer import (
-    ABSENT,
+    check_attention,
     check_blocks,
     embedding_scale,
     final_norm,
+    heads_of,
     position_layers,
     resize_transformer,
 )
+from regard.families.transformer import older as older_transformer
 from regard.layers.attentive import CELLS, READERS, WHEN, AttentiveRecurrence, make_cell
 from regard.layers.cross_attention import CrossAttention
 from regard.layers.feedforward import FeedForward
-from regard.layers.scores import SCORES
-from regard.layers.self_attention import RELATIVE, SelfAttention, check_heads
+from regard.layers.projections import PROJECTIONS, compared, nearest
+from regard.layers.scores import ALL_SCORES
+from regard.layers.self_attention import RELATIVE, SelfAttention
 from regard.layers.stack import Block, Stack
 from regard.models.encoders import RecurrentEncoder, TransformerEncoder
 from regard.models.seq2seq import Prefix, Seq2Seq
@@ -62,7 +67,11 @@ class AttentionSettings:
     when: str = "after"                    # before · after the cell
     feeding: bool = False                  # what was read is an input of the next step
     score: str = "additive"                # dot · scaled-dot · bilinear · low-rank · additive · location
+    projections: str = "auto"              # q and k of the source: auto · both · none, the states as they are
+    f: str = "none"                        # none · tanh · relu · gelu: f in what is projected, f(W c)
     heads: int = 1
+    head_width: int = 0                    # of a head's queries and keys; 0: hidden / heads
+    value_width: int = 0                   # of a head's values; 0: they are the source's vectors
     context: int = 128                     # the most tokens of a source or a target
     tied: bool = True
     dropout: float = 0.1
@@ -71,11 +80,33 @@ class AttentionSettings:
         one_of("model.cell", self.cell, CELLS)
         one_of("model.reader", self.reader, READERS)
         one_of("model.when", self.when, WHEN)
-        one_of("model.score", self.score, SCORES)
         at_least("model", self, 1, "layers", "width", "heads", "context", most=LARGEST)
         at_least("model", self, 2, "hidden", most=LARGEST)
         shares("model", self, "dropout")
-        check_heads(self.hidden, self.heads)
+        check_reader(self, 2 * (self.hidden // 2) if self.both else self.hidden)
+
+
+def check_reader(s: Any, d_memory: int) -> None:
+    """What a recurrent decoder has settings for that reads a source of vectors as wide as this."""
+    one_of("model.score", s.score, ALL_SCORES)
+    check_attention(s, s.hidden)
+    one_of("model.projections", s.projections, PROJECTIONS)
+    if s.reader != "attention":
+        return
+    compared(s.projections, s.score, f=s.f, head_width=s.head_width, heads=s.heads, d_memory=d_memory, states=True,
+             d_query=s.hidden + s.width * (s.when == "before"))
+    if not s.value_width and d_memory % s.heads:
+        raise SettingError(f"model.heads = {s.heads} does not divide the {d_memory} channels of the source's vectors: "
+                           f"try model.heads = {nearest(d_memory, s.heads)}, or set model.value_width")
+
+
+def older(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A [model] table, with what runs meant by saying nothing before there was a choice: everything is projected, and
+    a low-rank score is divided by the root of its rank."""
+    if "projections" in table:
+        return dict(table)
+    return {**table, "projections": "all",
+            **({"score": "scaled-low-rank"} if table.get("score") == "low-rank" else {})}
 
 
 @dataclass(frozen=True)
@@ -96,7 +127,8 @@ def recurrent_decoder(s: Any, d_memory: int, *, places: int) -> AttentiveRecurre
     """As the settings say, over a memory of at most `places` vectors."""
     return AttentiveRecurrence(
         s.width, s.hidden, d_memory=d_memory, d_summary=d_memory, cell=s.cell, layers=s.layers, reader=s.reader,
-        when=s.when, feeding=s.feeding, score=s.score, heads=s.heads, places=places, dropout=s.dropout)
+        when=s.when, feeding=s.feeding, score=s.score, places=places, projections=s.projections, **heads_of(s),
+        dropout=s.dropout)
 
 
 def resize_recurrent(s: AttentionSettings, size: int) -> AttentionSettings:
@@ -111,11 +143,15 @@ class PairTransformerSettings:
     layers: int = 3                        # of the encoder, and as many of the decoder
     width: int = 256
     heads: int = 4
+    head_width: int = 0                    # of a head's queries and keys; 0: width / heads
+    value_width: int = 0                   # of a head's values; 0: as its keys
     mixer: str = "attention"               # of the decoder's positions: attention, or any layer of a hybrid
     context: int = 128                     # the most tokens of a source or a target
     positions: str = "rotary"              # learned · sinusoidal · rotary · alibi · none
     embedding_scale: str = "auto"          # width: embeddings times its root · none · auto: width with sinusoids
     score: str = "scaled-dot"              # dot · scaled-dot · bilinear · low-rank · additive · location
+    projections: str = "auto"              # q and k of the source: auto · both · none, the states as they are
+    f: str = "none"                        # none · tanh · relu · gelu: q, k, v = f(W c)
     activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
     expand: float = 4.0
     norm: str = "layer"                    # layer · rms
@@ -126,16 +162,28 @@ class PairTransformerSettings:
 
     def __post_init__(self) -> None:
         check_blocks(self)
-        one_of("model.score", self.score, SCORES)
+        check_cross(self)
         one_of("model.mixer", self.mixer, MIXERS)
         shares("model", self, "attention_dropout")
 
 
+def check_cross(s: Any) -> None:
+    """What every decoder with cross-attention has settings for."""
+    one_of("model.score", s.score, ALL_SCORES)
+    compared(s.projections, s.score, f=s.f, head_width=s.head_width, heads=s.heads, d_query=s.width, d_memory=s.width,
+             states=False)
+
+
+def older_pair(table: Mapping[str, Any]) -> dict[str, Any]:
+    return older_transformer(older(table))
+
+
 def build_transformer(s: PairTransformerSettings, vocab: Vocabularies) -> Seq2Seq:
     encoder = TransformerEncoder(
-        vocab=vocab.source, width=s.width, heads=s.heads, layers=s.layers, context=s.context, positions=s.positions,
-        activation=s.activation, expand=s.expand, norm=s.norm, placement=s.placement, score=s.score, dropout=s.dropout,
-        attention_dropout=s.attention_dropout, embedding_scale=embedding_scale(s))
+        vocab=vocab.source, width=s.width, **heads_of(s), layers=s.layers, context=s.context, positions=s.positions,
+        activation=s.activation, expand=s.expand, norm=s.norm, placement=s.placement, score=s.score,
+        unread_keys=s.projections == "all", dropout=s.dropout, attention_dropout=s.attention_dropout,
+        embedding_scale=embedding_scale(s))
     model = Seq2Seq(
         encoder, transformer_decoder(s, s.width, places=s.context), vocab=vocab.target, shared=vocab.shared,
         tied=s.tied, dropout=s.dropout, norm=final_norm(s.norm, s.placement, s.width), context=s.context,
@@ -150,8 +198,8 @@ def transformer_decoder(s: Any, d_memory: int, *, places: int) -> Stack:
     how: dict[str, Any] = dict(norm=s.norm, placement=s.placement, dropout=s.dropout)
     layers = position_layers(s.positions, s.width, s.context)
     for _ in range(s.layers):
-        cross = CrossAttention(s.width, d_memory, heads=s.heads, score=s.score, places=places,
-                               dropout=s.attention_dropout)
+        cross = CrossAttention(s.width, d_memory, **heads_of(s), score=s.score, places=places,
+                               projections=s.projections, dropout=s.attention_dropout)
         feed = FeedForward(s.width, expand=s.expand, activation=s.activation)
         layers += [Block(decoder_mixer(s), None, **how), Block(cross, feed, **how)]
     return Stack(layers)
@@ -160,9 +208,9 @@ def transformer_decoder(s: Any, d_memory: int, *, places: int) -> Stack:
 def decoder_mixer(s: Any) -> SequenceLayer:
     if s.mixer == "attention":
         return SelfAttention(
-            s.width, heads=s.heads, positions=s.positions if s.positions in RELATIVE else "none", score=s.score,
-            places=s.context, dropout=s.attention_dropout)
-    return MIXERS[s.mixer](BlockSettings(width=s.width, heads=s.heads))
+            s.width, **heads_of(s), positions=s.positions if s.positions in RELATIVE else "none", score=s.score,
+            places=s.context, unread_keys=s.projections == "all", dropout=s.attention_dropout)
+    return MIXERS[s.mixer](BlockSettings(width=s.width, **heads_of(s)))
 
 
 # ------------------------------------------------------------------------------------------------ prefix
@@ -209,21 +257,21 @@ TRANSLATE: dict[str, Family] = {family.name: family for family in (
     Family(
         "transformer", "Transformer: an encoder, and a decoder that reads it by cross-attention",
         PairTransformerSettings, sizes=transformer_sizes, build=build_transformer, resize=resize_transformer,
-        example_source=example_source, absent=ABSENT,
+        example_source=example_source, older=older_pair,
         example=small(build_transformer, PairTransformerSettings(**SMALL))),          # type: ignore[arg-type]
     Family(
         "rnn-attention", "recurrent encoder and decoder; every step of the decoder reads the whole source",
         AttentionSettings, sizes=recurrent_sizes, build=build_recurrent, resize=resize_recurrent,
-        example_source=example_source,
+        example_source=example_source, older=older,
         example=small(build_recurrent, AttentionSettings(width=6, hidden=8, dropout=0.0))),
     Family(
         "rnn", "recurrent encoder and decoder; the source passes through one vector alone",
         BottleneckSettings, sizes=recurrent_sizes, build=build_recurrent, resize=resize_recurrent,
-        example_source=example_source,
+        example_source=example_source, older=older,
         example=small(build_recurrent, BottleneckSettings(width=6, hidden=8, dropout=0.0))),
     Family(
         "prefix", "decoder-only: source and target are one text",
         PrefixSettings, sizes=prefix_sizes, build=build_prefix, resize=resize_transformer,
-        example_source=example_source, absent=ABSENT,
+        example_source=example_source, older=older_pair,
         example=small(build_prefix, PrefixSettings(**SMALL))),                        # type: ignore[arg-type]
 )}

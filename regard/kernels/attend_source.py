@@ -19,7 +19,7 @@ from regard.kernels.attend_next import WIDEST
 def can(q: Tensor, keys: Tensor, values: Tensor) -> bool:
     """Whether the kernel takes this: one query (B, H, 1, K) a row, on a CPU, with nothing to be learned."""
     return (q.shape[2] == 1 and q.shape[3] <= WIDEST and native.can(q) and keys.dtype == values.dtype == torch.float32
-            and keys.stride() == values.stride() and keys.stride(-1) == 1)
+            and keys.shape == values.shape and keys.stride() == values.stride() and keys.stride(-1) == 1)
 
 
 def attend_source(

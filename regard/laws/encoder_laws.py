@@ -1,6 +1,6 @@
 """The laws of an Encoder, which reads a whole source in any direction it likes.   S sources · L source length · D width
 
-shapes · padding · order · watching · train is eval · gradients
+shapes · padding · order · watching · train is eval · gradients · parameters
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from torch.autograd.gradcheck import GradcheckError
 
 from regard.contract import Encoder, Memory, Source, watch
 from regard.laws.check import Report, try_laws
+from regard.laws.gradient_laws import reach_all
 from regard.laws.law import Law, LawBroken, all_finite, bit_equal, same
 from regard.laws.prepared import prepared
 
@@ -212,6 +213,15 @@ def gradients(reader: EncoderReader) -> None:
         same("gradients", found, expected, f"the gradient of {name} with other tokens at the pads")
 
 
+def parameters(reader: EncoderReader) -> None:
+    """Every parameter that is learned has a part in the vectors or in the summary."""
+    named = {name: weight for name, weight in reader.encoder.named_parameters() if weight.requires_grad}
+    with reader.mode(training=True):
+        memory = reader.encoder(Source(reader.draw(reader.sources, reader.length)))
+        parts = [memory.vectors.flatten(), *([] if memory.summary is None else [memory.summary.flatten()])]
+        reach_all(dict(zip(named, _gradients_of(torch.cat(parts), list(named.values())), strict=True)))
+
+
 def _right(outputs: Callable[[], Tensor], weight: Tensor, name: str) -> None:
     """Against finite differences; gradcheck nudges the very tensor that the encoder computes with."""
     try:
@@ -238,6 +248,8 @@ ENCODER_LAWS: dict[str, Law] = {law.name: law for law in (
         "a statistic of the batch is used in training", train_is_eval),
     Law("gradients", "the gradients are those of the outputs, and no pad has a part in them",
         "a detach, an in-place change, or a fully masked row that becomes NaN", gradients),
+    Law("parameters", "every parameter has a part in the vectors or the summary",
+        "a matrix that is made and never read, or a .detach() on its way: leave it out, or use it", parameters),
 )}
 
 

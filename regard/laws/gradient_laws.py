@@ -1,4 +1,5 @@
-"""The laws of gradients, in float64: they are right, they pass through a carried state, and no pad touches them."""
+"""The laws of gradients, in float64: they are right, they pass through a carried state, no pad touches them, and every
+parameter has one."""
 
 from __future__ import annotations
 
@@ -45,6 +46,24 @@ def gradients_of(reader: Reader, inputs: Tensor, read: Callable[[Tensor], Tensor
     found = torch.autograd.grad((outputs * weights).sum(), list(named.values()), allow_unused=True,
                                 materialize_grads=True)
     return dict(zip(named, found, strict=True))
+
+
+def parameters(reader: Reader) -> None:
+    """Every parameter that is learned has a part in the output: its gradient is not zero throughout."""
+    if not isinstance(reader.thing, nn.Module):
+        raise LawSkipped("it is not an nn.Module: it does not learn by gradients")
+    reader = reader.in_float64()
+    inputs = reader.draw(reader.batch, reader.time)
+    if not differentiable(reader, inputs):
+        raise LawSkipped("it has nothing to differentiate")
+    with reader.mode(training=True):
+        reach_all(gradients_of(reader, inputs, reader.whole))
+
+
+def reach_all(found: dict[str, Tensor]) -> None:
+    unread = [name for name, gradient in found.items() if not gradient.any()]
+    if unread:
+        raise LawBroken("parameters", f"nothing reads {', '.join(unread)}: the gradient is zero throughout")
 
 
 def _right(reader: Reader, inputs: Tensor) -> None:

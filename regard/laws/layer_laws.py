@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.contract import State
-from regard.laws.gradient_laws import gradients
+from regard.laws.gradient_laws import gradients, parameters
 from regard.laws.law import Law, LawBroken, all_finite, bit_equal, same
 from regard.laws.reader import Reader
 from regard.laws.reading_laws import causality, cuts, padding, train_is_eval, watching
@@ -75,4 +75,6 @@ LAYER_LAWS: dict[str, Law] = {law.name: law for law in (
         "dropout that is still on, or statistics of the batch (BatchNorm)", train_is_eval),
     Law("gradients", "gradients are those of the outputs, pass through a carried state, and never touch a pad",
         "a wrong backward, a .detach() or .item() on the way, or NaN from a row that is masked entirely", gradients),
+    Law("parameters", "every parameter has a part in the output",
+        "a matrix that is made and never read, or a .detach() on its way: leave it out, or use it", parameters),
 )}

@@ -8,7 +8,7 @@ from torch import Tensor
 from regard.contract import watch
 from regard.errors import RegardError
 from regard.laws import reading_laws, state_laws
-from regard.laws.gradient_laws import gradients
+from regard.laws.gradient_laws import gradients, parameters
 from regard.laws.law import Law, LawBroken, LawSkipped, bit_equal, same
 from regard.laws.reader import Reader
 from regard.laws.reading_laws import causality, cuts, padding, train_is_eval
@@ -144,6 +144,8 @@ MODEL_LAWS: dict[str, Law] = {law.name: law for law in (
         "dropout that is still on, or statistics of the batch (BatchNorm)", train_is_eval),
     Law("gradients", "gradients are those of the scores, pass through a carried state, and never touch a pad",
         "a wrong backward, a .detach() on the way, or NaN from a row that is masked entirely", gradients),
+    Law("parameters", "every parameter has a part in the output",
+        "a matrix that is made and never read, or a .detach() on its way: leave it out, or use it", parameters),
     Law("source", "a model that needs a source refuses to start without one",
         "start must raise a SettingError when needs_source and no source is given", needs_source),
 )}

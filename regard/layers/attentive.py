@@ -1,11 +1,12 @@
 """Recurrent decoders that read a source: at every step, at none, or only its mean.
 
-    before     c[t] = A(W [x[t]; h[t-1]]),  h[t] = cell(ReLU(W_c [x[t]; c[t]]), h[t-1]),  y[t] = h[t]
-    after      h[t] = cell(x[t], h[t-1]),  c[t] = A(W h[t]),  y[t] = tanh(W_c [h[t]; c[t]])
+    before     c[t] = A([x[t]; h[t-1]]),  h[t] = cell(ReLU(W_c [x[t]; c[t]]), h[t-1]),  y[t] = h[t]
+    after      h[t] = cell(x[t], h[t-1]),  c[t] = A(h[t]),  y[t] = tanh(W_c [h[t]; c[t]])
     feeding    the same with cell([x[t]; y[t-1]], h[t-1]): what was read at one step is an input of the next
 
-Bahdanau et al. 2014 look before the cell, Luong et al. 2015 after it. After it, and without feeding, all steps are read
-at once. Without attention the source passes through the first state alone, whatever the decoder reads later.
+Bahdanau et al. 2014 look before the cell, Luong et al. 2015 after it. Queries and keys are those states, or projected
+first: see projections.py. After the cell, and without feeding, all steps are read at once. Without attention the source
+passes through the first state alone, whatever the decoder reads later.
 B rows, k beams for each of S sources · T time · D width · N hidden width · L source length
 """
 
@@ -20,10 +21,10 @@ from torch import Tensor, nn
 from regard.config import one_of
 from regard.contract import Memory, Reading, SequenceLayer, State, watching
 from regard.errors import SettingError
-from regard.layers.cross_attention import SourceKeys, read_source
+from regard.layers.cross_attention import SourceKeys, keys_of, read_source, score_of
 from regard.layers.gated import GRU, LSTM
+from regard.layers.projections import bend, check_heads, compared, head_widths, in_heads
 from regard.layers.recurrent import Elman, Recurrence, Vectors
-from regard.layers.scores import make_score
 from regard.layers.whole import mean_of_real
 
 CELLS = ("rnn", "relu", "gru", "lstm")
@@ -42,24 +43,39 @@ def make_cell(name: str, d_in: int, hidden: int, layers: int = 1, dropout: float
 
 
 class Attention(nn.Module):
-    """A(q, K, V): keys from the source, and its own vectors as the values."""
+    """A(q, K, V): keys and values from the source. Values are its vectors, unless they have a width of their own."""
 
-    def __init__(self, d_query: int, d_memory: int, width: int, *, heads: int = 1, score: str = "additive",
-                 places: int = 128):
+    def __init__(
+        self, d_query: int, d_memory: int, width: int, *, heads: int = 1, score: str = "additive", places: int = 128,
+        projections: str = "auto", f: str = "none", head_width: int = 0, value_width: int = 0,
+    ):
         super().__init__()
-        self.d_out, self.heads = d_memory, heads
-        self.query = nn.Linear(d_query, width, bias=False)
-        self.key = nn.Linear(d_memory, width, bias=False)
-        self.score = make_score(score, heads, width // heads, places=places)
+        self.heads, self.f, self.d_out = heads, f, heads * value_width or d_memory
+        self.compares = compared(projections, score, f=f, head_width=head_width, heads=heads, d_query=d_query,
+                                 d_memory=d_memory, states=True)
+        if not value_width:
+            check_heads(d_memory, heads)
+        own = head_widths(width, heads, head_width)[0] if self.compares.queries else 0
+        self.query = nn.Linear(d_query, heads * own, bias=False) if self.compares.queries else None
+        self.key = nn.Linear(d_memory, heads * own, bias=False) if self.compares.keys else None
+        self.value = nn.Linear(d_memory, heads * value_width, bias=False) if value_width else None
+        self.score = score_of(self.compares, heads, own, d_query=d_query, d_memory=d_memory, places=places)
 
     def start(self, memory: Memory) -> SourceKeys:
-        keys, values = (x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-                        for x in (self.key(memory.vectors), memory.vectors))
-        return SourceKeys(keys, values, memory.lengths)
+        vectors = memory.vectors
+        keys, values = (None if project is None else self.projected(project, vectors)
+                        for project in (self.key, self.value))
+        if values is None:
+            values = in_heads(vectors, self.heads).transpose(1, 2)
+        return SourceKeys(keys_of(self.compares, keys, vectors, self.heads), values, memory.lengths)
+
+    def projected(self, project: nn.Linear, x: Tensor) -> Tensor:
+        """f(W x) in heads, (B, H, T, K)."""
+        return bend(in_heads(project(x), self.heads).transpose(1, 2), self.f)
 
     def forward(self, asking: Tensor, source: SourceKeys, seen_by: object) -> Tensor:
-        """(B, T, d_memory): what each position reads of its source."""
-        q = self.query(asking).unflatten(-1, (self.heads, -1)).transpose(1, 2)        # (B, H, T, K)
+        """(B, T, d_out): what each position reads of its source."""
+        q = self.compares.states(asking, self.heads) if self.query is None else self.projected(self.query, asking)
         return read_source(q, source, score=self.score, seen_by=seen_by).transpose(1, 2).flatten(2)
 
 
@@ -98,7 +114,8 @@ class AttentiveRecurrence(SequenceLayer):
     def __init__(
         self, d_in: int, hidden: int, *, d_memory: int, d_summary: int, cell: str = "gru", layers: int = 1,
         reader: str = "attention", when: str = "after", feeding: bool = False, score: str = "additive", heads: int = 1,
-        places: int = 128, dropout: float = 0.0,
+        places: int = 128, projections: str = "auto", f: str = "none", head_width: int = 0, value_width: int = 0,
+        dropout: float = 0.0,
     ):
         super().__init__()
         one_of("model.reader", reader, READERS)
@@ -112,12 +129,13 @@ class AttentiveRecurrence(SequenceLayer):
         d_query = d_in + hidden if when == "before" else hidden
         self.reader: Attention | Mean | None = None
         if reader == "attention":
-            self.reader = Attention(d_query, d_memory, hidden, heads=heads, score=score, places=places)
+            self.reader = Attention(d_query, d_memory, hidden, heads=heads, score=score, places=places, f=f,
+                                    projections=projections, head_width=head_width, value_width=value_width)
         elif reader == "mean":
             self.reader = Mean(d_memory)
         if self.reader is not None:
             before = when == "before"
-            self.combine = nn.Linear((d_in if before else hidden) + d_memory, d_in if before else hidden)
+            self.combine = nn.Linear((d_in if before else hidden) + self.reader.d_out, d_in if before else hidden)
 
     # ------------------------------------------------------------------------------------- the state
 

@@ -32,8 +32,8 @@ class Readable:
 class KeyValueCache(State):
     """The keys and values of everything read so far. Slot j holds position j; the last slot is a bin for pads."""
 
-    keys: Tensor             # (B, C + 1, H, K)
-    values: Tensor           # (B, C + 1, H, K)
+    keys: Tensor             # (B, C + 1, H, K); K may be 0, where nobody reads keys
+    values: Tensor           # (B, C + 1, H, V)
     count: Tensor            # (B,) tokens read
     follows: bool = False    # its layer reads rows where they lie: see `Followed`
 
@@ -103,7 +103,7 @@ class KeyValueCache(State):
         def moved(cache: Tensor) -> Tensor:
             if len(rows) > len(cache):                     # more of them than before: somewhere else
                 return written_again(cache[:, :slots].index_select(0, rows), cache.shape[1])
-            entries = cache.view(len(cache), -1)[:, :slots * cache[0, 0].numel()]
+            entries = cache.flatten(1)[:, :slots * cache[0, 0].numel()]                # a view, as it is contiguous
             entries[:len(rows)] = entries.index_select(0, rows)                       # first read, then written
             return cache[:len(rows)]
 

@@ -1,7 +1,7 @@
 """Cross-attention: each position of the target reads the whole source.
 
 Bahdanau et al. 2014; Vaswani et al. 2017, section 3.2.3.
-B rows, k beams for each of S sources · T time · D width · L source length · H heads · K head width
+B rows, k beams for each of S sources · T time · D width · L source length · H heads · K, V widths of a head
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from regard.errors import SettingError
 from regard.kernels import attend_source
 from regard.layers.attend import attend, row_by_row
 from regard.layers.packed import Linear
+from regard.layers.projections import OWN_MATRICES, Compared, bend, compared, head_widths, in_heads, parts_of
 from regard.layers.scores import Score, make_score
-from regard.layers.self_attention import check_heads
 
 
 @dataclass
@@ -26,45 +26,78 @@ class SourceKeys(State):
     """The projected source: one row a source, which its beams share."""
 
     keys: Tensor = of_source()             # (S, H, L, K)
-    values: Tensor = of_source()           # (S, H, L, K)
+    values: Tensor = of_source()           # (S, H, L, V)
     lengths: Tensor = of_source()          # (S,)
 
 
 class CrossAttention(SequenceLayer):
-    """A(q, K, V) with queries from the target, keys and values from the source; any score e(q, k)."""
+    """A(q, K, V) with queries from the target, keys and values from the source; any score e(q, k).
+
+    q, k and v are f(W c). With `projections` none, queries are the target's states, keys and values the source's.
+    """
 
     def __init__(
         self, width: int, d_memory: int, *, heads: int, score: str = "scaled-dot", places: int = 128,
+        projections: str = "auto", f: str = "none", head_width: int = 0, value_width: int = 0,
         dropout: float = 0.0, bias: bool = False,
     ):
         super().__init__()
-        check_heads(width, heads)
         self.d_in = self.d_out = width
-        self.heads, self.dropout = heads, dropout
-        self.q = Linear(width, width, bias=bias)
-        self.kv = Linear(d_memory, 2 * width, bias=bias)
-        self.kv.weight.parts = 2                               # type: ignore[attr-defined]  # two matrices in one
-        self.out = Linear(width, width, bias=bias)
-        self.score = None if score == "scaled-dot" else make_score(score, heads, width // heads, places=places)
+        self.heads, self.dropout, self.f = heads, dropout, f
+        self.compares = compared(projections, score, f=f, head_width=head_width, heads=heads, d_query=width,
+                                 d_memory=d_memory, states=False)
+        own, value = head_widths(width, heads, head_width, value_width)
+        gives = projections != "none" or value_width > 0       # values through a matrix, or the source's vectors
+        self.sizes = [heads * own * self.compares.keys, heads * value * gives]
+        self.q = Linear(width, heads * own, bias=bias) if self.compares.queries else None
+        self.kv = Linear(d_memory, sum(self.sizes), bias=bias) if any(self.sizes) else None
+        if self.kv is not None:
+            self.kv.weight.parts = parts_of(*self.sizes)       # type: ignore[attr-defined]  # two matrices in one
+        self.out = Linear(self.sizes[1] or d_memory, width, bias=bias)
+        self.score = None if score == "scaled-dot" else score_of(
+            self.compares, heads, own, d_query=width, d_memory=d_memory, places=places)
 
     def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> SourceKeys:
         if memory is None:
             raise SettingError("cross-attention reads a source: start it with one")
-        keys, values = self.kv(memory.vectors).unflatten(-1, (2, self.heads, -1)).unbind(2)      # (S, L, H, K)
-        return SourceKeys(keys.transpose(1, 2), values.transpose(1, 2), memory.lengths)
+        vectors = memory.vectors
+        k, v = (None, None) if self.kv is None else bend(self.kv(vectors), self.f).split(self.sizes, -1)
+        keys = in_heads(k, self.heads).transpose(1, 2) if self.sizes[0] and k is not None else None
+        values = in_heads(v if self.sizes[1] and v is not None else vectors, self.heads).transpose(1, 2)
+        return SourceKeys(keys_of(self.compares, keys, vectors, self.heads), values, memory.lengths)
 
     def forward(
         self, x: Tensor, state: SourceKeys | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, SourceKeys]:
         if state is None:
             raise SettingError("cross-attention reads a source: start it with one")
-        q = self.q(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)                 # (B, H, T, K)
+        if self.q is None:
+            q = self.compares.states(x, self.heads)
+        else:
+            q = bend(in_heads(self.q(x), self.heads).transpose(1, 2), self.f)         # (B, H, T, K)
         y = read_source(q, state, score=self.score, dropout=self.dropout if self.training else 0.0, seen_by=self)
         return self.out(y.transpose(1, 2).flatten(2)), state
 
 
+def score_of(compares: Compared, heads: int, own: int, *, d_query: int, d_memory: int, places: int) -> Score:
+    """The score of projected queries of width `own`, or of states: whole, or in slices where it has no matrix."""
+    name = compares.score
+    if compares.queries:
+        return make_score(name, heads, own, places=places)
+    if name in OWN_MATRICES:
+        return make_score(name, heads, d_query, d_key=d_memory, places=places)
+    return make_score(name, heads, d_query // heads)
+
+
+def keys_of(compares: Compared, projected: Tensor | None, vectors: Tensor, heads: int) -> Tensor:
+    """(S, H, L, ·): the keys as they were projected, else the source's vectors, or none for a score that reads none."""
+    if projected is not None:
+        return projected
+    return compares.no_keys(vectors, heads) if compares.score == "location" else compares.states(vectors, heads)
+
+
 def read_source(q: Tensor, state: SourceKeys, **options: Any) -> Tensor:
-    """What queries (B, H, T, K) read of their sources: (B, H, T, K). The beams of a source read it side by side."""
+    """What queries (B, H, T, K) read of their sources: (B, H, T, V). The beams of a source read it side by side."""
     keys, values = state.keys.to(q.dtype), state.values.to(q.dtype)
     y = in_one_step(q, keys, values, state.lengths, **options)
     if y is not None and watching() is None:

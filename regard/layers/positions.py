@@ -136,7 +136,7 @@ class Rotary(nn.Module):
         super().__init__()
         if head_width % 2:
             raise SettingError(f"heads of width {head_width} cannot turn in pairs: choose model.width and model.heads "
-                               "so that width / heads is even, or model.positions = learned")
+                               "so that width / heads is even, an even model.head_width, or model.positions = learned")
         self.head_width = head_width
         self.register_buffer("pairs", torch.arange(0, head_width, 2), persistent=False)
 
@@ -153,6 +153,8 @@ class Rotary(nn.Module):
         turns = turns.view(*turns.shape[:-1], *(1,) * (x.ndim - 3), turns.shape[-1])        # (..., T, 1.., K/2)
         if x.is_cuda or x.dtype not in (torch.float32, torch.float64) or torch.compiler.is_compiling():
             return self.by_definition(x, turns)
+        if any(step % 2 for step in (x.storage_offset(), *x.stride()[:-1])):          # beside heads of an odd width
+            x = x.contiguous()
         turned = torch.view_as_complex(x.unflatten(-1, (-1, 2))) * torch.polar(torch.ones_like(turns), turns)
         return torch.view_as_real(turned).flatten(-2)
 

@@ -1,14 +1,16 @@
 """Scores e(q, k): how well a query matches a key, one number before the softmax. Attention is the same for all of them.
 
-    dot          q · k
-    scaled-dot   q · k / sqrt K                       Vaswani et al. 2017
-    bilinear     q · W k                              multiplicative attention, Luong et al. 2015
-    low-rank     (U q) · (V k)                        the same with W of a small rank
-    additive     v · tanh(W q + U k)                  a small network, Bahdanau et al. 2014
-    location     the l-th entry of W q + b            says where to look without looking at any key
+    dot                q · k
+    scaled-dot         q · k / sqrt K                 Vaswani et al. 2017
+    bilinear           q · W k                        multiplicative attention, Luong et al. 2015
+    low-rank           (U q) · (V k)                  the same with W = U^T V of a small rank R
+    scaled-low-rank    (U q) · (V k) / sqrt R         what `low-rank` was in earlier runs
+    additive           v · tanh(W q + U k)            a small network, Bahdanau et al. 2014
+    location           the l-th entry of W q + b      says where to look without looking at any key
 
-The first four are products of a changed query and a changed key, so that the fast kernels serve them too.
-B batch · H heads · T queries · L keys · K head width · R rank · A width of the network
+q and k may be states as they are, of two widths, or projected first: see projections.py. The products serve the fast
+kernels too: each is a changed query times a changed key.
+B batch · H heads · T queries · L keys · K width of queries · J width of keys · R rank · A width of the network
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ LARGEST = 2**24                # entries of tanh(W q + U k) held at once
 
 
 class Score(nn.Module, ABC):
-    """e(q, k) of queries (B, H, T, K) and keys (B, H, L, K): (B, H, T, L)."""
+    """e(q, k) of queries (B, H, T, K) and keys (B, H, L, J): (B, H, T, L)."""
 
     @abstractmethod
     def forward(self, q: Tensor, k: Tensor) -> Tensor: ...
@@ -53,36 +55,40 @@ class Dot(ProductScore):
 
 
 class Bilinear(ProductScore):
-    def __init__(self, heads: int, width: int):
+    def __init__(self, heads: int, width: int, d_key: int = 0):
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(heads, width, width))
-        nn.init.normal_(self.weight, std=1 / width)
+        d_key = d_key or width
+        self.weight = nn.Parameter(torch.empty(heads, width, d_key))
+        nn.init.normal_(self.weight, std=1 / math.sqrt(width * d_key))
 
     def factors(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor, float]:
         return per_head(q, self.weight), k, 1.0
 
 
 class LowRank(ProductScore):
-    def __init__(self, heads: int, width: int, rank: int = 16):
+    """However many channels the rank has, scores start as far apart: the matrices are small, or what they give is."""
+
+    def __init__(self, heads: int, width: int, rank: int = 16, d_key: int = 0, *, scaled: bool = False):
         super().__init__()
+        self.scale = rank**-0.5 if scaled else 1.0
         self.u = nn.Parameter(torch.empty(heads, width, rank))
-        self.v = nn.Parameter(torch.empty(heads, width, rank))
+        self.v = nn.Parameter(torch.empty(heads, d_key or width, rank))
         for weight in (self.u, self.v):
-            nn.init.normal_(weight, std=width**-0.5)
+            nn.init.normal_(weight, std=weight.shape[1] ** -0.5 * (1.0 if scaled else rank**-0.25))
 
     def factors(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor, float]:
-        return per_head(q, self.u), per_head(k, self.v), self.u.shape[-1] ** -0.5
+        return per_head(q, self.u), per_head(k, self.v), self.scale
 
 
 class Additive(Score):
-    def __init__(self, heads: int, width: int, inner: int | None = None):
+    def __init__(self, heads: int, width: int, inner: int | None = None, d_key: int = 0):
         super().__init__()
         inner = inner or width
         self.w = nn.Parameter(torch.empty(heads, width, inner))
-        self.u = nn.Parameter(torch.empty(heads, width, inner))
+        self.u = nn.Parameter(torch.empty(heads, d_key or width, inner))
         self.v = nn.Parameter(torch.empty(heads, inner, 1))
         for weight in (self.w, self.u):
-            nn.init.normal_(weight, std=width**-0.5)
+            nn.init.normal_(weight, std=weight.shape[1] ** -0.5)
         nn.init.normal_(self.v, std=inner**-0.5)
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
@@ -121,18 +127,20 @@ def per_head(x: Tensor, weight: Tensor) -> Tensor:
 
 
 SCORES = ("dot", "scaled-dot", "bilinear", "low-rank", "additive", "location")
+ALL_SCORES = (*SCORES, "scaled-low-rank")
 
 
-def make_score(name: str, heads: int, width: int, *, rank: int = 16, places: int = 128) -> Score:
-    if name not in SCORES:
-        raise SettingError(f"model.score = {name!r}{did_you_mean(name, SCORES)}")
+def make_score(name: str, heads: int, width: int, *, d_key: int = 0, rank: int = 16, places: int = 128) -> Score:
+    """A score of queries of this width; keys have the same, or `d_key`."""
+    if name not in ALL_SCORES:
+        raise SettingError(f"model.score = {name!r}{did_you_mean(name, ALL_SCORES)}")
     if name in ("dot", "scaled-dot"):
         return Dot(heads, width, scaled=name == "scaled-dot")
-    if name == "low-rank":
-        return LowRank(heads, width, min(rank, width))
+    if name in ("low-rank", "scaled-low-rank"):
+        return LowRank(heads, width, min(rank, width, d_key or width), d_key, scaled=name != "low-rank")
     if name == "location":
         return Location(heads, width, places)
-    return {"bilinear": Bilinear, "additive": Additive}[name](heads, width)
+    return Bilinear(heads, width, d_key) if name == "bilinear" else Additive(heads, width, d_key=d_key)
 
 
 def plain(q: Tensor, k: Tensor) -> Tensor:

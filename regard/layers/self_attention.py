@@ -1,19 +1,18 @@
 """Causal self-attention: each position reads itself and every earlier one.
 
 Vaswani et al. 2017, section 3.2; grouped queries: Ainslie et al. 2023; ALiBi: Press et al. 2021.
-B batch · T time · D width · H heads · K head width · S positions that may be read
+B batch · T time · D width · H heads · K, V widths of a head · S positions that may be read
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from regard.contract import Memory, SequenceLayer, watching
-from regard.errors import SettingError
 from regard.kernels import attend_next, products
 from regard.layers.attend import CAUSAL, Mask, attend
 from regard.layers.cache import Followed, KeyValueCache, Readable, WindowCache
@@ -21,19 +20,20 @@ from regard.layers.in_blocks import attend_in_blocks
 from regard.layers.norm import RMSNorm
 from regard.layers.packed import Linear
 from regard.layers.positions import Rotary, alibi_slopes, positions_of_chunk
+from regard.layers.projections import bend, check_kv_heads, head_widths, in_heads, parts_of
 from regard.layers.scores import make_score
 
 Cache = KeyValueCache | WindowCache | Followed
 RELATIVE = ("rotary", "alibi", "none")
 PIECE = 256                                # positions of a prompt that are read at once, at least
-NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": torch.relu}
 
 
 class SelfAttention(SequenceLayer):
     """softmax(q k^T / sqrt K) v, in H heads, concatenated and mixed by one matrix.
 
-    q, k and v are W c, or f(W c) with a nonlinearity `f`. With fewer `kv_heads` than heads, neighbouring heads read the
-    same keys and values. With a `window`, a position reads only the last so many, itself included.
+    q, k and v are W c, or f(W c) with a nonlinearity `f`; a location score reads no keys, and there are none. With
+    fewer `kv_heads` than heads, neighbouring heads read the same keys and values. With a `window`, a position reads
+    only the last so many, itself included.
     """
 
     def __init__(
@@ -44,29 +44,35 @@ class SelfAttention(SequenceLayer):
         kv_heads: int = 0,                     # 0: as many as heads
         positions: str = "rotary",             # rotary · alibi · none: how attention itself sees distance
         window: int = 0,                       # 0: everything before
-        f: str = "none",                       # none · tanh · relu: q, k, v = f(W c)
+        f: str = "none",                       # none · tanh · relu · gelu: q, k, v = f(W c)
+        head_width: int = 0,                   # of a head's queries and keys; 0: width / heads
+        value_width: int = 0,                  # of a head's values; 0: as its keys
         qk_norm: bool = False,                 # queries and keys of length one, times a learned gain
         score: str = "scaled-dot",             # how a query is matched with a key: see scores.py
         places: int = 128,                     # how many a location score knows
+        unread_keys: bool = False,             # keys for a location score too, which reads none: as earlier runs had
         softcap: float = 0.0,                  # scores stay between -softcap and softcap; 0: as they are
         dropout: float = 0.0,
         bias: bool = False,
     ):
         super().__init__()
-        check_heads(width, heads)
         self.d_in = self.d_out = width
-        self.heads, self.kv_heads, self.head_width = heads, kv_heads or heads, width // heads
+        self.heads, self.kv_heads = heads, kv_heads or heads
+        self.head_width, self.value_width = head_widths(width, heads, head_width, value_width)
         check_kv_heads(heads, self.kv_heads)
         self.window, self.f, self.softcap, self.dropout = window, f, softcap, dropout
         self.groups = heads // self.kv_heads
-        self.qkv = Linear(width, (heads + 2 * self.kv_heads) * self.head_width, bias=bias)
-        self.qkv.weight.parts = self.groups + 2                # type: ignore[attr-defined]  # matrices in one
-        self.out = Linear(width, width, bias=bias)
+        self.key_width = 0 if score == "location" and not unread_keys else self.head_width
+        self.sizes = [heads * self.head_width, self.kv_heads * self.key_width, self.kv_heads * self.value_width]
+        self.even = self.head_width == self.key_width == self.value_width
+        self.qkv = Linear(width, sum(self.sizes), bias=bias)
+        self.qkv.weight.parts = parts_of(*self.sizes)          # type: ignore[attr-defined]  # matrices in one
+        self.out = Linear(heads * self.value_width, width, bias=bias)
         self.score = None if score == "scaled-dot" else make_score(score, heads, self.head_width, places=places)
         self.rotary = Rotary(self.head_width) if positions == "rotary" else None
         self.register_buffer("slopes", alibi_slopes(heads) if positions == "alibi" else None, persistent=False)
         self.q_norm = RMSNorm(self.head_width, eps=1e-6) if qk_norm else None
-        self.k_norm = RMSNorm(self.head_width, eps=1e-6) if qk_norm else None
+        self.k_norm = RMSNorm(self.head_width, eps=1e-6) if qk_norm and self.key_width else None
 
     slopes: Tensor | None
 
@@ -79,8 +85,9 @@ class SelfAttention(SequenceLayer):
         device = weight.device
         dtype = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else weight.dtype
         kind, slots = (WindowCache, self.window) if 0 < self.window < capacity else (KeyValueCache, capacity + 1)
-        room = torch.zeros(batch, slots, self.kv_heads, self.head_width, device=device, dtype=dtype)
-        state = kind(room, room.clone(), torch.zeros(batch, dtype=torch.long, device=device))
+        keys, values = (torch.zeros(batch, slots, self.kv_heads, each, device=device, dtype=dtype)
+                        for each in (self.key_width, self.value_width))
+        state = kind(keys, values, torch.zeros(batch, dtype=torch.long, device=device))
         return replace(state, follows=self.unbent) if isinstance(state, KeyValueCache) else state
 
     def forward(
@@ -101,11 +108,11 @@ class SelfAttention(SequenceLayer):
             readable = Readable(k, v, at)
         else:
             state, readable = state.write(k, v, lengths)
-        y = self.read(q.transpose(1, 2), readable, at, whole=state is None)           # (B, H, T, K)
+        y = self.read(q.transpose(1, 2), readable, at, whole=state is None)           # (B, H, T, V)
         return self.out(y.transpose(1, 2).flatten(2)), state
 
     def read(self, q: Tensor, readable: Readable, at: Tensor, whole: bool) -> Tensor:
-        """(B, H, T, K): what queries at these positions read. A whole text is read by a window in blocks; who watches
+        """(B, H, T, V): what queries at these positions read. A whole text is read by a window in blocks; who watches
         is shown T x T weights all the same, and is obeyed if they are edited."""
         k, v = (x.to(q.dtype).transpose(1, 2) for x in (readable.keys, readable.values))
         dropout, recorder = self.dropout if self.training else 0.0, watching()
@@ -140,8 +147,8 @@ class SelfAttention(SequenceLayer):
 
     @property
     def unbent(self) -> bool:
-        """Whether scores are q · k / sqrt K, with positions and nothing else."""
-        return not (self.window or self.softcap or self.score)
+        """Whether scores are q · k / sqrt K, with positions and nothing else, and values as wide as keys."""
+        return self.even and not (self.window or self.softcap or self.score)
 
     def is_plain(self, state: KeyValueCache | Followed) -> bool:
         """Whether one new token may be read by a kernel of its own: nothing bends the scores, and nobody edits them."""
@@ -159,12 +166,12 @@ class SelfAttention(SequenceLayer):
         self.read(q.transpose(1, 2), everything, at, whole=False)
 
     def queries_keys_values(self, x: Tensor, at: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Each (B, T, H, K); turned by their positions, where positions are given and turn them."""
+        """(B, T, H, K) and, of H' heads, K and V; q and k turned by their positions, where these are given and turn."""
+        if not self.even:
+            return self.each_by_itself(self.qkv(x).split(self.sizes, -1), at)
         if self.qkv.bias is None and products.can(x, self.qkv.weight):
-            return self.queries_keys_values_apart(x, at)
-        heads = self.qkv(x).unflatten(-1, (-1, self.head_width))                      # (B, T, H + 2 H', K)
-        if self.f != "none":
-            heads = NONLINEARITIES[self.f](heads)
+            return self.each_by_itself(products.parts(x, self.qkv.weight, self.sizes), at)
+        heads = bend(self.qkv(x).unflatten(-1, (-1, self.head_width)), self.f)        # (B, T, H + 2 H', K)
         both = [self.heads, self.kv_heads]
         if self.q_norm is None and self.rotary is None:
             q, k, v = heads.split([*both, self.kv_heads], 2)    # the gradient of a split is a single copy
@@ -178,17 +185,19 @@ class SelfAttention(SequenceLayer):
         q, k = qk.split(both, 2)
         return q, k, v
 
-    def queries_keys_values_apart(self, x: Tensor, at: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """The same of a large model in training on a GPU: no gradients are put side by side."""
-        sizes = [number * self.head_width for number in (self.heads, self.kv_heads, self.kv_heads)]
-        q, k, v = (each.unflatten(-1, (-1, self.head_width)) for each in products.parts(x, self.qkv.weight, sizes))
-        if self.f != "none":
-            q, k, v = (NONLINEARITIES[self.f](each) for each in (q, k, v))
-        if self.q_norm is not None and self.k_norm is not None:
-            q, k = self.q_norm(q), self.k_norm(k)
+    def each_by_itself(self, parts: Sequence[Tensor], at: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """The same of heads that differ in width; and of a large model in training on a GPU, where no gradients are put
+        side by side then."""
+        q, k, v = (bend(in_heads(part, heads), self.f)
+                   for part, heads in zip(parts, (self.heads, self.kv_heads, self.kv_heads), strict=True))
+        if self.q_norm is not None:
+            q = self.q_norm(q)
+        if self.k_norm is not None:
+            k = self.k_norm(k)
         if self.rotary is not None and at is not None:
-            turns = self.rotary.turns(at, x.dtype)
-            q, k = self.rotary(q, turns), self.rotary(k, turns)
+            turns = self.rotary.turns(at, q.dtype)
+            q = self.rotary(q, turns)
+            k = self.rotary(k, turns) if self.key_width else k
         return q, k, v
 
     def who_reads_whom(self, queries: Tensor, keys: Tensor, whole: bool) -> tuple[Tensor | Mask, Tensor | None]:
@@ -204,21 +213,3 @@ class SelfAttention(SequenceLayer):
         if self.slopes is not None:
             bias = -self.slopes[:, None, None] * (now - then).unsqueeze(-3).to(self.slopes.dtype)
         return mask.unsqueeze(-3), bias                                               # (B, 1 or H, T, S)
-
-
-def check_heads(width: int, heads: int) -> None:
-    """Heads share the width evenly, or the nearest number that would is named."""
-    if width % heads:
-        raise SettingError(
-            f"model.heads = {heads} does not divide model.width = {width}: try model.heads = {nearest(width, heads)}")
-
-
-def check_kv_heads(heads: int, kv_heads: int) -> None:
-    if heads % kv_heads:
-        raise SettingError(f"model.kv_heads = {kv_heads} does not divide model.heads = {heads}: "
-                           f"try model.kv_heads = {nearest(heads, kv_heads)}")
-
-
-def nearest(whole: int, wanted: int) -> int:
-    """The divisor of `whole` that is nearest to the one wanted."""
-    return min((d for d in range(1, whole + 1) if whole % d == 0), key=lambda d: abs(d - wanted))

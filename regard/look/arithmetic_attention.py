@@ -19,12 +19,14 @@ from regard.contract import Reading
 from regard.layers.scores import Additive, Bilinear, Dot, Location, LowRank, Score
 from regard.look.arithmetic_sheet import Sheet
 
-SCORE_NAMES = {Bilinear: "bilinear", LowRank: "low-rank", Additive: "additive", Location: "location"}
+SCORE_NAMES = {Bilinear: "bilinear", Additive: "additive", Location: "location"}
 
 
 def score_name(score: Score | None) -> str:
     if score is None or isinstance(score, Dot):
         return "scaled-dot" if score is None or score.scale != 1 else "dot"
+    if isinstance(score, LowRank):
+        return "low-rank" if score.scale == 1 else "scaled-low-rank"
     return SCORE_NAMES[type(score)]
 
 
@@ -37,9 +39,10 @@ def attention_sheet(reading: Reading, head: int, row: int, column: int) -> Sheet
     group = head // (about["q"].shape[1] // about["k"].shape[1])
     q, keys, values = about["q"][0, head, row], about["k"][0, group], about["v"][0, group]
     sheet.put("q", q, symbol="q", about="the query: what this row asks", over="channels")
-    sheet.put("keys", keys, symbol="k", about="the keys: what each column answers to", over="columns")
-    sheet.work("k", "pick", "keys", how={"index": column}, symbol="k", about="the key of the selected column",
-               over="channels")
+    if keys.shape[-1]:                                         # a location score has none
+        sheet.put("keys", keys, symbol="k", about="the keys: what each column answers to", over="columns")
+        sheet.work("k", "pick", "keys", how={"index": column}, symbol="k", about="the key of the selected column",
+                   over="channels")
     SCORINGS[score_name(about["score"])](sheet, about["score"], q, keys, head, column)
     changed_scores(sheet, reading, head, row)
     softmax_steps(sheet, "e", values=reading.values[0, head, row], column=column)
@@ -149,8 +152,8 @@ def location(sheet: Sheet, score: Location, q: Tensor, keys: Tensor, head: int, 
 
 
 SCORINGS: dict[str, Scoring] = {
-    "dot": as_they_are, "scaled-dot": as_they_are, "bilinear": bilinear, "low-rank": low_rank, "additive": additive,
-    "location": location,
+    "dot": as_they_are, "scaled-dot": as_they_are, "bilinear": bilinear, "low-rank": low_rank,
+    "scaled-low-rank": low_rank, "additive": additive, "location": location,
 }
 
 
@@ -194,9 +197,7 @@ def changed_scores(sheet: Sheet, reading: Reading, head: int, row: int) -> None:
 def scale_of(score: Score | None, width: int) -> float:
     if score is None:
         return 1 / math.sqrt(width)
-    if isinstance(score, Dot):
-        return score.scale
-    return score.u.shape[-1] ** -0.5 if isinstance(score, LowRank) else 1.0
+    return score.scale if isinstance(score, Dot | LowRank) else 1.0
 
 
 # -------------------------------------------------------------------------------------- 4 and 5: alpha, alpha v

@@ -60,14 +60,16 @@ class TransformerEncoder(TokenEncoder):
     def __init__(
         self, *, vocab: int, width: int, heads: int, layers: int, context: int, positions: str = "rotary",
         activation: str = "gelu", expand: float = 4.0, norm: str = "layer", placement: str = "pre",
-        score: str = "scaled-dot", dropout: float = 0.0, attention_dropout: float = 0.0, embedding_std: float = 0.02,
+        score: str = "scaled-dot", f: str = "none", head_width: int = 0, value_width: int = 0,
+        unread_keys: bool = False, dropout: float = 0.0, attention_dropout: float = 0.0, embedding_std: float = 0.02,
         embedding_scale: float = 1.0,
     ):
         where: list[SequenceLayer] = []
         if positions in ("learned", "sinusoidal"):
             where = [LearnedPositions(width, context) if positions == "learned" else SinusoidalPositions(width)]
         blocks = [
-            Block(FullAttention(width, heads=heads, positions=positions, score=score, places=context,
+            Block(FullAttention(width, heads=heads, positions=positions, score=score, places=context, f=f,
+                                head_width=head_width, value_width=value_width, unread_keys=unread_keys,
                                 dropout=attention_dropout),
                   FeedForward(width, expand=expand, activation=activation),
                   norm=norm, placement=placement, dropout=dropout) for _ in range(layers)]

@@ -164,7 +164,8 @@ class PatchEncoder(Encoder):
     def __init__(
         self, *, size: tuple[int, int], patch: int, width: int, heads: int = 1, layers: int = 0, stem: str = "linear",
         positions: str = "learned", activation: str = "gelu", expand: float = 4.0, norm: str = "layer",
-        placement: str = "pre", score: str = "scaled-dot", dropout: float = 0.0, attention_dropout: float = 0.0,
+        placement: str = "pre", score: str = "scaled-dot", f: str = "none", head_width: int = 0, value_width: int = 0,
+        unread_keys: bool = False, dropout: float = 0.0, attention_dropout: float = 0.0,
     ):
         super().__init__()
         check_choices(stem, positions, patch=patch, width=width)
@@ -174,7 +175,8 @@ class PatchEncoder(Encoder):
             LearnedGrid if positions == "learned" else SinusoidalGrid)(self.grid, width)
         self.dropout = Dropout(dropout)
         self.stack = None if not layers else Stack([
-            Block(FullAttention(width, heads=heads, positions="none", score=score, places=math.prod(self.grid),
+            Block(FullAttention(width, heads=heads, positions="none", score=score, places=math.prod(self.grid), f=f,
+                                head_width=head_width, value_width=value_width, unread_keys=unread_keys,
                                 dropout=attention_dropout),
                   FeedForward(width, expand=expand, activation=activation),
                   norm=norm, placement=placement, dropout=dropout) for _ in range(layers)])

@@ -44,7 +44,15 @@ def prefix():
     return Prefix(Stack([Block(SelfAttention(6, heads=1), None)]), vocab=V, context=40)
 
 
-MODELS = {"attentive": attentive, "crossing": crossing, "prefix": prefix}
+def placing():
+    """No keys, and values of a width of their own."""
+    encoder = RecurrentEncoder(GRU, vocab=V, width=6, hidden=3)
+    layers = [Block(SelfAttention(6, heads=2, score="location", places=40, value_width=5, positions="none"), None),
+              Block(CrossAttention(6, 6, heads=2, score="location", places=40, value_width=3), None)]
+    return Seq2Seq(encoder, Stack(layers), vocab=V)
+
+
+MODELS = {"attentive": attentive, "crossing": crossing, "prefix": prefix, "placing": placing}
 
 
 @pytest.fixture(params=MODELS)

@@ -15,24 +15,26 @@ CHOICES = [
     *({"positions": positions} for positions in POSITIONS), {"placement": "post"}, {"norm": "rms"}, {"kv_heads": 2},
     {"activation": "relu"}, {"activation": "swiglu"}, {"f": "tanh"}, {"f": "relu", "positions": "none"},
     {"window": 3}, {"window": 3, "positions": "alibi", "kv_heads": 1}, {"window": 4, "positions": "learned"},
+    {"head_width": 6}, {"heads": 3, "head_width": 4, "value_width": 5, "f": "gelu"},
+    {"kv_heads": 2, "head_width": 3, "value_width": 7, "positions": "alibi", "window": 3}, {"value_width": 3},
     {"qk_norm": True}, {"softcap": 2.0, "tied": True}, {"attention_softcap": 2.0},
 ]
 
 
 def built(**choices):
     torch.manual_seed(0)
-    return randomised(build_transformer(TransformerSettings(**SMALL, **choices), 11)).double().eval()
+    return randomised(build_transformer(TransformerSettings(**SMALL | choices), 11)).double().eval()
 
 
 @pytest.mark.parametrize("choices", CHOICES, ids=str)
-@pytest.mark.parametrize("law", ["cuts", "steps", "causality", "padding", "probabilities"])
+@pytest.mark.parametrize("law", ["cuts", "steps", "causality", "padding", "probabilities", "parameters", "watching"])
 def test_every_choice_obeys_the_laws(choices, law):
     MODEL_LAWS[law].check(ModelReader(built(**choices)))
 
 
 @pytest.mark.parametrize("choices", CHOICES, ids=str)
 def test_every_choice_starts_by_knowing_nothing_and_learns_by_gradient(choices):
-    model = build_transformer(TransformerSettings(**SMALL, **choices), 11)
+    model = build_transformer(TransformerSettings(**SMALL | choices), 11)
     tokens = torch.randint(4, 11, (8, 33), generator=torch.Generator().manual_seed(0))
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
     losses = []

@@ -284,6 +284,12 @@ class NanGradientsAtPads(Decay):
         return y + torch.where((lengths > 0)[:, None], share, 0.0)[:, None], h
 
 
+class KeepsAMatrixNobodyReads(Decay):
+    def __init__(self, *widths):
+        super().__init__(*widths)
+        self.spare = nn.Linear(3, 3)
+
+
 PLANTED: dict[str, list[type[SequenceLayer]]] = {
     "shapes": [LiesAboutItsWidth, InventsAState, ScribblesOnItsInput],
     "cuts": [ForgetsTheState, ReturnsTheOldState, StartsCountingAfresh, IgnoresLengths, OnePositionForAll],
@@ -295,4 +301,5 @@ PLANTED: dict[str, list[type[SequenceLayer]]] = {
     "watching": [ShowsOff],
     "train is eval": [DropsInTraining, NormalisesTheBatch],
     "gradients": [WrongBackward, WrongBackwardOfOneParameter, CutsTheGradient, NanGradientsAtPads],
+    "parameters": [KeepsAMatrixNobodyReads],
 }

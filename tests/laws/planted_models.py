@@ -17,6 +17,7 @@ from .planted_layers import (
     CutsTheGradient,
     ForgetsTheState,
     IgnoresLengths,
+    KeepsAMatrixNobodyReads,
     LooksAtNeighbours,
     OnePositionForAll,
     PeeksAtTheNext,
@@ -167,5 +168,6 @@ PLANTED: dict[str, list[type[LanguageModel]]] = {
     "watching": [ShowsOffWhenStepped],
     "train is eval": [DropsWhenScoring],
     "gradients": [speaking(WrongBackward), speaking(CutsTheGradient)],
+    "parameters": [speaking(KeepsAMatrixNobodyReads)],
     "source": [StartsFromNothing, CrashesWithoutASource],
 }

@@ -22,8 +22,9 @@ DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
 
 def trials(laws: dict[str, Any]) -> list[tuple[str, str]]:
-    """Every law in every type; the law of gradients computes in float64 whatever it is given."""
-    return [(law, dtype) for law in laws for dtype in DTYPES if law != "gradients" or dtype == "float64"]
+    """Every law in every type; the laws of gradients compute in float64 whatever they are given."""
+    return [(law, dtype) for law in laws for dtype in DTYPES
+            if law not in ("gradients", "parameters") or dtype == "float64"]
 
 
 def names(name: str) -> list[str]:

@@ -56,7 +56,7 @@ def test_an_honest_layer_gets_a_clean_verdict():
     report = check_layer(Decay())
     assert report.ok and len(report) == len(LAYER_LAWS)
     assert [verdict.law for verdict in report] == list(LAYER_LAWS)
-    assert report.text().startswith("Decay: every law holds (9 tried")
+    assert report.text().startswith("Decay: every law holds (10 tried")
     assert "  ✓ causality      nothing sees the future" in report.text()
 
 

@@ -36,6 +36,8 @@ ENCODERS = {
     **{f"transformer-{positions}": transformer(positions=positions)
        for positions in ("rotary", "learned", "sinusoidal", "none")},
     "transformer-scaled": transformer(positions="sinusoidal", embedding_scale=8**0.5),
+    "transformer-wide-values": transformer(heads=3, head_width=2, value_width=5, f="tanh"),
+    "transformer-location": transformer(score="location"),
     "transformer-post-norm": transformer(placement="post", norm="rms", activation="swiglu"),
     **{f"both-ways-{cell}": recurrent(cell) for cell in CELLS},
     **{f"masked-{name}": lambda family=family: family.example(torch.float64).encoder
@@ -189,6 +191,12 @@ class CutsTheGradient(Honest):
         return Memory(half, memory.lengths, memory.summary)
 
 
+class KeepsAMatrixNobodyReads(Honest):
+    def __init__(self):
+        super().__init__()
+        self.spare = nn.Linear(3, 3)
+
+
 PLANTED = {
     "shapes": [SaysTheWrongWidth, ForgetsTheLengths, WritesIntoTheSource, GivesASummaryForEachPosition],
     "padding": [AttendsToPads, StartsAtThePads, SumsThePads, SaysSomethingOfNothing, DividesByNothing],
@@ -196,6 +204,7 @@ PLANTED = {
     "watching": [ActsForTheWatcher],
     "train is eval": [NormalisesOverTheBatch],
     "gradients": [CutsTheGradient],
+    "parameters": [KeepsAMatrixNobodyReads],
 }
 
 

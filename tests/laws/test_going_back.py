@@ -60,6 +60,7 @@ def test_a_state_that_was_kept_is_as_it_was(name):
 
 
 CAN = {"attention", "rotary-attention", "alibi-attention", "grouped-attention", "nonlinear-attention",
+       "wide-value-attention", "location-attention",
        "learned-positions", "sinusoidal-positions", "block", "post-norm-block"}
 
 

@@ -6,7 +6,8 @@ import torch
 from regard.errors import SettingError
 from regard.layers import scores as module
 from regard.layers.attend import CAUSAL, attend, attend_by_definition
-from regard.layers.scores import SCORES, Additive, Bilinear, Location, LowRank, make_score
+from regard.layers.scores import ALL_SCORES as SCORES
+from regard.layers.scores import Additive, Bilinear, Location, LowRank, make_score
 
 B, H, T, L, K = 2, 3, 4, 5, 6
 EXACT = {"rtol": 0, "atol": 1e-12}
@@ -48,7 +49,8 @@ def test_a_score_is_its_equation(name):
         "dot": lambda: one @ other,
         "scaled-dot": lambda: one @ other / K**0.5,
         "bilinear": lambda: one @ score.weight[h] @ other,
-        "low-rank": lambda: (one @ score.u[h]) @ (other @ score.v[h]) / 2**0.5,
+        "low-rank": lambda: (one @ score.u[h]) @ (other @ score.v[h]),
+        "scaled-low-rank": lambda: (one @ score.u[h]) @ (other @ score.v[h]) / 2**0.5,
         "additive": lambda: torch.tanh(one @ score.w[h] + other @ score.u[h]) @ score.v[h, :, 0],
         "location": lambda: one @ score.weight[h, :, i] + score.bias[h, 0, i],
     }[name]()

@@ -38,7 +38,7 @@ SMALL = {
     "hybrid": dict(layers=4, width=16, heads=2, context=CONTEXT, pattern=("mamba", "attention", "linear-rnn")),
 }
 LANGUAGE = [*SMALL, "ngram"]
-TRANSLATORS = ("rnn-attention", "before", "feeding", "transformer", "prefix", "rnn", "mean")
+TRANSLATORS = ("rnn-attention", "before", "feeding", "transformer", "prefix", "rnn", "mean", "states", "places", "wide")
 CAPTIONERS = ("transformer", "rnn-attention")
 
 

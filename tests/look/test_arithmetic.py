@@ -11,7 +11,7 @@ from regard.contract import Edit, editing, watch
 from regard.errors import SettingError
 from regard.layers.attend import weights
 from regard.layers.full_attention import FullAttention
-from regard.layers.scores import SCORES
+from regard.layers.scores import ALL_SCORES, SCORES
 from regard.layers.self_attention import SelfAttention
 from regard.look import Request, look
 from regard.look.arithmetic import arithmetic, final_vectors
@@ -54,8 +54,9 @@ def closely(layer, length=7, width=16, **more):
 
 
 @pytest.mark.parametrize("positions", ["rotary", "alibi", "none"])
-@pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("how", [{}, {"window": 3, "softcap": 1.5}, {"kv_heads": 2}])
+@pytest.mark.parametrize("score", ALL_SCORES)
+@pytest.mark.parametrize("how", [{}, {"window": 3, "softcap": 1.5}, {"kv_heads": 2},
+                                 {"head_width": 6, "value_width": 3, "f": "tanh"}])
 def test_self_attention_is_what_pytorch_says_for_every_score(score, positions, how):
     torch.manual_seed(0)
     layer = SelfAttention(16, heads=4, score=score, positions=positions, **how)

@@ -15,7 +15,8 @@ from tests.toy_pairs import CONTEXT, SETTINGS, tokenizers, translator
 
 SOURCE, TARGET = "un deux trois quatre", "four three two one"
 ATTENTIVE = ("rnn-attention", "before", "feeding", "transformer", "prefix")
-TRACKS = {"transformer": {"cross", "self", "encoder"}, "prefix": {"cross", "self"}, "rnn": set(), "mean": set()}
+BOTH = {"cross", "self", "encoder"}
+TRACKS = {"transformer": BOTH, "wide": BOTH, "prefix": {"cross", "self"}, "rnn": set(), "mean": set()}
 INFLUENCE = {f"{on}-{how}" for on in ("source", "influence") for how in ("gradient", "sensitivity", "occlusion")}
 
 
