@@ -1,25 +1,45 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`.
-# Each makes .venv first; a stamp by content makes that quick the second time.
+# Each makes .venv first; stamps by content make that quick the second time. `make test` adds to what `make demo` installs.
 
-VENV   := .venv
-BIN    := $(VENV)/bin
-PYTHON := $(shell for p in python3.11 python3.12 python3 python; do \
-            $$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 && { echo $$p; break; }; done)
-STAMP  := $(VENV)/.ready-$(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
+VENV  := .venv
+BIN   := $(VENV)/bin
+ASKED := $(PYTHON)
+override PYTHON := $(shell sh install/find_python.sh $(ASKED))
+SUM   := $(shell cat pyproject.toml constraints.txt install/environment.py install/requirements.py | cksum | cut -d' ' -f1)
+PIP   := $(VENV)/.pip-$(SUM)
+DEMO  := $(VENV)/.demo-$(SUM)
+DEV   := $(VENV)/.dev-$(SUM)
 WORKERS ?= 2
 
-.PHONY: setup demo test check lint types packages clean
-setup: $(STAMP)
+.PHONY: setup demo test check lint types packages resolve audit clean same-python
+setup: $(DEV)
 
-$(STAMP):
-	@test -n "$(PYTHON)" || { echo "Regard needs Python 3.11 or 3.12: install one, then run make again."; exit 1; }
-	@echo "Setting up $(VENV) with $$($(PYTHON) --version) (about two minutes, once) ..."
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	@rm -f $(VENV)/.ready-* && touch $@
+$(PIP): | same-python
+	@test -x $(BIN)/python || { echo "Making $(VENV) with $$($(PYTHON) --version) ..."; $(PYTHON) -m venv $(VENV); }
+	@$(BIN)/python install/environment.py pip
+	@rm -f $(VENV)/.ready-* $(VENV)/.pip-* && touch $@
+
+$(DEMO): | $(PIP)
+	@echo "Installing into $(VENV) what the demo and the page need ..."
+	@$(BIN)/python install/environment.py demo
+	@rm -f $(VENV)/.demo-* $(VENV)/.dev-* && touch $@
 	@echo "Ready: $(BIN)/regard"
 
-demo: setup
+$(DEV): | $(PIP)
+	@echo "Installing into $(VENV) what the tests need ..."
+	@$(BIN)/python install/environment.py dev
+	@rm -f $(VENV)/.demo-* $(VENV)/.dev-* && touch $(DEMO) $@
+	@echo "Ready: $(BIN)/regard, and the tests"
+
+# A Python of 3.11 to 3.13; where one is asked for by PYTHON=..., .venv must have that one.
+same-python:
+	@test -n "$(PYTHON)" || { test -z "$(ASKED)" || echo "PYTHON=$(ASKED) does not run here, or is another version."; \
+	  echo "Regard needs Python 3.11, 3.12 or 3.13: install one, then run make again."; exit 1; }
+	@test -z "$(ASKED)" || test ! -x $(BIN)/python || test "$$($(BIN)/python --version)" = "$$($(PYTHON) --version)" || { \
+	  echo "$(VENV) has $$($(BIN)/python --version), not $$($(PYTHON) --version): run make clean first, or leave PYTHON out."; \
+	  exit 1; }
+
+demo: $(DEMO)
 	@$(BIN)/regard demo
 
 test: setup packages
@@ -43,6 +63,16 @@ lint: setup
 
 types: setup
 	@$(BIN)/mypy
+
+# Whether pip finds a version of everything, with each Python that is here.
+resolve: $(PIP)
+	@$(BIN)/python install/resolve.py
+
+# Known holes in what is installed, where an advisory database can be reached. CI does not need it.
+audit: $(PIP)
+	@test -x $(VENV)/audit/bin/pip-audit || { $(BIN)/python -m venv $(VENV)/audit && \
+	  $(VENV)/audit/bin/python -m pip install -qq --disable-pip-version-check pip-audit; }
+	@$(VENV)/audit/bin/python install/audit.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

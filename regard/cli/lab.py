@@ -10,8 +10,9 @@ import click
 
 from regard.errors import RunError, SettingError
 
-RESULTS = "lab/results"
-OUT = click.option("--out", metavar="FOLDER", default=RESULTS, show_default=True, help="Where results are kept.")
+OUT = click.option("--out", metavar="FOLDER", default="lab/results", show_default=True, help="Where results are kept.")
+SHOWN = click.option("--out", metavar="FOLDER",
+                     help="Where results are kept.  [default: lab/results, or else those that came with Regard]")
 FROM = click.option("--from", "folder", metavar="FOLDER", help="A folder of your own experiments; their code is run.")
 
 
@@ -38,15 +39,17 @@ def running(function: Any) -> Any:
 
 @command.command("list")
 @FROM
-@OUT
+@SHOWN
 @click.option("--json", "as_json", is_flag=True)
-def list_(folder: str | None, out: str, as_json: bool) -> None:
+def list_(folder: str | None, out: str | None, as_json: bool) -> None:
     """The experiments, with the verdict of each where there is one."""
     from regard.lab import worked
     from regard.lab.find import experiments
+    from regard.lab.folders import find_results
     from regard.lab.outcome import cards
 
-    known = cards(out) if Path(out).is_dir() else []
+    shown = find_results(out)
+    known = cards(shown) if shown and shown.is_dir() else []
     rows: list[dict[str, Any]] = [
         {"number": each.number, "name": each.name, "claim": each.claim,
          "verdicts": {card["machine"]: card["verdict"] for card in known if card["name"] == each.name},
@@ -110,14 +113,18 @@ def flip(name: str, **options: Any) -> None:
 
 @command.command("report")
 @click.argument("page", metavar="FILE.html")
-@OUT
+@SHOWN
 @FROM
-def report_(page: str, out: str, folder: str | None) -> None:
+def report_(page: str, out: str | None, folder: str | None) -> None:
     """Everything that has been measured, as one page that needs nothing else.
 
     Verdicts, tables and charts are worked out again from the arms that are kept; nothing is measured, on no device.
+    Results that came with Regard are shown as they are.
     """
-    _write_report(page, Path(out), folder)
+    from regard.lab.folders import HERE, find_results
+
+    shown = find_results(out) or HERE
+    _write_report(page, shown, folder, may_redraw=out is not None or shown == HERE)
 
 
 def _run(
@@ -201,14 +208,14 @@ def _print(card: dict[str, Any]) -> None:
         console.print(Text(f"What is kept goes on telling of the larger run ({card['smaller_than']})."))
 
 
-def _write_report(page: str, out: Path, folder: str | None) -> None:
+def _write_report(page: str, out: Path, folder: str | None, may_redraw: bool = True) -> None:
     from regard import storage
     from regard.lab.find import experiments
     from regard.lab.outcome import cards, redraw
     from regard.lab.report import report
 
     every = experiments(folder)
-    old = redraw(every.values(), out) if out.is_dir() else []
+    old = redraw(every.values(), out) if out.is_dir() and may_redraw else []
     known = cards(out) if out.is_dir() else []
     if not known:
         raise RunError(f"there are no results under {out}: run some with `regard lab run all`")

@@ -26,7 +26,7 @@ NEEDS_WEB = "serving needs more than is installed ({missing}): pip install 'rega
 @click.option("--runs", "folder", type=click.Path(path_type=Path), metavar="DIR",
               help="Show the training of all runs in DIR; without RUN, serve them too.")
 @click.option("--lab", type=click.Path(path_type=Path), metavar="DIR",
-              help="Results of the lab to show.  [default: lab/results, if it is there]")
+              help="Results of the lab to show.  [default: lab/results, or else those that came with Regard]")
 @click.option("--device", default="auto", show_default=True)
 @click.option("--open", "open_page", is_flag=True, help="Open the page in a browser.")
 @click.option("--trust", is_flag=True, help="Import the user's own layers that runs name.")
@@ -48,6 +48,7 @@ def start(
     lab: Path | None, device: str, open_page: bool, trust: bool,
 ) -> None:
     """Start and serve; between two slow parts see whether a signal has come."""
+    from regard.lab.folders import find_results
     from regard.run_folder import RunFolder
 
     paths = runs or finished(folder)
@@ -62,7 +63,7 @@ def start(
     signals.check()
     registry = Registry(paths, device=device, trust=trust)
     settings = Settings(
-        secured(host, token), runs=existing(folder, "--runs"), lab=existing(lab, "--lab") or default_lab())
+        secured(host, token), runs=existing(folder, "--runs"), lab=find_results(existing(lab, "--lab")))
     listening = listen(host, port)
     address = address_of(listening, host)
     signals.check()
@@ -110,10 +111,6 @@ def existing(folder: Path | None, flag: str) -> Path | None:
     if folder is not None and not folder.is_dir():
         raise SettingError(f"{flag} {folder}: there is no such folder")
     return folder
-
-
-def default_lab() -> Path | None:
-    return path if (path := Path("lab/results")).is_dir() else None
 
 
 def missing_extra(missing: ModuleNotFoundError) -> RegardError | ModuleNotFoundError:

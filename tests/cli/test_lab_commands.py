@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from regard.lab import find
+from regard.lab import find, folders
 
 FILE = '''"""{name}."""
 from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule
@@ -90,5 +90,6 @@ def test_one_broken_file_is_one_line_for_every_command(regard, own):
         assert re.match(r"own/broken\.py cannot be loaded: ModuleNotFoundError: No module named", line), line
 
 
-def test_a_report_of_nothing_says_how_results_come(regard, own):
+def test_a_report_of_nothing_says_how_results_come(regard, own, monkeypatch):
+    monkeypatch.setattr(folders, "came_with", lambda: None)
     assert "run some with `regard lab run all`" in lab(regard, "report", "lab.html").mistake()
