@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
@@ -15,28 +16,42 @@ def command() -> None:
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True)
 def list_corpora(as_json: bool) -> None:
-    """The corpora that come with Regard: lines of text, pairs of texts, and pictures with captions."""
-    from regard.cli.output import print_json
-    from regard.text.embedded import every, unit
+    """The corpora that come with Regard: lines of text, pairs of texts, and pictures with captions.
 
-    rows = [{"name": name, "about": corpus.description, "count": corpus.count, "unit": unit(name)}
-            for name, corpus in every().items()]
+    Training reads train, and chooses the best weights by valid. `regard score` and `regard compare` measure on test.
+    unseen holds known words in combinations that the other parts lack.
+    """
+    from regard.cli.output import print_json
+    from regard.text.embedded import PARTS, UNSEEN, every, size, unit
+
+    rows: list[dict[str, Any]] = [{
+        "name": name, "about": corpus.description, "count": corpus.count, "unit": unit(name),
+        "parts": {part: size(name, part) for part in corpus.parts}} for name, corpus in every().items()]
     if as_json:
         print_json(rows)
         return
+    parts = (*PARTS, UNSEEN)
+    click.echo(f"{'':<10} " + " ".join(f"{part:>8}" for part in parts))
     for row in rows:
-        click.echo(f"{row['name']:<10} {row['count']:>8,} {row['unit']:<8}   {row['about']}")
+        sizes = " ".join(f"{row['parts'][part]:>8,}" if part in row["parts"] else f"{'–':>8}" for part in parts)
+        click.echo(f"{row['name']:<10} {sizes}  {row['unit']:<8}  {row['about']}")
+
+
+PART = click.option("--part", type=click.Choice(["train", "valid", "test", "unseen"]), default="train",
+                    show_default=True, help="Which part of an embedded corpus.")
 
 
 @command.command("show")
 @click.argument("name")
+@PART
 @click.option("--lines", type=click.IntRange(min=0), default=5, show_default=True,
               help="How many lines, pairs or pictures of a corpus.")
 @click.option("-o", "--out", metavar="FILE.png", help="Also write the pictures, on one sheet, to this file.")
-def show(name: str, lines: int, out: str | None) -> None:
+def show(name: str, part: str, lines: int, out: str | None) -> None:
     """Print the first lines, pairs or captions of an embedded corpus, or count what is in a text file.
 
-    Under the caption of a picture stands where the things are that it names, 1, 2 and 3 in the order of the words.
+    Under the caption of a picture stands where the things are that it names, 1, 2 and 3 in the order of the words. The
+    sizes of the parts, and prompts to try with a model of the corpus, go to stderr.
     """
     from itertools import islice
     from pathlib import Path
@@ -45,22 +60,38 @@ def show(name: str, lines: int, out: str | None) -> None:
     from regard.text import embedded
 
     if name in embedded.PICTURED and not Path(name).exists():
-        _show_pictures(name, lines, out)
+        _show_pictures(name, part, lines, out)
+        _tell_parts(name)
         return
     if out is not None:
         raise SettingError(f"--out {out}: only pictures are drawn, and {name} has none; leave it out")
     if name in embedded.PAIRED and not Path(name).exists():
-        for pair in islice(embedded.pairs(name), lines):
+        for pair in islice(embedded.pairs(name, part), lines):
             click.echo(embedded.PAIRED[name].show(pair) + "\n")
+        _tell_parts(name)
         return
     if embedded.known([name]):
-        for line in islice(embedded.lines(name), lines):
+        for line in islice(embedded.lines(name, part), lines):
             click.echo(line)
+        _tell_parts(name)
         return
+    if click.get_current_context().get_parameter_source("part") == click.core.ParameterSource.COMMANDLINE:
+        raise SettingError(f"--part {part} is of an embedded corpus, and {name} is none: leave it out")
     _count(name)
 
 
-def _show_pictures(name: str, number: int, out: str | None) -> None:
+def _tell_parts(name: str) -> None:
+    """What there is of a corpus, and what to try with a model that learned it."""
+    from regard.text import embedded
+
+    corpus = embedded.every()[name]
+    sizes = " · ".join(f"{part} {embedded.size(name, part):,}" for part in corpus.parts)
+    click.echo(f"({sizes} {embedded.unit(name)})", err=True)
+    for prompt in getattr(corpus, "prompts", ()):
+        click.echo(f"(to try: regard generate RUN --greedy --tokens 1 --prompt {shlex.quote(prompt)})", err=True)
+
+
+def _show_pictures(name: str, part: str, number: int, out: str | None) -> None:
     import numpy as np
 
     from regard.errors import SettingError
@@ -70,7 +101,7 @@ def _show_pictures(name: str, number: int, out: str | None) -> None:
 
     if out is not None and (not number or not out.lower().endswith(".png")):
         raise SettingError(f"--out {out}: the sheet is a PNG file of at least one picture; name one that ends in .png")
-    pictures = list(embedded.PICTURED[name].pictures(number))
+    pictures = list(embedded.pictures(name, part, number))
     for picture in pictures:
         click.echo(embedded.PICTURED[name].show(picture) + "\n")
     if out is not None:
@@ -97,11 +128,13 @@ def _count(name: str) -> None:
 
 @command.command("get")
 @click.argument("name")
+@PART
 @click.option("--out", metavar="FILE|FOLDER", help="Where to write it; pairs go to a file a side (FILE.fr and FILE.en, "
-              "FILE.document and FILE.gist) and FILE.align.  [default: NAME.txt; NAME for pairs; NAME-pictures]")
+              "FILE.document and FILE.gist) and FILE.align.  [default: NAME.txt; NAME for pairs; NAME-pictures; of "
+              "another part than train NAME-PART.txt, and so on]")
 @click.option("--lines", type=click.IntRange(min=0), help="How many lines, pairs or pictures.  [default: all]")
-def get(name: str, out: str | None, lines: int | None) -> None:
-    """Write an embedded corpus to disk, as the commands that train take it.
+def get(name: str, part: str, out: str | None, lines: int | None) -> None:
+    """Write a part of an embedded corpus to disk, as the commands that train take it.
 
     Lines of text become a file, for `regard train lm`. Pairs become a file for each side, line by line, for `regard
     train translate` (phrasebook) or `regard train summarise` (gists), and their word alignment. Pictures become a
@@ -114,21 +147,22 @@ def get(name: str, out: str | None, lines: int | None) -> None:
     from regard.storage import write_file
     from regard.text import embedded
 
+    stem = name if part == "train" else f"{name}-{part}"
     if name in embedded.PAIRED:
-        _get_pairs(name, out or name, lines)
+        _get_pairs(name, part, out or stem, lines)
         return
     if name in embedded.PICTURED:
-        _get_pictures(name, out or f"{name}-pictures", lines)
+        _get_pictures(name, part, out or f"{stem}-pictures", lines)
         return
     if name not in embedded.CORPORA:
         raise DataError(f"there is no corpus {name}{did_you_mean(name, embedded.every())}")
-    path = Path(out or f"{name}.txt")
-    text = "".join(f"{line}\n" for line in islice(embedded.lines(name), lines))
+    path = Path(out or f"{stem}.txt")
+    text = "".join(f"{line}\n" for line in islice(embedded.lines(name, part), lines))
     write_file(path, text)
     click.echo(f"{text.count(chr(10)):,} lines in {path}")
 
 
-def _get_pairs(name: str, prefix: str, lines: int | None) -> None:
+def _get_pairs(name: str, part: str, prefix: str, lines: int | None) -> None:
     """Line-aligned files, one a side, and the word alignment in Pharaoh format (0-0 1-2 ...)."""
     from itertools import islice
     from pathlib import Path
@@ -136,7 +170,7 @@ def _get_pairs(name: str, prefix: str, lines: int | None) -> None:
     from regard.storage import write_file
     from regard.text import embedded
 
-    pairs = list(islice(embedded.pairs(name), lines))
+    pairs = list(islice(embedded.pairs(name, part), lines))
     source, target = (Path(f"{prefix}.{language}") for language in embedded.PAIRED[name].languages)
     links = Path(f"{prefix}.align")
     for path, texts in ((source, [pair.source for pair in pairs]), (target, [pair.target for pair in pairs]),
@@ -145,14 +179,14 @@ def _get_pairs(name: str, prefix: str, lines: int | None) -> None:
     click.echo(f"{len(pairs):,} pairs in {source}, {target} and {links}")
 
 
-def _get_pictures(name: str, folder: str, number: int | None) -> None:
+def _get_pictures(name: str, part: str, folder: str, number: int | None) -> None:
     from pathlib import Path
 
     from regard.text import embedded
 
-    corpus = embedded.PICTURED[name]
-    number = corpus.count if number is None else min(number, corpus.count)
-    path = corpus.write(Path(folder), number)
+    most = embedded.size(name, part)
+    number = most if number is None else min(number, most)
+    path = embedded.PICTURED[name].write(Path(folder), number, 0, part)
     click.echo(f"{number:,} pictures in {path}, with captions.tsv and regions.jsonl")
 
 

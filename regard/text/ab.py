@@ -1,33 +1,71 @@
-"""A and B: the smallest language with a memory.
+"""A and B: the smallest language with a memory, the running example of the lectures.
 
-A line is a row of A's and B's, all of one length. Its last symbol follows from the others: A if all of them are A,
-and B if any of them is B. A model that forgets the first symbol cannot know the last.
+    A A B A -> B
+    A A A A -> A
+
+A line is a row of A's and B's, an arrow, and the answer: A if all symbols are A, B if any is B. A model that forgets
+the first symbol cannot know the last. Rows have from 4 symbols, as in the lectures, to 23. The arrow ends the row:
+without it nobody could tell the answer from one more symbol. It also is the token that asks, whatever symbol was read
+last.
+
+Every part has as many lines of one answer as of the other, at every length. A row with a B belongs to one part only,
+and a hash of the row decides which: no such row of `valid` or `test` is in `train`, whatever the seeds. Only one row
+of each length has no B, so every part has it, and it is never new. The measure loses nothing by it: the rule is to
+tell this row from all others, and the others are new. Short rows are few (15 rows of four symbols have a B), so a
+part repeats them.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
 
-LENGTH = 16
+from regard.errors import SettingError, did_you_mean
 
-
-def generate(count: int, seed: int = 0, length: int = LENGTH) -> Iterator[str]:
-    """Lines of `length` symbols, the last decided by the rule."""
-    chance = random.Random(seed)
-    for _ in range(count):
-        yield " ".join(_line(chance, length - 1))
-
-
-def _line(chance: random.Random, free: int) -> list[str]:
-    """Half of the lines are all A: were every symbol a coin toss, long ones of that kind would never be met."""
-    symbols = ["A"] * free
-    if chance.random() < 0.5:
-        for _ in range(chance.randint(1, max(1, free // 3))):
-            symbols[chance.randrange(free)] = "B"
-    return [*symbols, answer(symbols)]
+PARTS = ("train", "valid", "test")
+LENGTHS = range(4, 24)          # symbols before the arrow
+SHARES = 7                      # one row with a B in so many is of `valid`, one of `test`
+ARROW = "->"
+PROMPTS = ("A A B A ->", "A A A A ->", "B A A A A A A A A A A A A A A A ->")
 
 
-def answer(symbols: list[str]) -> str:
+def generate(count: int, seed: int = 0, part: str = "train", lengths: Sequence[int] = LENGTHS) -> Iterator[str]:
+    """So many lines of a part. Each length comes with each answer once before any comes again."""
+    if part not in PARTS:
+        raise SettingError(f"ab has no part {part}{did_you_mean(part, PARTS)}")
+    if any(length < LENGTHS[0] for length in lengths):
+        raise SettingError(f"ab with a row of {min(lengths)} symbols: too few such rows have a B to hold some out; "
+                           f"give lengths from {LENGTHS[0]} on")
+    return _lines(count, random.Random(seed), part, lengths)
+
+
+def _lines(count: int, chance: random.Random, part: str, lengths: Sequence[int]) -> Iterator[str]:
+    kinds = [(length, last) for length in lengths for last in "AB"]
+    for at in range(count):
+        if at % len(kinds) == 0:
+            chance.shuffle(kinds)
+        length, last = kinds[at % len(kinds)]
+        symbols = ["A"] * length if last == "A" else _with_b(chance, length, part)
+        yield " ".join([*symbols, ARROW, last])
+
+
+def _with_b(chance: random.Random, length: int, part: str) -> list[str]:
+    """A row of this part with a B in it. Half have a single one, which is the hardest to keep in mind."""
+    while True:
+        number = 1 if chance.random() < 0.5 else chance.randint(1, length)
+        places = chance.sample(range(length), number)
+        symbols = ["B" if at in places else "A" for at in range(length)]
+        if part_of(symbols) == part:
+            return symbols
+
+
+def part_of(symbols: Sequence[str]) -> str:
+    """The only part that a row with a B may come in."""
+    share = zlib.crc32("".join(symbols).encode()) % SHARES
+    return {SHARES - 2: "valid", SHARES - 1: "test"}.get(share, "train")
+
+
+def answer(symbols: Sequence[str]) -> str:
     """What must follow these symbols at the end of a line."""
     return "B" if "B" in symbols else "A"

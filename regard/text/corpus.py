@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.errors import SettingError
 from regard.text import embedded
 from regard.text.cache import Cache, content_hash, key_of
 from regard.text.characters import CODES, code_points
@@ -61,6 +62,12 @@ class Corpus:
     documents: str
     tally: Tally
     content: str = ""                # a hash of all the text
+    test: Callable[[], Shard] | None = None        # a part that training never reads, where there is one
+
+    @property
+    def judged(self) -> Shard:
+        """What a model that was trained is measured on: the test part, or else what was held out."""
+        return self.test() if self.test else self.valid
 
     @property
     def kind(self) -> str:
@@ -119,21 +126,33 @@ def prepare(
         tokenizer = learn_tokenizer(learned, kind, tokenizer.vocab, store, say)
     train = encode_part(sources, survey.content, settings, train_part, tokenizer, store, say, "train")
     valid = encode_part(valid_sources, valid_content, settings, valid_part, tokenizer, store, say, "valid")
-    return Corpus(train, valid, tokenizer, settings.documents, tally, key_of(survey.content, valid_content))
+    corpus = Corpus(train, valid, tokenizer, settings.documents, tally, key_of(survey.content, valid_content))
+    if built_in and not data.valid:
+        corpus.test = lambda: encode_files(data.files, corpus.tokenizer, settings, cache, say)
+    return corpus
 
 
 def encode_files(
     files: Sequence[str], tokenizer: Tokenizer, settings: ReadSettings | None = None,
-    cache: Path | None = None, say: Say = print,
+    cache: Path | None = None, say: Say = print, part: str | None = None,
 ) -> Shard:
-    """The whole of some files as one shard."""
+    """The whole of some files as one shard; of an embedded corpus a part, `test` unless told."""
+    if part:
+        refuse_files(part, files)
     store = Cache(cache, say)
     built_in = embedded.known(files)
     given = settings or ReadSettings()
     resolved = ReadSettings(_documents(given.documents, tokenizer.kind, built_in), given.on_bad_text, given.field)
-    sources = _sources(files, "valid", store)
+    sources = _sources(files, part or "test", store)
     survey = survey_of(sources, resolved, store, say)
     return encode_part(sources, survey.content, resolved, WHOLE, tokenizer, store, say, "text")
+
+
+def refuse_files(part: str, files: Sequence[str]) -> None:
+    """Only embedded corpora have parts."""
+    for name in files:
+        if name not in embedded.every() or Path(name).exists():
+            raise SettingError(f"--part {part} is of an embedded corpus, and {name} is a file: leave it out")
 
 
 def read_documents(files: Sequence[str], settings: ReadSettings, cache: Path | None = None) -> Iterator[str]:

@@ -1,6 +1,9 @@
 """The corpora that come with Regard: generated when asked for, the same every time.
 
-What is held out is decided by a hash of the line itself, so that no line is ever in both parts.
+Each has three parts: `train` to learn from, `valid` to choose by while learning, `test` to measure on afterwards. A
+hash of the line, pair or caption decides what is held out, so that nothing of `valid` or `test` is ever in `train`.
+Nor is a line, pair or picture of `test` in `valid`. (`ab` says what that means where only one row exists.) Some
+corpora have a fourth part, `unseen`: words that are known, in combinations that are not.
 """
 
 from __future__ import annotations
@@ -14,28 +17,53 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from regard import storage
-from regard.text import ab, gists, phrasebook, shapes, stories, story_world
+from regard.errors import SettingError
+from regard.text import ab, gists, phrasebook, sally, shapes, stories, story_world
 from regard.text.seals import Say, check_folder, open_or_make, tell, write_folder
 
-HELD_OUT = 10                    # one line in so many belongs to the held-out part
+HELD_OUT = 10                    # one line in so many is held out; `valid` and `test` are so much smaller than `train`
+PARTS = ("train", "valid", "test")
+UNSEEN = "unseen"
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """A corpus by name: what it is, how many lines it has, who writes them, and how they are best cut."""
+    """A corpus by name: what it is, how many lines it has to learn from, who writes them, and how they are best cut."""
 
     description: str
     count: int
-    generate: Callable[[int, int], Iterator[str]]
+    generate: Callable[[int, int, str], Iterator[str]]               # how many, seed, part
     tokenizer: str
     modules: tuple[str, ...]     # the files that decide the lines
+    prompts: tuple[str, ...] = ()                                    # to be continued by a model that learned it
+    parts: tuple[str, ...] = PARTS
+
+    @property
+    def held_out(self) -> int:
+        """How many lines `valid` and `test` have each."""
+        return self.count // HELD_OUT
+
+
+def _stories(number: int, seed: int, part: str) -> Iterator[str]:
+    """`train` has a stream of its own. `test` goes on where `valid` ended in theirs, without what was there."""
+    held = part != "train"
+    endless = stories.generate(HELD_OUT**2 * 2 * number, seed + held)
+    chosen = (line for line in endless if (zlib.crc32(line.encode()) % HELD_OUT == 0) == held)
+    before = set(islice(chosen, number)) if part == "test" else set()
+    return islice((line for line in chosen if line not in before), number)
+
+
+def _sally(number: int, seed: int, part: str) -> Iterator[str]:
+    return (story.text for story in sally.generate(number, seed, part=part))
 
 
 CORPORA = {
     "stories": Embedded("small-world English stories, one a line: who has what, where, and how it ends",
-                        20_000, stories.generate, "word", (stories.__file__, story_world.__file__)),
-    "ab": Embedded("rows of A and B whose last symbol tells whether there was a B",
-                   10_000, ab.generate, "whitespace", (ab.__file__,)),
+                        20_000, _stories, "word", (stories.__file__, story_world.__file__)),
+    "ab": Embedded("rows of A and B of many lengths, and after an arrow whether there was a B",
+                   10_000, ab.generate, "whitespace", (ab.__file__,), ab.PROMPTS),
+    "sally": Embedded("stories that greet someone at the end by the name told at the beginning, near or far",
+                      20_000, _sally, "word", (sally.__file__,), sally.PROMPTS),
 }
 
 
@@ -65,6 +93,12 @@ class EmbeddedPairs:
     modules: tuple[str, ...]                                         # the files that decide the lines
     show: Callable[[Any], str] = phrasebook.show                     # a pair, for people to read
     shared: bool = False                                             # both sides are of one language
+    parts: tuple[str, ...] = (*PARTS, UNSEEN)
+
+    @property
+    def held_out(self) -> int:
+        """How many pairs each part but `train` has."""
+        return self.count // HELD_OUT
 
 
 def _files(*patterns: str) -> tuple[str, ...]:
@@ -87,14 +121,16 @@ class EmbeddedPictures:
 
     description: str
     count: int
-    pictures: Callable[[int], Iterator[shapes.Picture]]              # how many
-    write: Callable[[Path, int], Path]                               # where, how many
+    held_out: int                                                    # how many each other part has
+    pictures: Callable[[int, int, str], Iterator[shapes.Picture]]    # how many, seed, part
+    write: Callable[[Path, int, int, str], Path]                     # where, how many, seed, part
     show: Callable[[shapes.Picture], str]                            # a picture, for people to read
+    parts: tuple[str, ...] = shapes.PARTS
 
 
 PICTURED = {
     "shapes": EmbeddedPictures("pictures of coloured shapes, what is to be seen on each, and where",
-                               20_000, shapes.pictures, shapes.write, shapes.show),
+                               20_000, 1_000, shapes.pictures, shapes.write, shapes.show),
 }
 
 
@@ -108,6 +144,14 @@ def unit(name: str) -> str:
     return "lines" if name in CORPORA else "pairs" if name in PAIRED else "pictures"
 
 
+def size(name: str, part: str = "train") -> int:
+    """How many lines, pairs or pictures a part has."""
+    corpus = every()[name]
+    if part not in corpus.parts:
+        raise SettingError(f"{name} has no part {part}: it has {', '.join(corpus.parts)}")
+    return corpus.count if part == "train" else corpus.held_out
+
+
 def known(files: Sequence[str]) -> Embedded | None:
     """The embedded corpus meant by these names, unless there are files called so."""
     if not files or not all(str(name) in CORPORA and not Path(name).exists() for name in files):
@@ -116,23 +160,20 @@ def known(files: Sequence[str]) -> Embedded | None:
 
 
 def lines(name: str, part: str = "train") -> Iterator[str]:
-    """The lines of a corpus: those to learn from, or a tenth as many that are held out."""
-    corpus = CORPORA[name]
-    wanted = corpus.count if part == "train" else corpus.count // HELD_OUT
-    seed = 0 if part == "train" else 1
-    endless = corpus.generate(corpus.count * HELD_OUT, seed)
-    chosen = (line for line in endless if _held_out(line) == (part == "valid"))
-    return islice(chosen, wanted)
-
-
-def _held_out(line: str) -> bool:
-    return zlib.crc32(line.encode()) % HELD_OUT == 0
+    """The lines of a part of a corpus."""
+    return CORPORA[name].generate(size(name, part), 0, part)
 
 
 def pairs(name: str, part: str = "train") -> Iterator[AlignedPair]:
-    """The pairs of a corpus: those to learn from, or a tenth as many of another part."""
-    corpus = PAIRED[name]
-    return corpus.pairs(corpus.count if part == "train" else corpus.count // HELD_OUT, 0, part)
+    """The pairs of a part. `test` goes on where `valid` ended in their stream, in which each pair comes once."""
+    number, draw = size(name, part), PAIRED[name].pairs
+    return islice(draw(2 * number, 0, "valid"), number, None) if part == "test" else draw(number, 0, part)
+
+
+def pictures(name: str, part: str = "train", number: int | None = None) -> Iterator[shapes.Picture]:
+    """The pictures of a part, or the first of them."""
+    most = size(name, part)
+    return PICTURED[name].pictures(most if number is None else min(number, most), 0, part)
 
 
 def write(name: str, part: str, folder: Path, say: Say = tell) -> Path:

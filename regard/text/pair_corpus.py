@@ -57,6 +57,7 @@ class PairCorpus:
     langs: str = ""
     content: str = ""
     documents: str = "pair"
+    test: Callable[[], Iterator[Pair]] | None = None        # a part that training never reads, where there is one
 
     def resolved(self, data: PairSettings) -> PairSettings:
         """The [data] table with what was chosen and found."""
@@ -69,6 +70,10 @@ class PairCorpus:
     def held_out(self, most: int) -> list[Pair]:
         """The first held-out pairs, as they were written."""
         return list(islice(self.lines(), most))
+
+    def judged(self, most: int) -> list[Pair]:
+        """The first pairs that a trained model is measured on: of the test part, or else of those held out."""
+        return list(islice((self.test or self.lines)(), most))
 
 
 @dataclass(frozen=True)
@@ -96,10 +101,7 @@ def prepare_pairs(
     train = clean(embedded_files(data, "train", store), langs, store, say)
     train_part, valid_part, valid, tally = WHOLE, WHOLE, train, train.tally
     if data.valid or built_in:
-        # What is measured on is measured whole: nothing is too long, too unlike or too often there.
-        measured = replace(embedded_files(data, "valid", store), max_words=0, max_characters=0, max_ratio=0.0,
-                           drop_duplicates=False, drop_identical=False)
-        valid = clean(measured, langs, store, say)
+        valid = clean(whole(embedded_files(data, "valid", store)), langs, store, say)
         tally = Tally.from_dict(train.tally.to_dict())
         tally.add(valid.tally)
     else:
@@ -119,9 +121,17 @@ def prepare_pairs(
             raise DataError(f"{len(source.ends):,} sources and {len(target.ends):,} targets came out of the cache: "
                             "remove it, and it is made again")
     first = valid_part.start
-    return PairCorpus(
+    corpus = PairCorpus(
         shards[1], shards[3], shards[0], shards[2], tokenizer, tally, lambda: islice(valid.pairs(), first, None),
         langs, key_of(train.content, valid.content))
+    if built_in and not data.valid:
+        corpus.test = lambda: clean(whole(embedded_files(data, "test", store)), langs, store, say).pairs()
+    return corpus
+
+
+def whole(data: PairSettings) -> PairSettings:
+    """What is measured on is measured whole: nothing is too long, too unlike or too often there."""
+    return replace(data, max_words=0, max_characters=0, max_ratio=0.0, drop_duplicates=False, drop_identical=False)
 
 
 def languages(data: PairSettings) -> str:

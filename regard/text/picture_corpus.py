@@ -24,7 +24,7 @@ from regard.text.tokenizers import pair_vocab
 from regard.text.vocabulary import UNK, Tokenizer
 
 EMBEDDED = "shapes"
-DRAWN = {"train": embedded.PICTURED[EMBEDDED].count, "valid": 1_000, "unseen": 1_000}
+DRAWN = {part: embedded.size(EMBEDDED, part) for part in shapes.PARTS}
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,11 @@
         print(picture.caption, picture.region("red").sum())
 
 One thing alone ("a small red square"), two ("a red square left of a blue circle") or three ("... and above a green
-star"), on plain and noisy grounds. The picture decides its caption: of several things the large one comes first. Three
-parts share no picture, and no caption but those of one thing, whatever their seeds: `train`, `valid` (a hash of the
-caption decides) and `unseen`, each of whose pictures has a colour, a shape and a relation that never meet in the other
-two. No red square is left of anything there, though one is right of things, and a red circle left of them.
+star"), on plain and noisy grounds. The picture decides its caption: of several things the large one comes first. The
+parts share no picture, and no caption but those of one thing, whatever their seeds: `train`, `valid` and `test` (a hash
+of the caption decides; these two have other pictures of the same captions) and `unseen`, each of whose pictures has a
+colour, a shape and a relation that never meet in the others. No red square is left of anything there, though one is
+right of things, and a red circle left of them.
 N pictures · H, W pixels · things: 0 the first, 1 the one beside it, 2 the one above or below
 """
 

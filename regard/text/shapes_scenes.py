@@ -22,8 +22,8 @@ COLOUR_WORDS = tuple(COLOURS)
 SHAPES = ("square", "circle", "triangle", "diamond", "cross", "star")
 SIZES = ("small", "large")
 RELATIONS = (("left of", "right of"), ("above", "below"))        # where the first thing is, seen from thing 1, thing 2
-PARTS = ("train", "valid", "unseen")
-VALID = 10                      # one caption in so many is held out
+PARTS = ("train", "valid", "test", "unseen")
+VALID = 10                      # one caption in so many is held out, for `valid` and `test`
 UNSEEN = 10                     # one combination of colour, shape and relation in so many
 ALONE, BESIDE, STACKED, THREE = range(4)
 KINDS = np.array([ALONE, ALONE, BESIDE, BESIDE, BESIDE, STACKED, STACKED, STACKED, THREE, THREE])     # how often each
@@ -93,7 +93,7 @@ def _drawn(key: Bits, slot: int, kind: NDArray[np.int64]) -> Scenes:
 def belongs(found: Scenes, part: str) -> NDArray[np.bool_]:
     """Which scenes are of this part, whatever the seed; none where two things have one name.
 
-    A thing alone is of `train` and of `valid`: so few captions (96) cannot be held out without a hole in what is
+    A thing alone is of `train`, `valid` and `test`: so few captions (96) cannot be held out without a hole in what is
     learned, as if nothing small and red were ever square."""
     shut = np.zeros(len(found), dtype=bool)
     for at in (1, 2):
@@ -103,7 +103,7 @@ def belongs(found: Scenes, part: str) -> NDArray[np.bool_]:
                                         | of_other[found.colours[:, at], found.shapes[:, at], side])
     held = mix(_codes(found)) % np.uint64(VALID) == 0
     alone = ~found.present[:, 1:].any(1)
-    right = shut if part == "unseen" else ~shut & (alone | (held == (part == "valid")))
+    right = shut if part == "unseen" else ~shut & (alone | (held == (part != "train")))
     name = np.where(found.present, found.colours * len(SHAPES) + found.shapes, [-1, -2, -3])
     alike = (name[:, 0] == name[:, 1]) | (name[:, 0] == name[:, 2]) | (name[:, 1] == name[:, 2])
     return right & ~alike

@@ -194,9 +194,9 @@ def test_stdin_scores_like_the_file(regard, runs):
 
 
 def test_the_corpora_are_listed(regard):
-    assert {"stories", "ab"} <= {line.split()[0] for line in regard("data", "list").done().splitlines()}
+    assert {"stories", "ab", "sally"} <= {line.split()[0] for line in regard("data", "list").done().splitlines()}
     rows = json.loads(regard("data", "list", "--json").done())
-    assert {"name", "about", "count", "unit"} == set(rows[0])
+    assert {"name", "about", "count", "unit", "parts"} == set(rows[0])
 
 
 def test_a_corpus_is_shown_and_written(regard, here):

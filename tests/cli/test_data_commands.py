@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,12 +15,17 @@ SMALL = ["--steps", 2, "--width", 16, "--batch", 128, "--device", "cpu", "--quie
 
 
 def test_every_corpus_is_listed_with_what_it_is_counted_in(regard):
-    rows = {row["name"]: (row["count"], row["unit"]) for row in json.loads(regard("data", "list", "--json").done())}
-    assert rows == {"stories": (20_000, "lines"), "ab": (10_000, "lines"), "phrasebook": (100_000, "pairs"),
-                    "gists": (30_000, "pairs"), "shapes": (20_000, "pictures")}
-    lines = regard("data", "list").done().splitlines()
-    assert {tuple(line.split()[:3]) for line in lines} == {
-        (name, f"{count:,}", unit) for name, (count, unit) in rows.items()}
+    listed = json.loads(regard("data", "list", "--json").done())
+    rows = {row["name"]: (row["count"], row["unit"]) for row in listed}
+    assert rows == {"stories": (20_000, "lines"), "ab": (10_000, "lines"), "sally": (20_000, "lines"),
+                    "phrasebook": (100_000, "pairs"), "gists": (30_000, "pairs"), "shapes": (20_000, "pictures")}
+    heading, *lines = regard("data", "list").done().splitlines()
+    assert heading.split() == ["train", "valid", "test", "unseen"]
+    assert {tuple(line.split()[:6]) for line in lines} == {
+        (row["name"], *(f"{row['parts'][part]:,}" if part in row["parts"] else "–" for part in heading.split()),
+         row["unit"]) for row in listed}
+    assert all(row["parts"]["train"] == row["count"] and row["parts"]["valid"] == row["parts"]["test"] > 0
+               for row in listed)
     assert len({line.index(embedded.every()[line.split()[0]].description) for line in lines}) == 1        # in a column
 
 
@@ -56,6 +62,7 @@ def test_shapes_are_drawn_on_one_sheet(regard, here, number, sides):
     (["show", "shapes", "--lines", 0, "-o", "sheet.png"], "of at least one picture"),
     (["show", "stories", "-o", "a.png"], "--out a.png: only pictures are drawn, and stories has none; leave it out"),
     (["show", "gists", "-o", "a.png"], "gists has none"),
+    (["get", "ab", "--part", "unseen"], "ab has no part unseen: it has train, valid, test"),
     (["get", "shaeps"], "there is no corpus shaeps: did you mean shapes?"),
     (["get", "gist"], "there is no corpus gist: did you mean gists?"),
     (["get", "shapes", "--lines", 1, "--out", "text.txt"], "text.txt exists already: name a new folder"),
@@ -107,6 +114,32 @@ def test_gists_are_written_as_training_takes_them(regard, here):
            "--tokenizer", "word", *SMALL).done()
     told = json.loads(regard("score", "run", "gists.document", "gists.gist", "--beam", 1, "--json").done())
     assert told["sentences"] == 40 and told["lead"]["rougeL"] > 0
+
+
+@pytest.mark.parametrize("part", ["train", "valid", "test"])
+def test_a_part_is_written_under_its_own_name(regard, here, part):
+    told = regard("data", "get", "ab", "--part", part).done()
+    name = "ab.txt" if part == "train" else f"ab-{part}.txt"
+    assert told == f"{embedded.size('ab', part):,} lines in {name}\n"
+    assert (here / name).read_text().splitlines() == list(embedded.lines("ab", part))
+
+
+def test_parts_of_pairs_and_pictures_are_written_too(regard, here, monkeypatch):
+    monkeypatch.setitem(embedded.PAIRED, "gists", replace(embedded.PAIRED["gists"], count=200))
+    assert regard("data", "get", "gists", "--part", "test").done() == \
+        "20 pairs in gists-test.document, gists-test.gist and gists-test.align\n"
+    gists = (here / "gists-test.gist").read_text().splitlines()
+    assert gists == [pair.target for pair in embedded.pairs("gists", "test")]
+    regard("data", "get", "shapes", "--part", "test", "--lines", 3).done()
+    captions = (here / "shapes-test-pictures" / "captions.tsv").read_text().splitlines()
+    assert [line.split("\t")[1] for line in captions] == [picture.caption for picture in shapes.pictures(3, 0, "test")]
+
+
+def test_what_is_shown_says_which_parts_there_are_and_what_to_try(regard):
+    shown = regard("data", "show", "sally", "--part", "test", "--lines", 2)
+    assert shown.done().splitlines() == [line for line, _ in zip(embedded.lines("sally", "test"), "ab", strict=False)]
+    assert "train 20,000 · valid 2,000 · test 2,000 lines" in shown.err
+    assert "regard generate RUN --greedy --tokens 1 --prompt 'Sally looked around and saw a field." in shown.err
 
 
 def test_a_gist_is_shown_under_its_document(regard):

@@ -1,8 +1,11 @@
+import hashlib
 import re
+from dataclasses import replace
 
 import pytest
 
-from regard.text import ab, embedded, stories
+from regard.errors import SettingError
+from regard.text import embedded, stories
 from regard.text.story_world import ANIMALS, BOYS, GIRLS, many
 
 LINES = list(stories.generate(3000, seed=3))
@@ -60,19 +63,56 @@ def test_plurals():
     assert [many(noun) for noun in ("dog", "scarf", "sandwich")] == ["dogs", "scarves", "sandwiches"]
 
 
-def test_the_last_symbol_follows_the_rule():
-    lines = list(ab.generate(500))
-    for line in lines:
-        *symbols, last = line.split(" ")
-        assert last == ("B" if "B" in symbols else "A") and 1 <= len(symbols) < 16
-    assert 100 < sum("B" in line for line in lines) < 400
+# ---------------------------------------------------------------------------------------------------- parts
+
+
+LINES_OF = {(name, part): list(embedded.lines(name, part)) for name in embedded.CORPORA for part in embedded.PARTS}
 
 
 @pytest.mark.parametrize("name", embedded.CORPORA)
-def test_what_is_held_out_is_never_learned_from(name):
-    train, valid = list(embedded.lines(name)), list(embedded.lines(name, "valid"))
-    assert len(train) == embedded.CORPORA[name].count == 10 * len(valid)
-    assert not set(train) & set(valid)
+def test_lines_have_three_parts_of_the_sizes_that_are_told(name):
+    for part in embedded.PARTS:
+        assert len(LINES_OF[name, part]) == embedded.size(name, part) == embedded.CORPORA[name].count // (
+            1 if part == "train" else 10)
+        assert list(embedded.lines(name, part)) == LINES_OF[name, part]                  # whenever it is asked for
+
+
+@pytest.mark.parametrize("name", embedded.CORPORA)
+@pytest.mark.parametrize("one, other", [("train", "valid"), ("train", "test"), ("valid", "test")])
+def test_parts_share_no_line(name, one, other):
+    shared = set(LINES_OF[name, one]) & set(LINES_OF[name, other])
+    if name == "ab":                                     # one row of each length has no B: all parts have it
+        assert shared == {" ".join("A" * length) + " -> A" for length in range(4, 24)}
+    else:
+        assert not shared
+
+
+def content(lines):
+    return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()[:16]
+
+
+def test_what_old_runs_learned_from_is_as_it_was():
+    """A run on `stories` made before there was a test part can go on: both of its texts are the same to the byte."""
+    assert content(LINES_OF["stories", "train"]) == "12ab1a9e6464cf49"
+    assert content(LINES_OF["stories", "valid"]) == "c65e96ac32af72c6"
+
+
+@pytest.mark.parametrize("name, number", [("phrasebook", 300), ("gists", 100)])
+def test_pairs_have_a_test_part_that_goes_on_after_the_valid_one(name, number, monkeypatch):
+    monkeypatch.setitem(embedded.PAIRED, name, replace(embedded.PAIRED[name], count=10 * number))
+    parts = {part: [pair.source for pair in embedded.pairs(name, part)] for part in embedded.PAIRED[name].parts}
+    assert {part: len(found) for part, found in parts.items()} == {
+        "train": 10 * number, "valid": number, "test": number, "unseen": number}
+    every = [source for found in parts.values() for source in found]
+    assert len(set(every)) == len(every)
+    assert parts["valid"] == [pair.source for pair in embedded.PAIRED[name].pairs(number, 0, "valid")]
+
+
+def test_a_part_that_a_corpus_lacks_is_refused_with_those_it_has():
+    with pytest.raises(SettingError, match="ab has no part unseen: it has train, valid, test"):
+        embedded.lines("ab", "unseen")
+    with pytest.raises(SettingError, match="gists has no part tset: it has train, valid, test, unseen"):
+        embedded.pairs("gists", "tset")
 
 
 def test_a_corpus_is_written_once(tmp_path):

@@ -360,7 +360,7 @@ def test_the_phrasebook_is_listed_shown_and_written(tmp_path):
     def run(*arguments):
         done = CliRunner().invoke(command, arguments, catch_exceptions=False)
         assert done.exit_code == 0
-        return done.output
+        return done.stdout
 
     assert "phrasebook" in {row["name"] for row in json.loads(run("list", "--json"))}
     first = next(embedded.pairs("phrasebook"))

@@ -2,6 +2,7 @@
 
 import zlib
 from collections import Counter
+from itertools import combinations as pairs_of
 
 import numpy as np
 import pytest
@@ -61,12 +62,13 @@ def test_parts_share_no_picture_and_no_caption_but_of_one_thing_whatever_their_s
     both = {part: [SOME[part], batch(np.arange(1000), 1, part)] for part in PARTS}
     captions = {part: {caption for some in both[part] for caption in some.captions} for part in PARTS}
     images = {part: {image.tobytes() for some in both[part] for image in some.images} for part in PARTS}
-    for one, other in (("train", "valid"), ("train", "unseen"), ("valid", "unseen")):
-        assert all(len(things(caption)[0]) == 1 for caption in captions[one] & captions[other])
+    for one, other in pairs_of(PARTS, 2):
         assert not images[one] & images[other]
-    assert not captions["unseen"] & (captions["train"] | captions["valid"])
-    held_out = {caption for caption in captions["valid"] if len(things(caption)[0]) > 1}
-    assert len(held_out) > 600
+        if {one, other} != {"valid", "test"}:            # both draw what is held out from learning
+            assert all(len(things(caption)[0]) == 1 for caption in captions[one] & captions[other])
+    assert not captions["unseen"] & (captions["train"] | captions["valid"] | captions["test"])
+    for part in ("valid", "test"):
+        assert len({caption for caption in captions[part] if len(things(caption)[0]) > 1}) > 600
 
 
 def test_parts_have_things_alike_but_none_alone_is_unseen():
@@ -117,8 +119,8 @@ def test_every_word_that_unseen_pictures_need_is_learned():
 def test_an_unknown_part_is_one_clear_line():
     with pytest.raises(SettingError, match=r"^shapes has no part vald: did you mean valid\?$"):
         pictures(1, part="vald")
-    with pytest.raises(SettingError, match="no part test"):
-        batch(np.arange(2), part="test")
+    with pytest.raises(SettingError, match="no part tests"):
+        batch(np.arange(2), part="tests")
 
 
 # ------------------------------------------------------------------------------------------------ captions

@@ -23,10 +23,9 @@ def test_training_on_a_rule_learns_the_rule(train):
     """`ab`: the last symbol of a line is B if any symbol was B. A model that reads its context learns it."""
     model = train(files=["ab"], tokenizer=dict(kind="auto"), model=dict(width=32, context=32),
                   training=dict(steps=120, batch=32, valid_every=60, optimizer="muon", learning_rate=1e-2))
-    free = ab.LENGTH - 1
-    for symbols in (["A"] * free, ["B"] + ["A"] * (free - 1), ["A"] * 4 + ["B"] + ["A"] * (free - 5)):
-        prompt = " ".join(symbols)
-        assert model.generate(prompt, new_tokens=1, temperature=0).strip() == ab.answer(symbols), prompt
+    for row, answer in (("AAAA", "A"), ("AABA", "B"), ("A" * 20, "A"), ("B" + "A" * 19, "B"), ("A" * 19 + "B", "B")):
+        prompt = f"{' '.join(row)} {ab.ARROW}"
+        assert model.generate(prompt, new_tokens=1, temperature=0).strip() == answer, prompt
 
 
 def test_metrics_have_a_row_a_step_and_the_best_weights_are_kept(train, tmp_path):
