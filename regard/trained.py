@@ -176,9 +176,11 @@ class Trained:
         shard = self.encode_files(files, **reading)
         return self.score_shard(shard, reading.get("documents"))
 
-    def encode_files(self, files: Sequence[str], on_bad_text: str = "fail", documents: str | None = None) -> Shard:
-        return encode_files(
-            files, self.tokenizer, ReadSettings(documents or self.documents, on_bad_text), say=lambda text: None)
+    def encode_files(self, files: Sequence[str], on_bad_text: str = "fail", documents: str | None = None,
+                     part: str | None = None) -> Shard:
+        """Files as one shard; `part` is of an embedded corpus, `test` unless told."""
+        settings = ReadSettings(documents or self.documents, on_bad_text)
+        return encode_files(files, self.tokenizer, settings, say=lambda text: None, part=part)
 
     def score_shard(self, shard: Shard, documents: str | None = None) -> Surprise:
         nats = -sum(float(scores.double().sum()) for scores in self._scores(shard, documents))

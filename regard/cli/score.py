@@ -18,7 +18,8 @@ import click
 @click.option("--on-bad-image", type=click.Choice(["fail", "drop"]), help="Of pictures.  [default: fail]")
 @click.option("--per-line", is_flag=True, help="One row a line: its loss and its text's total log-probability.")
 @click.option("--per-token", is_flag=True, help="One row a token: its log-probability.")
-@click.option("--part", type=click.Choice(["train", "valid", "unseen"]), help="Of the phrasebook.  [default: valid]")
+@click.option("--part", type=click.Choice(["train", "valid", "test", "unseen"]),
+              help="Of an embedded corpus.  [default: test]")
 @click.option("--first", type=click.IntRange(min=1), help="So many pairs.  [default: all; of the phrasebook 1,000]")
 @click.option("--beam", type=int, default=5, show_default=True, help="Beams of a translator; 1 is greedy.")
 @click.option("--length-penalty", type=float, default=1.0, show_default=True, help="As for regard translate.")
@@ -35,9 +36,11 @@ import click
 @click.pass_context
 def command(
     context: click.Context, run: str, files: tuple[str, ...], documents: str | None, on_bad_text: str, per_line: bool,
-    per_token: bool, device: str, trust: bool, as_json: bool, **of_pairs: Any,
+    per_token: bool, part: str | None, device: str, trust: bool, as_json: bool, **of_pairs: Any,
 ) -> None:
     """Perplexity a token and a word, and bits per byte, of FILES (- is stdin) under the model in RUN.
+
+    FILES may be the name of an embedded corpus: then its test part is measured, or the one that --part says.
 
     Of a translator FILES are SOURCE TARGET, or a file of pairs, or phrasebook: loss, BLEU and chrF with intervals,
     exact match, and the alignment error of its attention where gold alignments are known. Of a summariser they are
@@ -47,6 +50,7 @@ def command(
     from regard.cli.output import print_json
     from regard.metrics.perplexity import impossible
     from regard.run_folder import RunFolder
+    from regard.text.embedded import known
     from regard.trained import load, run_task
 
     task = run_task(RunFolder.open(run).read_settings()).name
@@ -57,14 +61,14 @@ def command(
         from regard.cli.score_pairs import score_pairs
         from regard.cli.score_summaries import score_summaries
 
-        wanted = {**of_pairs, "on_bad_text": on_bad_text, "device": device, "trust": trust}
+        wanted = {**of_pairs, "part": part, "on_bad_text": on_bad_text, "device": device, "trust": trust}
         score = {"translate": score_pairs, "summarise": score_summaries, "caption": score_captions}[task]
         score(load(run, device, trust=trust, task=task), files, as_json, wanted)
         return
     model = load(run, device, trust=trust, task="lm")
     if per_line:
         documents = "line"
-    shard = model.encode_files(files, on_bad_text=on_bad_text, documents=documents)
+    shard = model.encode_files(files, on_bad_text=on_bad_text, documents=documents, part=part)
     if per_line or per_token:
         print_rows(line_rows(model, shard) if per_line else token_rows(model, shard, documents), as_json)
         return
@@ -80,6 +84,8 @@ def command(
     click.echo(f"bits per byte    {surprise.bits_per_byte:.4f}")
     click.echo(f"over             {surprise.tokens:,} tokens, {surprise.words:,} words, {surprise.bytes:,} bytes"
                + (f", {surprise.unknown:,} of the tokens unknown" if surprise.unknown else ""))
+    if known(files):
+        click.echo(f"of               the {part or 'test'} part of {' and '.join(files)}")
     if never:
         click.echo(f"infinite         {never}")
 

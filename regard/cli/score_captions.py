@@ -48,7 +48,7 @@ def embedded(wanted: dict[str, Any]) -> tuple[Any, list[list[str]], Any]:
 
     from regard.text import shapes
 
-    drawn = shapes.batch(np.arange(wanted["first"] or PICTURES), 0, wanted["part"] or "valid")
+    drawn = shapes.batch(np.arange(wanted["first"] or PICTURES), 0, wanted["part"] or "test")
     return drawn.images, [[caption] for caption in drawn.captions], drawn
 
 
@@ -56,9 +56,12 @@ def from_files(model: Any, files: tuple[str, ...], wanted: dict[str, Any]) -> tu
     """Each picture once, with all its captions."""
     from regard.errors import DataError
     from regard.text.cache import Cache
+    from regard.text.corpus import refuse_files
     from regard.text.picture_shards import prepare_pictures
     from regard.text.pictures import CaptionReading
 
+    if wanted["part"]:
+        refuse_files(wanted["part"], files)
     if len(files) != 1:
         raise DataError(f"{len(files)} names were given for pictures: name one folder or one captions file")
     reading = CaptionReading(max_words=0, max_characters=0, on_bad_text=wanted["on_bad_text"],

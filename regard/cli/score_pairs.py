@@ -45,14 +45,13 @@ def score_pairs(model: Any, files: tuple[str, ...], as_json: bool, wanted: dict[
 
 def read_test(model: Any, files: tuple[str, ...], wanted: dict[str, Any]) -> Test:
     from regard.text import embedded
+    from regard.text.corpus import refuse_files
 
     if embedded.known_pairs(files):
         test = built_in(str(files[0]), wanted)
-    elif wanted["part"]:
-        from regard.errors import SettingError
-
-        raise SettingError(f"--part {wanted['part']} is of an embedded corpus, and {files[0]} is a file: leave it out")
     else:
+        if wanted["part"]:
+            refuse_files(wanted["part"], files)
         test = Test(*read_files(model, files, wanted), words="whitespace")
     if wanted["words"]:
         test.words = wanted["words"]
@@ -69,7 +68,7 @@ def built_in(name: str, wanted: dict[str, Any]) -> Test:
     from regard.metrics.alignment import Gold
     from regard.text import embedded
 
-    pairs = list(islice(embedded.pairs(name, wanted["part"] or "valid"), wanted["first"] or PART_OF_PHRASEBOOK))
+    pairs = list(islice(embedded.pairs(name, wanted["part"] or "test"), wanted["first"] or PART_OF_PHRASEBOOK))
     return Test([pair.source for pair in pairs], [pair.target for pair in pairs],
                 [Gold(frozenset(pair.alignment)) for pair in pairs])
 

@@ -19,8 +19,11 @@ PROBED = 2**21             # held-out tokens, at most, from which passages and t
 
 
 def held_out(trained: Trained, corpus: Corpus) -> Record:
-    surprise = trained.score_shard(corpus.valid)
-    return {name: surprise.as_dict()[name] for name in ("loss", "perplexity", "bits_per_byte")}
+    """What is measured, and the loss on what choices are made by: another text, where there is a test part."""
+    surprise = trained.score_shard(corpus.judged)
+    valid_loss = trained.score_shard(corpus.valid).loss if corpus.test else surprise.loss
+    return {**{name: surprise.as_dict()[name] for name in ("loss", "perplexity", "bits_per_byte")},
+            "valid_loss": valid_loss}
 
 
 def measured(trained: Trained, corpus: Corpus, full: bool) -> Record:

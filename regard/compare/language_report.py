@@ -44,7 +44,7 @@ def learning(plan: Plan, rows: Sequence[Row], done: Sequence[Record]) -> Iterato
     held = plan.text["valid"]
     to_bits = held["tokens"] / max(1, held["bytes"]) / math.log(2)          # nats a token to bits per byte
     base = next((row for row in rows if row["counted"] and row["bits_per_byte"] is not None), None)
-    level = None if base is None else (f"n-gram, order {base['order']}", base["loss"] * to_bits)
+    level = None if base is None else (f"n-gram, order {base['order']}", base["valid_loss"] * to_bits)
     yield '<div class="grid">'
     yield from seeds_over_time(plan, done, lambda r: r["curve"]["valid"], "held-out bits per byte", scale=to_bits,
                                level=level)

@@ -47,9 +47,11 @@ def crossed(row: Row, plan: Plan) -> str:
 
 
 def notes(rows: Sequence[Row], plan: Plan) -> list[str]:
-    said = [f"The n-gram's order is the best of {', '.join(map(str, plan.orders))} on the held-out text itself, "
-            "which favours it; the weights kept of the others are those of their best validation on it, which "
-            "favours them."]
+    best = f"The n-gram's order is the best of {', '.join(map(str, plan.orders))} on the"
+    said = [f"{best} validation text, and the weights kept of the others are those of their best validation; what is "
+            "measured is the test part, by which nothing was chosen." if plan.text.get("measured_on") else
+            f"{best} held-out text itself, which favours it; the weights kept of the others are those of their best "
+            "validation on it, which favours them."]
     if any((state or {}).get("bounded") for row in rows for state in row.get("state", {}).values()):
         said.append("* reads no more than its context at once, and keeps no more than this, whatever the length.")
     parts = max((row.get("valid_one_in", 1) for row in rows), default=1)

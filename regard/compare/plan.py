@@ -254,8 +254,9 @@ def family_tables(kind: Family, settings: Tables, budget: Mapping[str, float]) -
 def describe(corpus: Any, data: Any) -> dict[str, Any]:
     """The facts about the text that a report tells, and that must be the same when a comparison goes on."""
     langs = {"langs": corpus.langs} if getattr(corpus, "langs", "") else {}
+    part = {"measured_on": "test"} if corpus.test else {}
     counts = {"train": asdict(corpus.train.counts), "valid": asdict(corpus.valid.counts)}
-    return counts | langs | {
+    return counts | langs | part | {
         "documents": corpus.documents, "tokenizer": corpus.tokenizer.kind, "vocab": corpus.tokenizer.vocab_size,
         "held_out": list(data.valid), "content": corpus.content, "digest": corpus.tokenizer.digest()}
 
@@ -264,7 +265,7 @@ def differences(before: Plan, after: Plan) -> list[tuple[str, Any, Any]]:
     """(setting, then, now) for all that may not change when a comparison goes on."""
     found = [(name, getattr(before, name), getattr(after, name)) for name in ("task", "budget", "params", "device")]
     found += [(f"text {name}", before.text.get(name), after.text.get(name))
-              for name in ("content", "documents", "tokenizer", "vocab", "digest")]
+              for name in ("content", "documents", "tokenizer", "vocab", "digest", "measured_on")]
     both = {e.family for e in before.entries} & {e.family for e in after.entries}
     for table in (*SHARED, *sorted(both)):
         then, now = before.settings.get(table, {}), after.settings.get(table, {})

@@ -85,7 +85,9 @@ def facts(plan: Plan, done: Sequence[Record], command: str) -> Iterator[str]:
     split = f"the held-out text is {', '.join(text['held_out'])}" if text["held_out"] else \
         "what is held out was cut off before anything was learned, the tokenizer included"
     yield (f"<p>{train['tokens']:,} tokens ({train['bytes']:,} bytes) to learn from, {valid['tokens']:,} tokens "
-           f"({valid['bytes']:,} bytes) held out; {escape(split)}. Tokenizer: {escape(text['tokenizer'])}, "
+           f"({valid['bytes']:,} bytes) held out; {escape(split)}. "
+           + ("Choices are made by what is held out; figures are of the test part, which training never reads. "
+              if text.get("measured_on") else "") + f"Tokenizer: {escape(text['tokenizer'])}, "
            f"{text['vocab']:,} tokens. A document is a {escape(text['documents'])}.</p>")
     machines = list({tuple(sorted(r["machine"].items())): r["machine"] for r in done}.values())
     for each in machines:

@@ -57,7 +57,13 @@ def summarise(plan: Plan, records: Sequence[Record]) -> list[Row]:
 
 
 def best_loss(records: Sequence[Record]) -> float | None:
-    return min((r["loss"] for r in records if r["status"] == "done"), default=None)
+    """The best loss on the text that choices are made by, which is also what curves are of."""
+    return min((valid_loss(r) for r in records if r["status"] == "done"), default=None)
+
+
+def valid_loss(record: Record) -> float:
+    """As it was recorded; a comparison made before there was a test part measured on this text itself."""
+    return float(record["valid_loss"] if "valid_loss" in record else record["loss"])
 
 
 def family_row(subject: Subject, entry: Entry, records: Sequence[Record], level: float | None) -> Row:
@@ -68,12 +74,13 @@ def family_row(subject: Subject, entry: Entry, records: Sequence[Record], level:
     if not done:
         return row
     if entry.counted:                                  # no seed changes what is counted: the best order stands for it
-        done = [min(done, key=lambda r: r["loss"])]
+        done = [min(done, key=valid_loss)]
         row["order"] = done[0]["order"]
     value, half = interval([r[metric] for r in done])
     return row | {
         metric: value, "half": 0.0 if entry.counted else half, "values": [r[metric] for r in done],
-        "loss": mean(r["loss"] for r in done), "perplexity": mean(r["perplexity"] for r in done),
+        "loss": mean(r["loss"] for r in done), "valid_loss": mean(map(valid_loss, done)),
+        "perplexity": mean(r["perplexity"] for r in done),
         "parameters": done[0]["parameters"], "bytes": done[0]["bytes"], "context": done[0]["context"],
         "training_rate": mean(r["training_rate"] for r in done),
         "training_seconds": mean(r["trained"].get("seconds") for r in done),

@@ -33,7 +33,7 @@ SHOWN = 6                                            # translations to look at
 
 
 def held_out(trained: TrainedTranslator, corpus: PairCorpus) -> Record:
-    pairs = corpus.held_out(PAIRS)
+    pairs = corpus.judged(PAIRS)
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     began = time.perf_counter()
     texts = [each.text for each in trained.translate(sources, beam=BEAM)]

@@ -39,7 +39,9 @@ def notes(rows: Sequence[Row], plan: Plan) -> list[str]:
     there = [row for row in rows if row["bleu"] is not None]
     if there:
         said.append(f"BLEU and chrF are of {there[0]['sentences']:,} held-out pairs ({there[0]['signature']}); the "
-                    "weights of each model are those of its best validation on them, which favours all alike.")
+                    "weights of each model are those of its best validation " + (
+                        "on others: these are of the test part, by which nothing was chosen."
+                        if plan.text.get("measured_on") else "on them, which favours all alike."))
     if len({row["signature"] for row in there}) > 1:
         said.append("Signatures differ: these scores cannot be compared.")
     unknown = plan.text["valid"]["unknown"]

@@ -107,7 +107,7 @@ class Opened:
             "vocabulary": vocabulary_size(self.folder.tokenizer_path),
             "languages": list(self.languages) if self.languages else None,
             "tabs": list(TABS.get(self.task, ())), "example": example_of(self.folder.path, self.tables, self.task),
-            "examples": list(PICTURES) if self.task == "caption" else [],
+            "examples": examples_of(self.tables, self.task),
             "device": self.device_name(), "steps": last_step(self.folder.metrics_path),
             "trained_at": written_at(self.folder.weights_path).isoformat("T", "seconds"),
         }
@@ -218,6 +218,16 @@ def last_step(metrics: Path) -> int:
         except (ValueError, KeyError, TypeError):              # cut by the window, or being written
             continue
     return 0
+
+
+def examples_of(tables: dict[str, dict[str, Any]], task: str) -> list[str]:
+    """More to try: pictures that the server draws, or the prompts of the embedded corpus that the run learned from."""
+    from regard.text import embedded
+
+    files = [str(name) for name in tables.get("data", {}).get("files", [])]
+    if task == "lm" and len(files) == 1 and files[0] in embedded.CORPORA:
+        return list(embedded.CORPORA[files[0]].prompts)
+    return list(PICTURES) if task == "caption" else []
 
 
 def example_of(folder: Path, tables: dict[str, dict[str, Any]], task: str) -> str:

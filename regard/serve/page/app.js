@@ -145,7 +145,15 @@ function input() {
     event.preventDefault();
     app.set({ [name]: area.value, target: undefined, row: undefined, column: undefined, frame: undefined });
   };
-  form.replaceChildren(area, element("button", { type: "submit" }, "Read"));
+  const examples = isText(model) ? textExamples(model) : [];
+  form.replaceChildren(area, element("button", { type: "submit" }, "Read"), ...examples);
+}
+
+/** Prompts of the corpus that the model learned, one a button: its first words, and how long it is. */
+function textExamples(model) {
+  const open = text => app.set({ text, target: undefined, row: undefined, column: undefined, frame: undefined });
+  const label = words => `${words.slice(0, 4).join(" ")}${words.length > 4 ? ` … ${words.length} words` : ""}`;
+  return (model.examples ?? []).map(text => element("button", { type: "button", title: text, onclick: () => open(text) }, label(text.split(" "))));
 }
 
 function imageInput(model) {
