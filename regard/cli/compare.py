@@ -43,7 +43,7 @@ SHARED = [
                  help="What one document is."),
     click.Option(["--valid"], multiple=True, metavar="FILE", help="Held-out text.  [default: the last 10%]"), *SHARED])
 def lm(orders: str, documents: str | None, valid: tuple[str, ...], **options: Any) -> None:
-    """Compare language models on text: files, folders, or the name of an embedded corpus (stories, ab).
+    """Compare language models on text: files, folders, or the name of an embedded corpus (stories, ab, sally).
 
     The n-gram stands in every table, as the baseline to beat. A comparison that was interrupted goes on when the same
     command is given again; families and seeds may be added.

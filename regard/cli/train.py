@@ -85,7 +85,7 @@ def command() -> None:
 @click.option("--quiet", is_flag=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def lm(files: tuple[str, ...], assignments: tuple[str, ...], as_json: bool, **options: Any) -> None:
-    """Train a language model on text: files, folders, or the name of an embedded corpus (stories, ab).
+    """Train a language model on text: files, folders, or the name of an embedded corpus (stories, ab, sally).
 
     With only a file given, everything else is chosen for the text and the machine, and shown.
     """

@@ -8,7 +8,7 @@
     batches, pair_batches, shuffle     which tokens are read at which step
     word_index                         the ids of all words of a text at once
     embedded                           the corpora that come with Regard, by name:
-      stories, ab                        lines of text
+      stories, ab, sally                 lines of text
       phrasebook, gists                  pairs: French and English sentences; documents and their summaries
       shapes                             pictures, their captions, and where each word of one is
 """

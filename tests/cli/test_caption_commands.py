@@ -99,5 +99,8 @@ def test_the_gaze_on_shapes_is_measured_beside_chance(regard, here, monkeypatch)
     assert 0 < told["attention_inside"] < 1 and told["attention_words"] > 40
     assert told["attention_times_chance"] == pytest.approx(
         told["attention_inside"] / told["attention_chance"], rel=1e-6)
+    by_part = {part: json.loads(regard("score", "run", "shapes", "--first", 20, *flags, "--beam", 1, "--json").done())
+               for part, flags in ((None, ()), ("test", ("--part", "test")), ("valid", ("--part", "valid")))}
+    assert by_part[None]["loss"] == by_part["test"]["loss"] != by_part["valid"]["loss"]
     words = {word for picture in shapes.pictures(20, 0, "unseen") for word in picture.words}
     assert set(told["attention_by_word"]) <= words

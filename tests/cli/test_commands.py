@@ -190,6 +190,25 @@ def test_stdin_scores_like_the_file(regard, runs):
     assert regard("score", runs / "ngram", "-", stdin=TEXT.encode()).done() == expected
 
 
+def test_an_embedded_corpus_is_scored_on_its_test_part_unless_told(regard, here):
+    regard("train", "lm", "ab", "--family", "ngram", "--order", "3", "--out", "counted", "--quiet").done()
+    loss = {}
+    for part in ("train", "valid", "test"):
+        regard("data", "get", "ab", "--part", part, "--out", f"{part}.txt").done()
+        told = json.loads(regard("score", "counted", "ab", "--part", part, "--json").done())
+        assert told == json.loads(regard("score", "counted", f"{part}.txt", "--json").done())
+        loss[part] = told["loss"]
+    assert len(set(loss.values())) == 3
+    assert json.loads(regard("score", "counted", "ab", "--json").done())["loss"] == loss["test"]
+    shown = [regard("score", "counted", "ab", *part).done().splitlines()[-1] for part in ((), ("--part", "valid"))]
+    assert shown == [f"{'of':<16} the {part} part of ab" for part in ("test", "valid")]
+    assert json.loads(regard("train", "lm", "ab", "--family", "ngram", "--order", "3", "--out", "again", "--quiet",
+                             "--json").done())["valid_loss"] == pytest.approx(loss["valid"])
+    for arguments, said in ((("ab", "--part", "unseen"), "ab has no part unseen: it has train, valid, test"),
+                            (("valid.txt", "--part", "valid"), "--part valid is of an embedded corpus, and valid.txt")):
+        assert said in regard("score", "counted", *arguments).mistake()
+
+
 # ------------------------------------------------------------------------------------------------ data
 
 

@@ -35,7 +35,7 @@ def quick(monkeypatch):
                    "device": "cpu", "out": "out", **wanted}
         others = {"rnn", "transformer"} - set(options["families"])
         options["settings"] = {name: table for name, table in options["settings"].items() if name not in others}
-        return compare(Wanted(("text.txt",), **options), say=say, start=here)
+        return compare(Wanted(options.pop("files", ("text.txt",)), **options), say=say, start=here)
 
     run.ran = ran
     return run

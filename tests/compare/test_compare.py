@@ -8,7 +8,9 @@ import pytest
 
 from regard.compare.plan import Wanted, make_plan
 from regard.compare.run import in_a_process, read_record, report
-from regard.errors import Interrupted, RunError, SettingError, TrainingStopped
+from regard.compare.table import as_text
+from regard.errors import Interrupted, RegardError, RunError, SettingError, TrainingStopped
+from regard.trained import load
 
 from .conftest import SMALL
 
@@ -164,6 +166,26 @@ def test_when_everything_fails_the_command_does(quick, monkeypatch):
     monkeypatch.setattr("regard.compare.trial.carry_out", lambda order: 1 / 0)
     with pytest.raises(TrainingStopped, match="every trial failed: ZeroDivisionError"):
         quick(families=("rnn",), seeds=1)
+
+
+def test_an_embedded_corpus_is_chosen_by_its_valid_part_and_measured_on_its_test_part(quick):
+    wanted = {"families": ("rnn",), "seeds": 1, "files": ("ab",), "settings": {"rnn": SMALL["rnn"]}}
+    compared = quick(**wanted)
+    for record in results()["trials"]:
+        run = load(Path("out", "runs", record["name"]), "cpu")
+        parts = {part: run.score_shard(run.encode_files(["ab"], part=part)).loss for part in ("valid", "test")}
+        assert record["loss"] == pytest.approx(parts["test"]) != pytest.approx(parts["valid"])
+        assert record["valid_loss"] == pytest.approx(parts["valid"])
+    counted = [record for record in results()["trials"] if record["order"]]
+    chosen = next(row for row in compared.rows if row["counted"])
+    assert chosen["order"] == min(counted, key=lambda record: record["valid_loss"])["order"]
+    assert "measured is the test part, by which nothing was chosen" in as_text(compared.rows, compared.plan)
+    assert "figures are of the test part" in Path("out", "report.html").read_text()
+    plan = json.loads(Path("out", "compare.json").read_text())
+    del plan["text"]["measured_on"]                                   # as it was before there was a test part
+    Path("out", "compare.json").write_text(json.dumps(plan))
+    with pytest.raises(RegardError, match="measured_on"):
+        quick(**wanted | {"seeds": 2})
 
 
 def test_a_text_that_changed_after_the_plan_is_seen(quick, monkeypatch):

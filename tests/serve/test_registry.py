@@ -11,7 +11,7 @@ import pytest
 import regard
 from regard.errors import RunError
 from regard.serve.refusals import Refusal
-from regard.serve.registry import Registry, UnknownModel, example_of, model_of, unique_id
+from regard.serve.registry import Registry, UnknownModel, example_of, examples_of, model_of, unique_id
 
 from .conftest import client_of, line_of
 
@@ -55,6 +55,16 @@ def test_without_samples_a_text_of_the_corpus_will_do(tmp_path):
     assert example_of(tmp_path, {"data": {"files": ["phrasebook"], "langs": "en-fr"}}, "translate") != found
     (tmp_path / "samples.jsonl").write_text("{broken")
     assert example_of(tmp_path, {}, "lm") == "Once upon a time"
+
+
+def test_a_model_of_an_embedded_corpus_has_prompts_to_try():
+    def of(task, *files):
+        return examples_of({"data": {"files": list(files)}}, task)
+
+    assert of("lm", "sally")[0] == 'Sally looked around and saw a field. It was nice. She went here. Someone said "Hi,'
+    assert of("lm", "ab")[:2] == ["A A B A ->", "A A A A ->"]
+    assert not any((of("lm", "stories"), of("lm", "own.txt"), of("lm", "ab", "own.txt"), of("translate", "phrasebook")))
+    assert of("caption", "own") == [f"shapes-{number}" for number in range(1, 7)] and examples_of({}, "lm") == []
 
 
 def test_the_models_are_listed(client):
