@@ -21,7 +21,7 @@ from regard.decoding.marks import Marks, text_marks
 from regard.decoding.reading import NO_ATTENTION, reads_source
 from regard.decoding.stream import padded
 from regard.errors import DataError, RunError
-from regard.metrics.perplexity import Surprise, score_batches
+from regard.metrics.perplexity import Surprise, score_targets
 from regard.models.seq2seq import Seq2Seq
 from regard.probe.alignment import read_of_source, stacked
 from regard.text.pair_batches import HeldOutPairs, Pictures
@@ -136,14 +136,17 @@ class TrainedCaptioner(TrainedModel):
 
     # ------------------------------------------------------------------------------------- measuring
 
-    def score_captions(self, images: Images, captions: Sequence[str]) -> Surprise:
-        """The loss on given captions, each with its end."""
+    def score_captions(
+        self, images: Images, captions: Sequence[str], notice: Callable[[str], None] | None = None
+    ) -> Surprise:
+        """The loss on given captions, each with its end; those too long for the model are left out, with a notice."""
         if len(images) != len(captions) or not len(captions):
             raise DataError(f"{len(images):,} pictures and {len(captions):,} captions: give one for each")
-        shard = caption_shard(self.tokenizer, captions)
-        held_out = HeldOutPairs(Pictures(images, np.arange(len(images))), shard, budget=4096, context=self.context)
-        nats = tokens = 0.0
-        for batch, scores in score_batches(self.model, held_out):
-            nats -= float(scores.double().sum())
-            tokens += batch.real
-        return Surprise(nats, int(tokens), words=shard.counts.words, bytes=shard.counts.bytes)
+        held_out = HeldOutPairs(Pictures(images, np.arange(len(images))), caption_shard(self.tokenizer, captions),
+                                budget=4096, context=self.context)
+        if not held_out.fits.any():
+            raise DataError(f"every caption is longer than the {self.context} tokens that the model writes")
+        if held_out.too_long and notice is not None:
+            notice(f"{held_out.too_long:,} of {len(captions):,} captions are longer than the {self.context} tokens "
+                   "that the model writes, and not in the loss")
+        return score_targets(self.model, held_out, captions)

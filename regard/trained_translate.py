@@ -27,7 +27,7 @@ from regard.decoding.translate import budget, translate_tokens
 from regard.decoding.translations import Candidate, Notices, Part, Say, Translation, Way, Weights
 from regard.errors import DataError, RegardError, RunError
 from regard.metrics.alignment import Gold, Link
-from regard.metrics.perplexity import Surprise, score_batches
+from regard.metrics.perplexity import Surprise, score_targets
 from regard.metrics.translation import Quality, measure
 from regard.models.neural import NeuralLM
 from regard.probe.alignment import AttentionErrors, check_links, word_links
@@ -198,14 +198,9 @@ class TrainedTranslator(TrainedModel):
         if held_out.too_long and notice is not None:
             notice(f"{held_out.too_long:,} of {len(sources):,} pairs are longer than the {self.context} tokens that "
                    "the model reads, and not in the loss")
-        nats, tokens = 0.0, 0
-        for batch, scores in score_batches(self.model, held_out):
-            nats -= float(scores.double().sum())
-            tokens += batch.real
-        if not tokens:
+        if not held_out.fits.any():
             raise DataError(f"every pair is longer than the {self.context} tokens that the model reads")
-        return Surprise(nats, tokens, words=sum(len(line.split()) for line in targets),
-                        bytes=sum(len(line.encode()) for line in targets))
+        return score_targets(self.model, held_out, targets)
 
     def quality(self, sources: Sequence[str], references: Sequence[str], **how: Any) -> Quality:
         """BLEU, chrF and exact match of its translations; `how` as in `translate`."""

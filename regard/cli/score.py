@@ -88,6 +88,8 @@ def command(
         click.echo(f"of               the {part or 'test'} part of {' and '.join(files)}")
     if never:
         click.echo(f"infinite         {never}")
+    if surprise.warning:
+        click.echo(f"warning          {surprise.warning}")
 
 
 def refuse_options(context: click.Context, names: tuple[str, ...], task: str) -> None:

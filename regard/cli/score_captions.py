@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from regard.cli.score_pairs import warn
+
 PICTURES = 1000                # of the embedded shapes, unless told
 
 
@@ -34,9 +36,9 @@ def measured(model: Any, files: tuple[str, ...], wanted: dict[str, Any]) -> dict
     texts = [each.text for each in found]
     right = sum(text in each for text, each in zip(texts, references, strict=True)) / len(texts)
     quality = measure(texts, [each[0] for each in references])
-    surprise = model.score_captions(images, [each[0] for each in references])
-    told = {**quality.as_dict(), "exact_match": right, "loss": surprise.loss, "perplexity": surprise.perplexity,
-            "tokens": surprise.tokens, "beam": wanted["beam"], "seconds": seconds,
+    surprise = model.score_captions(images, [each[0] for each in references],
+                                    notice=lambda text: click.echo(f"({text})", err=True))
+    told = {**quality.as_dict(), **surprise.as_dict(), "exact_match": right, "beam": wanted["beam"], "seconds": seconds,
             "pictures_per_second": len(texts) / seconds, "kernels": ways(model.model.device)}
     if drawn is not None and model.attends:
         told |= gaze(model, drawn).as_dict()
@@ -82,8 +84,9 @@ def gaze(model: Any, drawn: Any) -> Any:
     from regard.text.shapes import covered
 
     ids = [row.tolist() for row in model.tokenizer.encode_batch(drawn.captions)]
+    fits = [at for at, own in enumerate(ids) if len(own) + 1 <= model.context]           # with its end
     seen = Gaze()
-    for at, weights in enumerate(model.reads(drawn.images, ids)):
+    for at, weights in zip(fits, model.reads(drawn.images[fits], [ids[at] for at in fits]), strict=True):
         words = drawn.picture(at).words
         if len(words) != weights.shape[2]:
             continue                                     # sub-words: a word is not one step of the model
@@ -99,6 +102,7 @@ def show(told: dict[str, Any]) -> None:
     row("exactly right", f"{told['exact_match']:.2%} of {told['sentences']:,} pictures")
     row("BLEU", f"{told['bleu']:.2f}   {told['signature']}")
     row("loss", f"{told['loss']:.4f} nats a token")
+    warn(told, row)
     if "attention_times_chance" in told:
         row("attention", f"{told['attention_inside']:.1%} of what a content word reads lies on what it names, "
                          f"{told['attention_times_chance']:.1f} times chance; the best head "

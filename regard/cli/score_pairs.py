@@ -116,9 +116,8 @@ def measured(model: Any, test: Test, wanted: dict[str, Any]) -> tuple[dict[str, 
     translations = translated(model, test, wanted, say)
     seconds = time.perf_counter() - began
     quality = measure(translations, test.references, lang=model.languages[1])
-    told = {**quality.as_dict(), "loss": surprise.loss, "perplexity": surprise.perplexity, "tokens": surprise.tokens,
-            "beam": wanted["beam"], "seconds": seconds, "sentences_per_second": len(translations) / seconds,
-            "kernels": ways(model.model.device)}
+    told = {**quality.as_dict(), **surprise.as_dict(), "beam": wanted["beam"], "seconds": seconds,
+            "sentences_per_second": len(translations) / seconds, "kernels": ways(model.model.device)}
     if test.golds and (model.attends or wanted["gold"]):
         told |= model.alignment_error(test.sources, test.references, test.golds, test.words, notice=say).as_dict()
     elif test.golds:
@@ -162,6 +161,7 @@ def show(told: dict[str, Any], quality: Any, wanted: dict[str, Any]) -> None:
     row("exact match", f"{quality.exact_match:.2%} of {quality.sentences:,} sentences")
     row("loss", f"{told['loss']:.4f} nats a token")
     row("perplexity", f"{told['perplexity']:.4f} a token, over {told['tokens']:,} tokens")
+    warn(told, row)
     if "aer_best" in told:
         row("alignment error", f"{told['aer']:.4f} mean of all heads · {told['aer_max']:.4f} max · "
                                f"{told['aer_best']:.4f} best (layer {told['aer_best_layer']}, head "
@@ -179,6 +179,12 @@ def show(told: dict[str, Any], quality: Any, wanted: dict[str, Any]) -> None:
                                         f"{each['sentences']:,}")
     if "against" in told:
         show_against(told["against"], row)
+
+
+def warn(told: dict[str, Any], row: Any) -> None:
+    """What makes the loss mean less than it seems to."""
+    if "warning" in told:
+        row("warning", told["warning"])
 
 
 def show_against(told: dict[str, Any], row: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from regard.cli.score_pairs import Test, interval, others, read_test, translated
+from regard.cli.score_pairs import Test, interval, others, read_test, translated, warn
 
 KINDS = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
 
@@ -35,9 +35,8 @@ def measured(model: Any, test: Test, wanted: dict[str, Any]) -> dict[str, Any]:
     summaries = translated(model, test, wanted, say)
     seconds = time.perf_counter() - began
     first = lead(test.sources)
-    told = {**measure(summaries, test.references).as_dict(), "loss": surprise.loss, "perplexity": surprise.perplexity,
-            "tokens": surprise.tokens, "beam": wanted["beam"], "seconds": seconds,
-            "sentences_per_second": len(summaries) / seconds, "kernels": ways(model.model.device),
+    told = {**measure(summaries, test.references).as_dict(), **surprise.as_dict(), "beam": wanted["beam"],
+            "seconds": seconds, "sentences_per_second": len(summaries) / seconds, "kernels": ways(model.model.device),
             "lead": measure(first, test.references).as_dict(),
             "against_lead": paired(first, summaries, test.references, names=("the first sentence", "it")).as_dict()}
     if test.golds and model.attends:
@@ -59,6 +58,7 @@ def show(told: dict[str, Any]) -> None:
     row("so", told["against_lead"]["verdict"])
     row("exact match", f"{told['exact_match']:.2%} of {told['sentences']:,} documents")
     row("loss", f"{told['loss']:.4f} nats a token")
+    warn(told, row)
     row("signature", told["signature"])
     row("speed", f"{told['sentences_per_second']:.1f} documents a second, beam {told['beam']}; {told['kernels']}")
     if "against" in told:

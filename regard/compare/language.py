@@ -78,8 +78,8 @@ SUBJECT = Subject(
         "peak memory": lambda r: amount((r["memory"] or {}).get("bytes"))},
     how={
         "bits/byte": "All the surprise over the whole held-out text, in bits, divided by its bytes: it can be compared "
-        "between tokenizers. A trained model is scored in windows of its training context; its weights are those of "
-        "its best validation.",
+        "between tokenizers, unless some of the text is <unk>. A trained model is scored in windows of its training "
+        "context; its weights are those of its best validation.",
         "parameters": "Everything that is learned, embeddings included, a tied one once. For the n-gram: the bytes of "
         "its tables.",
         "training tokens/s": "Over the steps of training, validations and checkpoints left out. For the n-gram: "

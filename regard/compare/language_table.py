@@ -11,6 +11,7 @@ from regard.compare.plan import Plan
 from regard.compare.recall import DISTANCES
 from regard.compare.subject import Row
 from regard.compare.table import NOTHING, amount, budget, kept, minutes, name, rate, size
+from regard.metrics.perplexity import warn_of_unknown
 
 LENGTHS = " / ".join(str(n) if n < 1024 else f"{n // 1024}k" for n in STATE_LENGTHS)
 HEADINGS = (("family",), ("bits/byte",), ("parameters",), ("trained", "for"), ("training", "tokens/s"),
@@ -61,6 +62,5 @@ def notes(rows: Sequence[Row], plan: Plan) -> list[str]:
     said.append("Recall: bits a token saved by having read a passage so many tokens ago; – is out of reach.")
     unknown = plan.text["valid"]["unknown"]
     if unknown:
-        said.append(f"{unknown:,} of the {plan.text['valid']['tokens']:,} held-out tokens are <unk>: bits per byte do "
-                    "not pay for what they stand for.")
+        said.append(f"{warn_of_unknown(unknown, plan.text['valid']['tokens'], 'held-out tokens')}.")
     return said

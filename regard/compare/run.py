@@ -24,7 +24,7 @@ from regard.compare.plan import Plan, Trial, Wanted, make_plan
 from regard.compare.report import write_report
 from regard.compare.subject import Record, Row, subject_of
 from regard.compare.summary import summarise
-from regard.compare.table import as_markdown, budget
+from regard.compare.table import as_markdown, budget, notes
 from regard.compare.trial import trial_file
 from regard.errors import Interrupted, RunError, TrainingStopped
 from regard.training.log import spoken
@@ -51,7 +51,7 @@ class Compared:
         plan = self.plan
         return finite({"task": plan.task, "command": plan.command(str(self.folder)), "budget": plan.budget,
                        "params": plan.params, "seeds": plan.seeds, "text": plan.text,
-                       "table": self.rows, "waiting": waiting, "trials": self.records})
+                       "table": self.rows, "notes": notes(self.rows, plan), "waiting": waiting, "trials": self.records})
 
 
 def compare(wanted: Wanted, say: Say = print, start: Start | None = None) -> Compared:

@@ -46,5 +46,6 @@ def notes(rows: Sequence[Row], plan: Plan) -> list[str]:
         said.append("Signatures differ: these scores cannot be compared.")
     unknown = plan.text["valid"]["unknown"]
     if unknown:
-        said.append(f"{unknown:,} of the {plan.text['valid']['tokens']:,} held-out target tokens are <unk>.")
+        said.append(f"{unknown:,} of the {plan.text['valid']['tokens']:,} held-out target tokens are <unk>: the loss "
+                    "cannot be compared with that of another vocabulary.")
     return said

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ from regard.look.side_by_side import TOP, Scored, Speller, check_several, finite
 from regard.look.sides import written_tokens
 from regard.models.neural import NeuralLM
 from regard.trained import Trained
+from regard.trained_translate import TrainedTranslator
 
 WIDTH = 5
 
@@ -71,40 +72,45 @@ def written_side_by_side(models: Mapping[str, Any], what: Any, how: Beam | None 
                        "with translators")
     how = how or Beam(width=WIDTH)
     starts = {name: start_of(trained, what, 0) for name, trained in models.items()}
-    found = {name: best_text(start, how) for name, start in starts.items()}
-    texts = [found[name][0] for name in starts]
-    columns = [column(name, start, *found[name], how, [judged(start, text) for text in texts])
-               for name, start in starts.items()]
+    found = {name: best_pieces(models[name], start, how) for name, start in starts.items()}
+    texts = ["".join(found[name][0]) for name in starts]
+    columns = [replace(own, notes=(*own.notes, *unknown_in(starts[own.id], texts))) for own in (
+        column(name, start, *found[name], how, [judged(start, text) for text in texts])
+        for name, start in starts.items())]
     return WrittenSideBySide(next(iter(starts.values())).text, tuple(columns))
 
 
-def best_text(start: Start, how: Beam) -> tuple[str, tuple[int, ...], bool]:
-    """The text that a model writes, its tokens, and whether it came to an end."""
+def best_pieces(trained: Any, start: Start, how: Beam) -> tuple[list[str], tuple[int, ...], bool]:
+    """What a model writes, piece by piece as in use, its tokens, and whether it came to an end."""
     ((best,),) = beam_search(start.model, start.source, limits=[start.limit], begin=start.begin, end=start.marks.end,
                              how=how, banned=start.marks.banned)
-    return "".join(pieces_of(start.tokenizer, best.tokens)) if best.tokens else "", best.tokens, best.finished
+    if isinstance(trained, TrainedTranslator):
+        assert start.source is not None
+        (part,) = trained.spelled([start.text], start.source.items.tolist(), [[best]])
+        return part.pieces[0], best.tokens, best.finished
+    return pieces_of(start.tokenizer, best.tokens), best.tokens, best.finished
 
 
 def column(
-    name: str, start: Start, text: str, tokens: Sequence[int], finished: bool, how: Beam, others: Sequence[float | None]
+    name: str, start: Start, pieces: Sequence[str], tokens: Sequence[int], finished: bool, how: Beam,
+    others: Sequence[float | None],
 ) -> Written:
     ids = [*tokens, start.marks.end] if finished else list(tokens)
-    scored = scored_tokens(start, ids, finished)
+    scored = scored_tokens(start, ids, pieces)
     log_prob = -sum(each.bits for each in scored) * math.log(2)
     notes = start.notes if finished else (*start.notes, f"it came to no end within {start.limit} tokens")
-    return Written(name, text, scored, -log_prob / math.log(2) + 0.0, log_prob, how.score(log_prob, len(ids)), finished,
-                   tuple(others), notes)
+    return Written(name, "".join(pieces), scored, -log_prob / math.log(2) + 0.0, log_prob,
+                   how.score(log_prob, len(ids)), finished, tuple(others), notes)
 
 
 @torch.no_grad()
-def scored_tokens(start: Start, ids: Sequence[int], finished: bool) -> tuple[Scored, ...]:
+def scored_tokens(start: Start, ids: Sequence[int], pieces: Sequence[str]) -> tuple[Scored, ...]:
     """Each token that was written, its bits, and what was expected there; the end stands for no characters."""
     assert isinstance(start.model, NeuralLM), "what reads a source is a neural model"
     model, t = start.model.eval(), start.tokenizer
     read = torch.tensor([[*start.begin, *ids[:-1]]], device=model.device)
     vectors = model.encode(read, model.start(1, None, start.source))[0][0]                    # (T, D)
-    written = ids[:-1] if finished else ids
-    spans = [(each.start, each.end) for each in written_tokens(t, written, pieces_of(t, written) if written else [])]
+    spans = [(each.start, each.end) for each in written_tokens(t, ids[:len(pieces)], pieces)]
     speller = Speller(t)
     found: list[Scored] = []
     for part in by_head(model.head, vectors):
@@ -117,6 +123,14 @@ def scored_tokens(start: Start, ids: Sequence[int], finished: bool) -> tuple[Sco
             found.append(Scored(t.token(id), *span, -float(log_probs[id]) / math.log(2) + 0.0, expected))
             speller.read(id)
     return tuple(found)
+
+
+def unknown_in(start: Start, texts: Sequence[str]) -> list[str]:
+    """A note, where texts have words that this model does not know: it judges them too cheaply."""
+    t = start.tokenizer
+    unknown = sum(int((t.encode(text) == t.unk).sum()) for text in texts)
+    return [f"{unknown:,} of the tokens it judges are <unk>: their bits say only that a word is unknown, not which"
+            ] * bool(unknown)
 
 
 @torch.no_grad()

@@ -1,13 +1,14 @@
 """Perplexity and its relatives: how surprised a model is by text it has not seen.
 
 Loss is the average negative log-likelihood in nats a token; perplexity is its exponential. Neither can be compared
-between tokenizers, so bits per byte stands beside them: all the surprise, divided by all the bytes.
+between tokenizers, so bits per byte stands beside them: all the surprise, divided by all the bytes. With unknown words
+that fails too: <unk> is likely, and the word it stands for costs nothing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ from regard import kernels
 from regard.contract import LanguageModel, Source
 from regard.models.learner import Learner
 from regard.text.batches import Batch
+from regard.text.pair_batches import HeldOutPairs
+from regard.text.vocabulary import UNK
 
 
 @dataclass(frozen=True)
@@ -46,10 +49,26 @@ class Surprise:
     def bits_per_byte(self) -> float:
         return self.nats / math.log(2) / max(1, self.bytes)
 
-    def as_dict(self) -> dict[str, float | int]:
+    @property
+    def comparable(self) -> bool:
+        """Whether bits per byte and perplexity a word mean the same beside those of another vocabulary."""
+        return not self.unknown
+
+    @property
+    def warning(self) -> str:
+        """Why they do not, in a line; empty where they do."""
+        return "" if self.comparable else warn_of_unknown(self.unknown, self.tokens)
+
+    def as_dict(self) -> dict[str, float | int | str]:
         return {"loss": self.loss, "perplexity": self.perplexity, "word_perplexity": self.word_perplexity,
                 "bits_per_byte": self.bits_per_byte, "tokens": self.tokens, "words": self.words,
-                "bytes": self.bytes, "oov": self.unknown}
+                "bytes": self.bytes, "oov": self.unknown, "comparable": self.comparable,
+                **({} if self.comparable else {"warning": self.warning})}
+
+
+def warn_of_unknown(unknown: int, tokens: int, of: str = "tokens") -> str:
+    return (f"{unknown:,} of the {tokens:,} {of} are <unk>, and the words behind them cost nothing: bits per byte and "
+            "perplexity a word cannot be compared with those of another vocabulary")
 
 
 def _exp(nats: float) -> float:
@@ -80,6 +99,18 @@ def held_out_loss(model: LanguageModel | Learner, batches: Iterable[Batch], *, b
         nats -= scores.double().sum()
         tokens += batch.real
     return nats.item() / max(1, tokens)
+
+
+def score_targets(model: LanguageModel | Learner, held_out: HeldOutPairs, targets: Sequence[str]) -> Surprise:
+    """The surprise over the targets of pairs. Only pairs that are read count: words and bytes of the others do not."""
+    nats, tokens, unknown = 0.0, 0, 0
+    for batch, scores in score_batches(model, held_out):
+        nats -= float(scores.double().sum())
+        tokens += batch.real
+        unknown += int((batch.targets == UNK).sum())
+    read = [text for text, fits in zip(targets, held_out.fits.tolist(), strict=True) if fits]
+    return Surprise(nats, tokens, words=sum(len(text.split()) for text in read),
+                    bytes=sum(len(text.encode()) for text in read), unknown=unknown)
 
 
 @dataclass(frozen=True)

@@ -227,8 +227,13 @@ class HeldOutPairs:
     every: int = 1
 
     @property
+    def fits(self) -> NDArray[np.bool_]:
+        """Of each pair whether it is read."""
+        return within(side_of(self.source), Side(self.target), self.context)
+
+    @property
     def too_long(self) -> int:
-        return int((~within(side_of(self.source), Side(self.target), self.context)).sum())
+        return int((~self.fits).sum())
 
     def __iter__(self) -> Iterator[PairBatch]:
         source, target = side_of(self.source), Side(self.target)

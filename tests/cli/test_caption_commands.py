@@ -7,6 +7,7 @@ import pytest
 
 from regard.cli import main
 from regard.text import shapes
+from tests.cli.scores import WARNING, warned
 
 RUN = ["--tokenizer", "word", "--image", "16", "--patch", "4", "--width", "16", "--batch", "128", "--steps", "3",
        "--device", "cpu", "--quiet"]
@@ -104,3 +105,19 @@ def test_the_gaze_on_shapes_is_measured_beside_chance(regard, here, monkeypatch)
     assert by_part[None]["loss"] == by_part["test"]["loss"] != by_part["valid"]["loss"]
     words = {word for picture in shapes.pictures(20, 0, "unseen") for word in picture.words}
     assert set(told["attention_by_word"]) <= words
+
+
+def test_unknown_words_of_captions_are_warned_of(regard, captioners):
+    lines = (captioners / "squares" / "captions.tsv").read_text().splitlines()[:4]
+    (captioners / "squares" / "other.tsv").write_text("".join(f"{line.replace('red', 'scarlet')}\n" for line in lines))
+    rows, found = warned(regard, captioners / "transformer", captioners / "squares" / "other.tsv", "--beam", 1)
+    assert len(rows) == 1 and rows[0].endswith(WARNING) and found["oov"] == 2 and not found["comparable"]
+
+
+def test_captions_longer_than_the_context_are_left_out_of_the_loss_and_of_the_gaze(regard, here):
+    regard("train", "caption", "shapes", *RUN[:2], "--patch", "8", *RUN[6:], "--context", "7", "--out", "run",
+           "--family", "transformer", "--heads", "2", "--set", "model.positions=learned").done()
+    outcome = regard("score", "run", "shapes", "--first", 40, "--beam", 1, "--json")
+    found = json.loads(outcome.done())
+    assert "captions are longer than the 7 tokens that the model writes, and not in the loss" in outcome.err
+    assert 0 < found["tokens"] <= 7 * 40 and found["attention_times_chance"] > 0

@@ -11,6 +11,7 @@ import pytest
 import regard as library
 
 from .conftest import TEXT, TINY
+from .scores import WARNING, warned
 
 SLOW_MODULES = ("torch", "tokenizers", "rich", "numpy", "safetensors")
 REGARD = [sys.executable, "-c", "from regard.cli import main; main()"]
@@ -309,3 +310,17 @@ def test_a_reader_that_leaves_early_is_no_mistake(here):
     done = subprocess.run(["bash", "-c", piped], capture_output=True, text=True, env=environment(here))
     assert done.stderr == ""
     assert done.stdout.splitlines()[1:] == ["0"]
+
+
+@pytest.mark.parametrize("run, text, unknown", [
+    ("rnn", "the cat sat on a Zorglub\n", 2), ("rnn", "the cat sat on mat 1\n", 0),
+    ("transformer", "the cat sat on mat 1\n", 0), ("transformer", "the cat sat @ mat\n", 1)])
+def test_unknown_words_of_a_text_are_warned_of(regard, runs, here, run, text, unknown):
+    (here / "new.txt").write_text(text)
+    rows, found = warned(regard, runs / run, "new.txt")
+    assert (len(rows), found["oov"], found["comparable"]) == (bool(unknown), unknown, not unknown)
+    if unknown:
+        assert rows[0].endswith(WARNING) and f" {unknown} of the {found['tokens']} " in rows[0]
+        assert rows[0].split(maxsplit=1)[1] == found["warning"]
+    else:
+        assert "warning" not in found

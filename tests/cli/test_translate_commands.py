@@ -2,10 +2,12 @@
 
 import gzip
 import json
+import math
 
 import pytest
 
 from regard.cli import main
+from tests.cli.scores import WARNING, warned
 
 WORDS = {"un": "one", "deux": "two", "trois": "three", "quatre": "four", "été": "summer"}
 SOURCES = [" ".join(list(WORDS)[(at * step) % 5] for at in range(1, 2 + step % 4)) for step in range(1, 41)]
@@ -192,3 +194,21 @@ def test_two_systems_are_compared_on_the_same_sentences(regard, translators, her
     assert told["against"]["bleu"]["a"] == pytest.approx(told["bleu"])
     shown = regard("score", translators / "attention", "pairs.fr", "pairs.en", "--against", "pairs.en").done()
     assert "pairs.en is better" in shown and "p = " in shown
+
+
+@pytest.mark.parametrize("run, unknown", [("attention", 1), ("bytes", 0)])
+def test_unknown_words_of_targets_are_warned_of(regard, translators, here, run, unknown):
+    for name, lines in (("new.fr", "un deux\nZorglub\nun\n"), ("new.en", "one two\nNew\none\n")):
+        (here / name).write_text(lines)
+    rows, found = warned(regard, translators / run, "new.fr", "new.en", "--beam", 1)
+    assert (len(rows), found["oov"], found["comparable"]) == (unknown, unknown, not unknown)
+    assert (found["words"], found["bytes"]) == (4, 13)
+    assert found["bits_per_byte"] == pytest.approx(found["loss"] * found["tokens"] / math.log(2) / 13)
+    assert all(row.endswith(WARNING) for row in rows)
+
+
+def test_pairs_that_are_too_long_are_in_no_ratio(regard, translators, here):
+    (here / "new.fr").write_text("un deux\n" + "un\n" * 2)
+    (here / "new.en").write_text("one two\n" + "one " * 99 + "\none\n")
+    rows, found = warned(regard, translators / "attention", "new.fr", "new.en", "--beam", 1)
+    assert not rows and (found["words"], found["bytes"], found["tokens"]) == (3, 10, 5)

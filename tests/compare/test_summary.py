@@ -1,10 +1,12 @@
 """Means, intervals, ties and crossings, by hand."""
 
 import math
+from pathlib import Path
 
 import pytest
 
 from regard.compare.plan import Entry, Plan
+from regard.compare.run import Compared
 from regard.compare.summary import crossing, interval, overlap, summarise
 from regard.compare.table import as_markdown, as_text, notes
 
@@ -100,3 +102,14 @@ def test_a_family_of_which_one_seed_failed_has_a_row_and_a_note():
 def test_an_infinite_loss_is_called_so():
     rows = summarise(plan("a"), [record("ngram", math.inf, order=2), record("a", 1.0), record("a", 1.1, 1)])
     assert "infinite" in as_text(rows, plan("a"))
+
+
+def test_unknown_words_are_warned_of_in_the_notes_of_every_form():
+    strange = plan("a", text={"train": COUNTS, "valid": {**COUNTS, "unknown": 7}, "tokenizer": "word"})
+    rows = summarise(strange, [record("ngram", 2.0, order=2), record("a", 1.0), record("a", 1.1, 1)])
+    warning = ("7 of the 100 held-out tokens are <unk>, and the words behind them cost nothing: bits per byte and "
+               "perplexity a word cannot be compared with those of another vocabulary.")
+    for said in (notes(rows, strange), as_text(rows, strange), as_markdown(rows, strange)):
+        assert warning in said
+    assert warning in Compared(Path("folder"), strange, [], rows).as_dict()["notes"]
+    assert not any("<unk>" in note for note in notes(rows, plan("a")))

@@ -18,7 +18,7 @@ from regard.look.side_by_side_written import written_side_by_side
 from regard.models.ngram import NGram
 from regard.text.tokenizers import train_tokenizer
 from regard.trained import Trained
-from tests.toy_pairs import translator
+from tests.toy_pairs import WORDS, says_unknown, translator
 
 TEXT = "the cat sat on the mat. the été cat 𝄞 sat, and the dog ran to the mat"
 CORPUS = "the cat sat on the mat. the dog ran to the été, and sat"
@@ -243,3 +243,20 @@ def test_each_writes_its_translation_and_judges_the_others(name):
             if bits is not None and other.text:
                 assert bits == pytest.approx(model.score_pairs([LINE], [other.text]).nats / math.log(2), rel=1e-6)
     json.dumps(seen.as_dict(), allow_nan=False)
+
+
+def test_words_that_a_model_does_not_know_are_spelled_as_in_use_and_their_bits_are_not_believed():
+    line = "Zorglub Zorglub"
+    models = {"a": translator("rnn-attention", seed=1), "b": translator("rnn", seed=2)}
+    says_unknown(models["a"].model)
+    seen = written_side_by_side(models, line)
+    assert seen.columns[0].text == models["a"].translate([line])[0].text
+    assert "Zorglub" in seen.columns[0].text and "<unk>" not in seen.columns[0].text
+    first = seen.columns[0]
+    assert "".join(first.text[token.start:token.end] for token in first.tokens) == first.text
+    count = sum(word not in WORDS.values() for column in seen.columns for word in column.text.split())
+    for column in seen.columns:
+        assert column.notes[-1] == (f"{count} of the tokens it judges are <unk>: their bits say only that a word is "
+                                    "unknown, not which")
+    known = written_side_by_side({"a": translator("rnn", seed=1), "b": translator("rnn", seed=2)}, "un deux")
+    assert not any("<unk>" in note for column in known.columns for note in column.notes)

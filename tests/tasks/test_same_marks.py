@@ -21,26 +21,13 @@ from regard.text.tally import Tally
 from regard.text.tokenizers import train_tokenizer
 from regard.text.vocabulary import UNK
 from regard.trained_caption import TrainedCaptioner
-from tests.toy_pairs import CONTEXT, translator
+from tests.toy_pairs import CONTEXT, says_unknown, translator
 
 SIDE = 8
 CAPTIONERS = {
     "rnn-attention": CaptionAttentionSettings(image=SIDE, patch=4, width=6, hidden=8, context=6),
     "transformer": CaptionTransformerSettings(image=SIDE, patch=4, width=8, heads=2, context=6),
 }
-
-
-def says_unknown(model):
-    """The model with nearly all probability on <unk>, at every step."""
-    step = model.step
-
-    def eager(tokens, state, lengths=None):
-        log_probs, state = step(tokens, state, lengths)
-        log_probs[:, UNK] = 0.0
-        return log_probs, state
-
-    model.step = eager
-    return model
 
 
 # ---------------------------------------------------------------------------------------------- captions
