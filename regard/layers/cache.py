@@ -27,6 +27,12 @@ class Readable:
     at: Tensor               # (B, S) or (S,)
     even: bool = False       # known: all rows have read equally much, and this is all of it
 
+    def first(self, slots: int) -> Readable:
+        """Without what lies beyond so many slots."""
+        if self.keys.shape[1] <= slots:
+            return self
+        return replace(self, keys=self.keys[:, :slots], values=self.values[:, :slots], at=self.at[..., :slots])
+
 
 @dataclass
 class KeyValueCache(State):

@@ -21,7 +21,7 @@ from regard.layers.norm import RMSNorm
 from regard.layers.packed import Linear
 from regard.layers.positions import Rotary, alibi_slopes, positions_of_chunk
 from regard.layers.projections import bend, check_kv_heads, head_widths, in_heads, parts_of
-from regard.layers.scores import make_score
+from regard.layers.scores import Location, make_score
 
 Cache = KeyValueCache | WindowCache | Followed
 RELATIVE = ("rotary", "alibi", "none")
@@ -108,6 +108,8 @@ class SelfAttention(SequenceLayer):
             readable = Readable(k, v, at)
         else:
             state, readable = state.write(k, v, lengths)
+            if isinstance(self.score, Location) and isinstance(state, KeyValueCache):
+                readable = readable.first(state.capacity)    # it has a number for each place, and the bin is none
         y = self.read(q.transpose(1, 2), readable, at, whole=state is None)           # (B, H, T, V)
         return self.out(y.transpose(1, 2).flatten(2)), state
 

@@ -2,7 +2,9 @@ import pytest
 import torch
 
 from regard.errors import SettingError
+from regard.families.family import randomised
 from regard.layers.attend import CAUSAL, attend
+from regard.layers.cache import KeyValueCache
 from regard.layers.feedforward import FeedForward
 from regard.layers.self_attention import SelfAttention
 
@@ -61,3 +63,19 @@ def test_an_unknown_activation_is_refused_with_the_choices():
     choices = "gelu, gelu-tanh, relu, relu2, swiglu"
     with pytest.raises(SettingError, match=f"model.activation = 'gleu': choose one of {choices}"):
         FeedForward(D, activation="gleu")
+
+
+def test_a_location_score_reads_to_the_last_place_where_all_slots_are_given_at_once(monkeypatch):
+    """As on a device, where nobody waits to know how many slots were written: the bin for pads is no place."""
+    torch.manual_seed(0)
+    layer = randomised(SelfAttention(8, heads=2, score="location", places=6)).double().eval()
+    x = torch.randn(2, 6, 8, dtype=torch.float64)
+    whole, _ = layer(x)
+    monkeypatch.setattr(KeyValueCache, "written", lambda self: self.keys.shape[1])
+    monkeypatch.setattr(KeyValueCache, "together", lambda self: None)
+    state, found = layer.start(2, capacity=6), []
+    with torch.no_grad():
+        for now in x.split(1, 1):
+            y, state = layer(now, state)
+            found.append(y)
+    torch.testing.assert_close(torch.cat(found, 1), whole, rtol=0, atol=1e-12)
