@@ -1,26 +1,43 @@
-"""`regard demo`: French to English on the embedded phrasebook, in less than two minutes."""
+"""`regard demo`: French to English on the embedded phrasebook, in less than two minutes.
+
+With `--lecture` the system that the lectures draw is trained as long, and the figures of both stand side by side.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from regard.errors import RunError
+
 SHOWN, MEASURED = 6, 500           # held-out sentences shown, and measured on, of each kind
 PARTS = {"valid": "held-out sentences", "unseen": "words that never met in training"}
+
+
+# What the lectures draw: a simple RNN that reads from left to right alone, a decoder of the same kind, and e = s · h.
+LECTURE = {"cell": "rnn", "both": False, "score": "dot", "projections": "none", "when": "after"}
+LECTURE_ABOUT = "the lectures' own: simple RNNs, read one way, e = s · h of the states themselves"
 
 
 @click.command("demo")
 @click.option("--family", default="rnn-attention", show_default=True,
               help="Kind of translator: rnn-attention, rnn (what the bottleneck costs), transformer, prefix.")
-@click.option("--minutes", default=1.9, show_default=True, help="How long to train, reading included.")
-@click.option("--out", metavar="FOLDER", help="Run folder.  [default: runs/phrasebook-translate-FAMILY]")
+@click.option("--lecture", is_flag=True, help="Train the lectures' own system as long, and show both side by side: "
+              "a simple RNN that reads one way, with the plain dot product of its states.")
+@click.option("--minutes", default=1.9, show_default=True, help="How long to train each, reading included.")
+@click.option("--out", metavar="FOLDER", help="Run folder; the lectures' system goes to FOLDER-lecture.  "
+              "[default: runs/phrasebook-translate-FAMILY]")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--device", default="auto", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
-def command(family: str, minutes: float, out: str | None, seed: int, device: str, as_json: bool) -> None:
+def command(
+    family: str, lecture: bool, minutes: float, out: str | None, seed: int, device: str, as_json: bool
+) -> None:
     """Learn French to English from an embedded phrasebook, translate held-out sentences, and show what was read.
 
     As in the lectures: a recurrent encoder, and a decoder that looks at every word of the source (attention).
@@ -28,7 +45,7 @@ def command(family: str, minutes: float, out: str | None, seed: int, device: str
     from itertools import islice
 
     from regard.text import embedded
-    from regard.training.run import Order, carry_out
+    from regard.training.run import Order
 
     def say(text: str = "") -> None:
         click.echo(text, err=as_json)
@@ -37,28 +54,64 @@ def command(family: str, minutes: float, out: str | None, seed: int, device: str
     say("Three of the 100,000 pairs to learn from:")
     for pair in islice(embedded.pairs("phrasebook"), 3):
         say(f"  {pair.source}\n    {pair.target}")
-    say(f"\nTraining a translator of the family {family} for about {minutes * 60:.0f} seconds ...")
-    settings = {"training": {"minutes": minutes, "seed": seed}}
-    order = Order(("phrasebook",), task="translate", family=family, out=out, settings=settings, device=device)
+    order = Order(("phrasebook",), task="translate", family=family, out=out, device=device,
+                  settings={"training": {"minutes": minutes, "seed": seed}})
+    if lecture and out is not None:
+        refuse_taken(f"{out}-lecture")
+    shown = learned(order, f"the family {family}", say, as_json)
+    both = {family: shown}
+    if lecture:
+        own = replace(order, family="rnn-attention", out=f"{shown['run']}-lecture",
+                      settings={**(order.settings or {}), "model": LECTURE})
+        both["the lectures' own"] = learned(own, LECTURE_ABOUT, say, as_json)
+    say()
+    for part, name in PARTS.items():
+        say(side_by_side(name, {kind: each["figures"][part] for kind, each in both.items()}))
+    seconds = time.monotonic() - began
+    say(f"\n{seconds:.0f} seconds in all. Go on with it:\n"
+        f"  echo 'Le chat noir dort.' | regard translate {shown['run']}\n"
+        f"  regard score {shown['run']} phrasebook --by-length")
+    if as_json:
+        from regard.cli.output import print_json
+
+        told = as_json_of(shown) | {"seconds": seconds}
+        print_json(told | {"lecture": as_json_of(both["the lectures' own"])} if lecture else told)
+
+
+def refuse_taken(path: str) -> None:
+    """Before anything is trained: the second run would find its folder taken only after the first."""
+    if Path(path).exists():
+        raise RunError(f"{path} exists already: choose another folder with --out")
+
+
+def side_by_side(part: str, figures: dict[str, dict[str, Any]]) -> str:
+    """One system in a line, or each in a line of its own below the part's name."""
+    if len(figures) == 1:
+        return f"{part:<34} {spoken(*figures.values())}"
+    return "\n".join([part, *(f"  {name:<32} {spoken(own)}" for name, own in figures.items())])
+
+
+def learned(order: Any, about: str, say: Callable[..., None], as_json: bool) -> dict[str, Any]:
+    """A translator trained as ordered, shown at work and measured on each part."""
+    from regard.training.run import carry_out
+
+    minutes = order.settings["training"]["minutes"]
+    say(f"\nTraining a translator, {about}, for about {minutes * 60:.0f} seconds ...")
     model = carry_out(order)
     told = {part: measured(model, part) for part in PARTS}
     for part, (pairs, found, _) in told.items():
         say(f"\n{PARTS[part].capitalize()}, as it translates them:")
         for pair, line in list(zip(pairs, found, strict=True))[:SHOWN]:
             say(f"  {pair.source}\n    {line.text}" + ("" if line.text == pair.target else f"   (not: {pair.target})"))
-    files = draw(model, told["valid"], say, as_json)
-    say()
-    for part, (_, _, figures) in told.items():
-        say(f"{PARTS[part]:<34} {spoken(figures)}")
-    seconds = time.monotonic() - began
-    say(f"\n{seconds:.0f} seconds in all. Go on with it:\n"
-        f"  echo 'Le chat noir dort.' | regard translate {model.path}\n"
-        f"  regard score {model.path} phrasebook --by-length")
-    if as_json:
-        from regard.cli.output import print_json
+    maps = draw(model, told["valid"], say, as_json)
+    return {"figures": {part: figures for part, (_, _, figures) in told.items()}, "run": str(model.path),
+            "family": model.family, "parameters": model.parameters, "maps": maps}
 
-        print_json({**told["valid"][2], "seconds": seconds, "unseen": told["unseen"][2], "run": str(model.path),
-                    "family": family, "parameters": model.parameters, "maps": files})
+
+def as_json_of(shown: dict[str, Any]) -> dict[str, Any]:
+    """The figures of the held-out part, those of the other beside them."""
+    figures, rest = shown["figures"], {name: value for name, value in shown.items() if name != "figures"}
+    return {**figures["valid"], "unseen": figures["unseen"], **rest}
 
 
 def measured(model: Any, part: str) -> tuple[list[Any], list[Any], dict[str, Any]]:
