@@ -11,6 +11,7 @@ import click
 from regard.errors import RegardError, RunError, SettingError
 
 if TYPE_CHECKING:
+    from regard.serve.registry import Registry
     from regard.serve.security import Security
     from regard.serve.stopping import StopSignals
 
@@ -61,13 +62,14 @@ def start(
     except ModuleNotFoundError as missing:
         raise missing_extra(missing) from None
     signals.check()
-    registry = Registry(paths, device=device, trust=trust)
+    registry = Registry(paths, device=device, trust=trust, lenient=not runs)     # what was named must be good
+    report_problems(registry, folder)
     settings = Settings(
         secured(host, token), runs=existing(folder, "--runs"), lab=find_results(existing(lab, "--lab")))
     listening = listen(host, port)
     address = address_of(listening, host)
     signals.check()
-    say(address, settings.security.token, host, len(registry))
+    say(address, settings.security.token, host, len(registry) - len(registry.problems))
     if open_page:
         import webbrowser
 
@@ -88,6 +90,14 @@ def say(address: str, token: str | None, host: str, models: int) -> None:
     if not is_loopback(host):
         click.echo("(others can reach this: the token is in the address, and what is sent is not encrypted; put it "
                    "behind TLS where you do not trust the network)", err=True)
+
+
+def report_problems(registry: Registry, folder: Path | None) -> None:
+    """A line for each run in the folder that is damaged; it is refused only if there is no other."""
+    for id, problem in registry.problems.items():
+        click.echo(f"({id} is left out: {problem})", err=True)
+    if registry.problems and len(registry.problems) == len(registry):
+        raise RunError(f"no run in {folder} can be used: mend one, or name another folder")
 
 
 def opened(address: str, token: str | None) -> str:

@@ -1,6 +1,6 @@
 """How much of its source each beam has read so far, and what it costs to leave a part unread (Wu et al. 2016).
 
-S sources · k beams · L source length
+S sources · k beams · L what the decoder can read of a source: its tokens, or the patches of a picture
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Covered:
         if source is None:
             raise SettingError("--coverage is about what is read of a source, and this model reads none: leave it out")
         self.model, self.source = model, source
-        self.amounts = torch.zeros(rows, source.items.shape[1], dtype=torch.float64, device=model.device)
+        self.amounts = torch.zeros(rows, 1, dtype=torch.float64, device=model.device)     # L comes with the first step
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         with watch() as seen:
             log_probs, state = self.model.step(tokens, state)
         layers = of_source(self.model, self.source, seen.readings, rows=len(tokens), whole=False,
                            cure="leave --coverage out")
-        self.amounts += sum(weights.double().mean(1)[:, -1] for weights in layers) / len(layers)
+        self.amounts = self.amounts + sum(weights.double().mean(1)[:, -1] for weights in layers) / len(layers)
         return log_probs, state
 
     def reorder(self, rows: Tensor, sources: Tensor | None) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import gzip
 import hashlib
-import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,11 +17,12 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from regard import __version__
 from regard.serve import beaming, computing, generating, libretranslate, looks, openai, refusals, saving, training
+from regard.serve.damage import plain
 from regard.serve.limits import Gate
 from regard.serve.refusals import RESPONSES, Refusal, log
 from regard.serve.registry import Opened, Registry
@@ -89,6 +89,7 @@ class Model(BaseModel):
     device: str
     steps: int
     trained_at: str
+    problem: str | None = Field(None, description="Why it cannot be used, in one line; its run is damaged, perhaps.")
 
 
 class Models(BaseModel):
@@ -136,20 +137,13 @@ def read_cards(folder: Path) -> list[dict[str, Any]]:
             if path.stat().st_size > LARGEST_CARD:
                 raise ValueError(f"it has more than {LARGEST_CARD:,} bytes")
             card = card_of(path)
+            if card is not None and not (isinstance(card["number"], int) and isinstance(card["name"], str)):
+                raise TypeError("its number or its name is none")
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             log.warning("the lab's result %s is left out: %s", path, error)
             continue
         found += [card] if card is not None else []
-    return [finite(card) for card in in_order(found)]
-
-
-def finite(value: Any) -> Any:
-    """The same without numbers that JSON does not know: infinite, or none."""
-    if isinstance(value, dict):
-        return {name: finite(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return [plain(card) for card in in_order(found)]
 
 
 # ----------------------------------------------------------------------------------------------- page

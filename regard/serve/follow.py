@@ -2,6 +2,9 @@
 
 A log is append-only but for one case: a run that is resumed drops the lines after its checkpoint, by putting another
 file in the place of the old one. Then it is read again from its beginning, and those who follow it are told.
+
+Others write these files. A line that is no object with a step is counted and left out; a run whose files cannot be read
+is told as damaged, in one line that names no path, and the other runs are told as ever.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config import read_toml
-from regard.errors import RegardError
 from regard.run_folder import METRICS, SAMPLES, SETTINGS
+from regard.serve.damage import Damaged, count, number, plain, reading
 
 AXES = ("step", "tokens", "seconds")
 QUIET = 30.0                   # seconds without a line before a run counts as stopped, or ten times its usual pause
 MOST_RUNS = 500
+MOST_COLUMNS = 200             # of a log; ours have about ten
 BLOCK = 2**22                  # bytes read at once
 
 
@@ -34,7 +39,7 @@ class Log:
 
     def __init__(self, path: Path, take: Callable[[dict[str, Any]], None], forget: Callable[[], None]):
         self.path, self.take, self.forget = path, take, forget
-        self.offset, self.file, self.rest, self.lines = 0, (0, 0), b"", 0
+        self.offset, self.file, self.rest, self.lines, self.bad = 0, (0, 0), b"", 0, 0
         self.changed = 0.0                        # when the file was last written
 
     def advance(self) -> bool:
@@ -43,6 +48,10 @@ class Log:
             now = os.stat(self.path)
         except FileNotFoundError:
             return self._again((0, 0)) if self.offset else False
+        with reading(self.path.name):
+            return self._read_on(now)
+
+    def _read_on(self, now: os.stat_result) -> bool:
         replaced = self.offset and ((now.st_dev, now.st_ino) != self.file or now.st_size < self.offset)
         if replaced:
             self._again((now.st_dev, now.st_ino))
@@ -61,14 +70,17 @@ class Log:
     def _line(self, line: bytes) -> None:
         try:
             values = json.loads(line)
-        except ValueError:                        # torn by a kill, before the run was resumed
-            return
-        if isinstance(values, dict) and isinstance(values.get("step"), int | float):
+        except (ValueError, RecursionError):      # torn by a kill, before the run was resumed; or damaged
+            values = None
+        step = number(values.get("step")) if isinstance(values, dict) else None
+        if step is not None and math.isfinite(step):
             self.lines += 1
             self.take(values)
+        else:
+            self.bad += bool(line.strip())
 
     def _again(self, file: tuple[int, int]) -> bool:
-        self.offset, self.file, self.rest, self.lines = 0, file, b"", 0
+        self.offset, self.file, self.rest, self.lines, self.bad = 0, file, b"", 0, 0
         self.forget()
         return True
 
@@ -81,9 +93,12 @@ class Table:
         self.rows = 0
 
     def add(self, row: dict[str, Any]) -> None:
-        for name, value in row.items():
-            if isinstance(value, int | float) and not isinstance(value, bool):
+        for key, each in row.items():
+            name, value = plain(key), number(each)
+            if value is not None:
                 if name not in self.columns:
+                    if len(self.columns) >= MOST_COLUMNS:
+                        continue
                     self.columns[name] = array("d", [math.nan]) * self.rows
                 self.columns[name].append(value)
         self.rows += 1
@@ -111,7 +126,7 @@ class FollowedRun:
         self.lock = threading.Lock()
         self.table, self.samples = Table(), list[dict[str, Any]]()
         self.metrics = Log(path / METRICS, self.table.add, self.table.clear)
-        self.written = Log(path / SAMPLES, self.samples.append, self.samples.clear)
+        self.written = Log(path / SAMPLES, lambda row: self.samples.append(plain(row)), self.samples.clear)
         self._settings: tuple[float, dict[str, Any]] = (0.0, {})
 
     def advance(self) -> None:
@@ -147,22 +162,34 @@ class FollowedRun:
 
     @property
     def settings(self) -> dict[str, Any]:
-        changed = os.stat(self.path / SETTINGS).st_mtime
-        if changed != self._settings[0]:
-            self._settings = changed, read_toml(self.path / SETTINGS)
+        with reading(SETTINGS):
+            changed = os.stat(self.path / SETTINGS).st_mtime
+            if changed != self._settings[0]:
+                self._settings = changed, read_toml(self.path / SETTINGS)
         return self._settings[1]
 
+    @property
+    def name(self) -> str:
+        return str(plain(self.path.name))
+
     def about(self) -> dict[str, Any]:
-        """One run in a list of them."""
+        """One run in a list of them; a damaged one with what is wrong in the place of how it is."""
+        try:
+            return self._about()
+        except Damaged as damaged:
+            return {"id": self.id, "name": self.name, "state": "damaged", "how": str(damaged), "served": self.served}
+
+    def _about(self) -> dict[str, Any]:
+        settings = self.settings
         self.advance()
-        run, training = self.settings.get("run", {}), self.settings.get("training", {})
-        steps = training.get("steps", 0)
+        run, steps = settings.get("run", {}), count(settings.get("training", {}).get("steps")) or 0
         with self.lock:
             last = {name: self.row(self.table.rows - 1).get(name) for name in AXES} if self.table.rows else {}
             state, how = self.state(last.get("step") or 0, steps)
-            return {"id": self.id, "name": self.path.name, "task": run.get("task", "lm"),
-                    "family": run.get("family", ""), "state": state, "how": how, "served": self.served, "steps": steps,
-                    "lines": self.table.rows, "samples": len(self.samples),
+            return {"id": self.id, "name": self.name, "task": plain(str(run.get("task", "lm"))),
+                    "family": plain(str(run.get("family", ""))), "state": state, "how": how, "served": self.served,
+                    "steps": steps, "lines": self.table.rows, "bad_lines": self.metrics.bad + self.written.bad,
+                    "samples": len(self.samples),
                     **{name: last.get(name) for name in AXES}, "best": self.best()}
 
     def best(self) -> dict[str, Any] | None:
@@ -184,8 +211,9 @@ class FollowedRun:
             return "finished", "it was counted in one go"
         ago = time.time() - max(self.metrics.changed, self.written.changed)
         if not self.table.rows:
-            ago = time.time() - os.stat(self.path / SETTINGS).st_mtime
+            ago = time.time() - self._settings[0]
         seconds = self.table.column("seconds")[-100:]
+        seconds = seconds[np.isfinite(seconds)]
         usual = float(np.median(np.diff(seconds))) if len(seconds) > 1 else 0.0
         if ago < max(QUIET, 10 * usual):
             return "running", f"its last line was written {ago:.0f} s ago"
@@ -211,13 +239,13 @@ class Runs:
         with self.lock:
             for path in self._found():
                 if path.resolve() not in self.by_path and len(self.by_path) < MOST_RUNS:
-                    self.by_path[path.resolve()] = FollowedRun(self._free(path.name), path, False)
-            return [run for run in self.by_path.values() if (run.path / SETTINGS).is_file()]
+                    self.by_path[path.resolve()] = FollowedRun(self._free(str(plain(path.name))), path, False)
+            return [run for run in self.by_path.values() if run.served or is_run(run.path)]
 
     def _found(self) -> Iterator[Path]:
         for folder in self.folders:
-            if folder.is_dir():
-                yield from sorted(path for path in folder.iterdir() if (path / SETTINGS).is_file())
+            with suppress(OSError):                              # it goes, or may not be looked into: it has no runs
+                yield from sorted(path for path in folder.iterdir() if is_run(path))
 
     def _free(self, name: str) -> str:
         taken = {run.id for run in self.by_path.values()}
@@ -228,71 +256,11 @@ class Runs:
         return next((run for run in self.all() if run.id == id), None)
 
     def about(self) -> list[dict[str, Any]]:
-        told = []
-        for run in self.all():
-            try:
-                told.append(run.about())
-            except (RegardError, OSError) as error:              # a folder that goes, or is no run: the others are
-                told.append({"id": run.id, "name": run.path.name, "state": "damaged", "how": str(error)})
-        return told
+        return [run.about() for run in self.all()]
 
 
-# --------------------------------------------------------------------------------------------- decimation
-
-
-def decimated(values: NDArray[np.float64], points: int) -> NDArray[np.int64]:
-    """Places of at most `points` values, in order, such that the least and the greatest of every bucket are among them.
-
-    A spike of one step is the greatest of its bucket, so it is never lost. First and last are kept too.
-    """
-    count = len(values)
-    if count <= points:
-        return np.arange(count)
-    edges = np.linspace(0, count, max(1, (points - 2) // 2) + 1).astype(np.int64)
-    starts = edges[:-1]
-    low, high = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
-    bucket = np.repeat(np.arange(len(starts)), np.diff(edges))
-    firsts = [_first(values == extreme[bucket], bucket) for extreme in (low, high)]
-    return np.unique(np.concatenate([[0, count - 1], *firsts]))
-
-
-def _first(hit: NDArray[np.bool_], bucket: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The first place in each bucket where it is true."""
-    places = np.flatnonzero(hit)
-    return places[np.unique(bucket[places], return_index=True)[1]]
-
-
-def shares(
-    values: NDArray[np.float64], chosen: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For each chosen place the mean and the number of the values up to it since the one before: what a smoothed curve
-    needs, which extremes alone would lead astray."""
-    if not len(chosen):
-        return np.zeros(0), np.zeros(0)
-    ends = chosen + 1
-    total = np.append(0.0, np.cumsum(values))[ends]
-    weight = np.diff(ends, prepend=0).astype(np.float64)
-    return np.diff(total, prepend=0.0) / weight, weight
-
-
-def curves(
-    run: FollowedRun, points: int, start: int, first: float = -math.inf, last: float = math.inf
-) -> dict[str, dict[str, Any]]:
-    """Every series of the run from row `start` on, between two steps, with at most so many points each."""
-    axes = {name: run.table.column(name)[start:] for name in AXES}
-    within = (axes["step"] >= first) & (axes["step"] <= last)
-    told = {}
-    for name in run.table.series:
-        values = run.table.column(name)[start:]
-        had = within & ~np.isnan(values)
-        places = np.flatnonzero(had & np.isfinite(values))
-        chosen = decimated(values[places], points)
-        kept, (mean, weight) = places[chosen], shares(values[places], chosen)
-        told[name] = {**{axis: _numbers(column[kept]) for axis, column in axes.items()},
-                      "value": _numbers(values[kept]), "mean": _numbers(mean), "weight": _numbers(weight),
-                      "count": len(places), "infinite": int(had.sum()) - len(places)}
-    return told
-
-
-def _numbers(values: NDArray[np.float64]) -> list[float | None]:
-    return [value if math.isfinite(value) else None for value in values.tolist()]
+def is_run(path: Path) -> bool:
+    try:
+        return (path / SETTINGS).is_file()
+    except OSError:
+        return False

@@ -16,9 +16,11 @@ from fastapi import APIRouter, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from regard.run_folder import TOKENIZER
+from regard.serve.damage import Damaged, reading
 from regard.serve.languages import NAMES, Detector
 from regard.serve.limits import CHARACTERS, DRAWS, check, gate, run
-from regard.serve.refusals import Refusal
+from regard.serve.refusals import Refusal, log
 from regard.serve.registry import Opened, Registry
 from regard.serve.security import FORM_TYPES
 
@@ -212,22 +214,36 @@ def detector_of(registry: Registry) -> Detector:
     with _making:
         found: Detector | None = getattr(registry, "detector", None)
         if found is None:
-            found = Detector(words_by_language(registry))
-            registry.detector = found                      # type: ignore[attr-defined]
+            words, whole = words_by_language(registry)
+            found = Detector(words)
+            if whole:
+                registry.detector = found                  # type: ignore[attr-defined]
         return found
 
 
-def words_by_language(registry: Registry) -> dict[str, list[str]]:
-    """Of each language the words that only it has a vocabulary for; none where both sides share one."""
+def words_by_language(registry: Registry) -> tuple[dict[str, list[str]], bool]:
+    """Of each language the words that only it has a vocabulary for; none where both sides share one.
+
+    Also whether every vocabulary could be read: a damaged one is left out, and tried again the next time.
+    """
     from regard.text.tokenizer_pair import TokenizerPair
 
     words: dict[str, list[str]] = {}
+    whole = True
     for opened in registry.of_task("translate"):
-        both = TokenizerPair.load(opened.folder.tokenizer_path)
+        try:
+            with reading(TOKENIZER, opened.id):
+                both = TokenizerPair.load(opened.folder.tokenizer_path)
+        except Damaged as damaged:
+            log.warning("%s tells nothing of its languages: %s", opened.id, damaged)
+            whole = False
+            for code in pair_of(opened):
+                words.setdefault(code, [])
+            continue
         for code, own in zip(pair_of(opened), (both.source, both.target), strict=True):
             named = [] if both.shared else [own.token(id) for id in range(4, own.vocab_size)]
             words.setdefault(code, []).extend(named)
-    return words
+    return words, whole
 
 
 def detected(ranked: Sequence[tuple[str, float]]) -> list[Detected]:

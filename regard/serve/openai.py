@@ -124,7 +124,7 @@ async def model(request: Request, model: str) -> ModelCard:
 
 
 def card(opened: Opened) -> ModelCard:
-    return ModelCard(id=opened.id, created=int(opened.folder.weights_path.stat().st_mtime))
+    return ModelCard(id=opened.id, created=opened.created)
 
 
 def language_model(request: Request, id: str) -> Opened:

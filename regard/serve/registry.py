@@ -1,21 +1,31 @@
 """The models that are served, by id. A path is never shown to a client, nor taken from one.
 
 Nothing is loaded before it is needed: what `describe` tells of a run is read from its folder without torch, so that the
-server listens at once. A model is loaded when first used, and stays.
+server listens at once. A model is loaded when first used, and stays. A run that is damaged is listed with its problem,
+in one line; the others are served.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from regard.errors import RegardError, RunError, did_you_mean
-from regard.run_folder import SAMPLES, RunFolder
+from regard.run_folder import SETTINGS, TOKENIZER, WEIGHTS, RunFolder
+from regard.serve.damage import Damaged, count, in_one_line, plain, reading, without_paths
+from regard.serve.describing import (
+    EXAMPLES,
+    count_parameters,
+    example_of,
+    examples_of,
+    last_step,
+    vocabulary_size,
+    written_at,
+)
 from regard.serve.limits import FairLock, check
 from regard.serve.refusals import Refusal, log
 
@@ -27,11 +37,6 @@ TABS = {
     "summarise": ("read", "compute", "generate", "beam", "compare"),
     "caption": ("read", "compute", "generate", "beam", "compare"),
 }
-LONGEST_SAMPLE = 10_000_000
-EXAMPLE = 400                    # characters
-EXAMPLES = {"lm": "Once upon a time", "masked": "Once upon a ___.", "translate": "", "summarise": "",
-            "caption": "shapes-1"}
-PICTURES = tuple(f"shapes-{number}" for number in range(1, 7))     # of the embedded corpus, to begin with
 
 
 class UnknownModel(Refusal):
@@ -43,10 +48,12 @@ class UnknownModel(Refusal):
 class Opened:
     """One run that is served: what is known of it at once, and the model itself when it is asked for."""
 
-    def __init__(self, id: str, folder: RunFolder, device: str = "auto", trust: bool = False):
-        self.id, self.name = id, folder.path.resolve().name
+    def __init__(self, id: str, folder: RunFolder, device: str = "auto", trust: bool = False, problem: str = ""):
+        self.id, self.name = id, plain(folder.path.resolve().name)
         self.folder, self.device, self.trust = folder, device, trust
-        self.tables = folder.read_settings()
+        self.unusable = problem                                # seen at the start: nothing is known of it
+        self.problem = problem                                 # why it cannot be used now, in one line
+        self.tables = {} if problem else folder.read_settings()
         self.lock = FairLock()                                 # held while the model works
         self._loading = threading.Lock()
         self._trained: Any = None
@@ -54,7 +61,7 @@ class Opened:
 
     @property
     def task(self) -> str:
-        return str(self.tables.get("run", {}).get("task", "lm"))
+        return "" if self.unusable else str(self.tables.get("run", {}).get("task", "lm"))
 
     @property
     def family(self) -> str:
@@ -84,42 +91,82 @@ class Opened:
         bound_threads()
         try:
             trained = load(self.folder.path, self.device, trust=self.trust)
+            check_finite(model_of(trained), self.folder)
         except RegardError as error:
             log.error("the model %s cannot be loaded: %s", self.id, error)
-            raise Refusal(503, f"the model {self.id} cannot be loaded; the server's log says why", param="model",
-                          code="model_not_loaded") from None
+            self.problem = in_one_line(str(error))
+            raise self.not_loaded() from None
+        except MemoryError:
+            raise                                              # no fault of the run's
+        except Exception as error:                             # a damaged file may fail in any way
+            if type(error).__name__ == "OutOfMemoryError":
+                raise
+            log.error("the model %s cannot be loaded", self.id, exc_info=error)
+            self.problem = f"its files do not fit together ({type(error).__name__}): take them from a copy"
+            raise self.not_loaded() from None
+        self.problem = ""
         ask_before_each_pass(model_of(trained))
         return trained
+
+    def not_loaded(self) -> Refusal:
+        return Refusal(503, f"the model {self.id} cannot be loaded; the server's log says why", param="model",
+                       code="model_not_loaded")
 
     # ------------------------------------------------------------------------------------ describing
 
     def describe(self) -> dict[str, Any]:
-        """What the page shows of it, read from its folder once."""
-        if self._described is None:
-            self._described = self._describe()
-        return self._described
+        """What the page shows of it, read from its folder once; of a damaged one what can be known, and its problem."""
+        if self._described is not None:
+            return {**self._described, "problem": self.problem or None}
+        told, problem = self.known(), self.unusable
+        if not problem:
+            try:
+                self._described = {**told, **self.read_folder()}
+            except Damaged as damaged:                         # read again next time: it may be mended meanwhile
+                problem = str(damaged)
+        return {**(self._described or told), "problem": problem or self.problem or None}
 
-    def _describe(self) -> dict[str, Any]:
+    def known(self) -> dict[str, Any]:
+        """What its settings say."""
         return {
-            "id": self.id, "name": self.name, "task": self.task, "family": self.family,
-            "parameters": count_parameters(self.folder.weights_path),
-            "context": self.tables.get("model", {}).get("context"),
-            "vocabulary": vocabulary_size(self.folder.tokenizer_path),
-            "languages": list(self.languages) if self.languages else None,
-            "tabs": list(TABS.get(self.task, ())), "example": example_of(self.folder.path, self.tables, self.task),
-            "examples": examples_of(self.tables, self.task),
-            "device": self.device_name(), "steps": last_step(self.folder.metrics_path),
-            "trained_at": written_at(self.folder.weights_path).isoformat("T", "seconds"),
+            "id": self.id, "name": self.name, "task": self.task, "family": self.family, "parameters": 0,
+            "context": count(self.tables.get("model", {}).get("context")), "vocabulary": 0,
+            "languages": list(self.languages) if self.languages else None, "tabs": list(TABS.get(self.task, ())),
+            "example": EXAMPLES.get(self.task, ""), "examples": [], "device": self.device_name(), "steps": 0,
+            "trained_at": "",
         }
+
+    def read_folder(self) -> dict[str, Any]:
+        """What its files say."""
+        told: dict[str, Any] = {"steps": last_step(self.folder.metrics_path)}
+        with reading(WEIGHTS, self.id):
+            told["parameters"] = count_parameters(self.folder.weights_path)
+            told["trained_at"] = written_at(self.folder.weights_path).isoformat("T", "seconds")
+        with reading(TOKENIZER, self.id):
+            told["vocabulary"] = vocabulary_size(self.folder.tokenizer_path)
+        with reading(SETTINGS, self.id):
+            told["example"] = plain(example_of(self.folder.path, self.tables, self.task))
+            told["examples"] = examples_of(self.tables, self.task)
+        return told
+
+    @property
+    def created(self) -> int:
+        """When its weights were written, in seconds; 0 where they are gone."""
+        try:
+            return int(self.folder.weights_path.stat().st_mtime)
+        except OSError:
+            return 0
 
     def device_name(self) -> str:
         return str(model_of(self._trained).device) if self._trained is not None else self.device
 
 
 class Registry:
-    """The models by id."""
+    """The models by id. A run that cannot be opened is refused; or, with `lenient`, kept with its problem."""
 
-    def __init__(self, runs: Sequence[str | Path], *, device: str = "auto", trust: bool = False):
+    def __init__(
+        self, runs: Sequence[str | Path], *, device: str = "auto", trust: bool = False, lenient: bool = False
+    ):
         self.models: dict[str, Opened] = {}
         seen: set[Path] = set()
         for path in runs:
@@ -127,18 +174,27 @@ class Registry:
             if folder.path.resolve() in seen:
                 continue
             seen.add(folder.path.resolve())
-            check_complete(folder)
-            opened = Opened(unique_id(folder.path.resolve().name, self.models), folder, device, trust)
-            if opened.task not in TABS:
-                raise RunError(f"{path} is a run of the task {opened.task!r}, which is not known here"
-                               f"{did_you_mean(opened.task, TABS)}")
-            self.models[opened.id] = opened
+            id = unique_id(folder.path.resolve().name, self.models)
+            try:
+                with reading(SETTINGS, id) if lenient else nullcontext():
+                    self.models[id] = opened_run(id, folder, device, trust)
+            except Damaged as damaged:
+                self.models[id] = Opened(id, folder, device, trust, problem=str(damaged))
 
     def get(self, id: str) -> Opened:
         """The model of this id, not loaded yet perhaps; 404 where there is none."""
         if id not in self.models:
             raise UnknownModel(id, list(self.models))
-        return self.models[id]
+        found = self.models[id]
+        if found.unusable:
+            raise Refusal(503, f"the model {id} cannot be used: {found.unusable}", param="model",
+                          code="model_not_loaded")
+        return found
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """By id, why a run could not be opened."""
+        return {id: opened.unusable for id, opened in self.models.items() if opened.unusable}
 
     def of_task(self, *tasks: str) -> list[Opened]:
         return [opened for opened in self.models.values() if opened.task in tasks]
@@ -154,7 +210,16 @@ class Registry:
         for opened in self.models.values():
             for path in {str(opened.folder.path.resolve()), str(opened.folder.path)}:
                 text = text.replace(path, opened.id) if path not in ("", ".") else text
-        return text
+        return without_paths(text)
+
+
+def opened_run(id: str, folder: RunFolder, device: str, trust: bool) -> Opened:
+    check_complete(folder)
+    opened = Opened(id, folder, device, trust)
+    if opened.task not in TABS:
+        raise RunError(f"{folder.path} is a run of the task {opened.task!r}, which is not known here"
+                       f"{did_you_mean(opened.task, TABS)}")
+    return opened
 
 
 def unique_id(name: str, taken: Any) -> str:
@@ -175,101 +240,22 @@ def check_complete(folder: RunFolder) -> None:
                            "wait for it, or go on with --resume")
 
 
-# ------------------------------------------------------------------------------------------ of a folder
-
-
-def count_parameters(weights: Path) -> int:
-    """All numbers that were learned, from the header of the file alone."""
-    with weights.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(min(size, 100_000_000)))
-    total = 0
-    for name, tensor in header.items():
-        if name != "__metadata__":
-            count = 1
-            for side in tensor["shape"]:
-                count *= side
-            total += count
-    return total
-
-
-def written_at(path: Path) -> datetime:
-    return datetime.fromtimestamp(path.stat().st_mtime, UTC)
-
-
-def vocabulary_size(path: Path) -> int:
-    from regard.text.vocabulary import Tokenizer
-
-    return Tokenizer.load(path).vocab_size
-
-
-def last_step(metrics: Path) -> int:
-    """The last step that was written down; 0 where none was."""
-    try:
-        with metrics.open("rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - 4096))
-            lines = file.read().decode(errors="replace").splitlines()
-    except OSError:
-        return 0
-    for line in reversed(lines):
-        try:
-            return int(json.loads(line)["step"])
-        except (ValueError, KeyError, TypeError):              # cut by the window, or being written
-            continue
-    return 0
-
-
-def examples_of(tables: dict[str, dict[str, Any]], task: str) -> list[str]:
-    """More to try: pictures that the server draws, or the prompts of the embedded corpus that the run learned from."""
-    from regard.text import embedded
-
-    files = [str(name) for name in tables.get("data", {}).get("files", [])]
-    if task == "lm" and len(files) == 1 and files[0] in embedded.CORPORA:
-        return list(embedded.CORPORA[files[0]].prompts)
-    return list(PICTURES) if task == "caption" else []
-
-
-def example_of(folder: Path, tables: dict[str, dict[str, Any]], task: str) -> str:
-    """A text to begin with that the model did not learn from: of its own samples, or of the corpus, if it is ours."""
-    from regard.text import embedded
-
-    of_words = tables.get("tokenizer", {}).get("kind") in ("word", "whitespace")
-    if sampled := sample_of(folder / SAMPLES, task, between=" " if of_words else ""):
-        return sampled
-    files = tables.get("data", {}).get("files", [])
-    name = str(files[0]) if files else ""
-    if name in embedded.CORPORA and task in ("lm", "masked"):
-        return next(embedded.lines(name, "valid"))
-    if name in embedded.PAIRED and task in ("translate", "summarise"):
-        pair = next(iter(embedded.pairs(name, "valid")))
-        return pair.target if reversed_pair(tables, name) else pair.source
-    return EXAMPLES.get(task, "")
-
-
-def sample_of(path: Path, task: str, between: str) -> str:
-    """The held-out text of which the run wrote its samples, a language model's in two parts; empty if there is none."""
-    try:
-        with path.open("rb") as file:
-            row = json.loads(file.readline(LONGEST_SAMPLE))
-        text = str(row["prompt"]) + (between + str(row["reference"]) if task == "lm" else "")
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
-    return text[:EXAMPLE]
-
-
-def reversed_pair(tables: dict[str, dict[str, Any]], name: str) -> bool:
-    from regard.text import embedded
-
-    return str(tables["data"].get("langs", "")) == "-".join(reversed(embedded.PAIRED[name].languages))
-
-
 # ------------------------------------------------------------------------------------------- of a model
 
 
 def model_of(trained: Any) -> Any:
     """The network or the table inside."""
     return trained.language_model if hasattr(trained, "language_model") else trained.model
+
+
+def check_finite(model: Any, folder: RunFolder) -> None:
+    """A weight that is nan or infinite makes every answer so, and JSON knows no such number."""
+    from torch import nn
+
+    for name, weights in model.named_parameters() if isinstance(model, nn.Module) else ():
+        if not weights.isfinite().all():
+            raise RunError(f"{folder.weights_path} is damaged: {name} holds what is no finite number; "
+                           "take it from a copy, or train again")
 
 
 def ask_before_each_pass(model: Any) -> None:

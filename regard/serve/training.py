@@ -19,9 +19,11 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
-from regard.serve.follow import FollowedRun, Runs, curves
-from regard.serve.refusals import Refusal
+from regard.serve.damage import Damaged
+from regard.serve.follow import FollowedRun, Runs
+from regard.serve.refusals import Refusal, log
 from regard.serve.registry import Registry
+from regard.serve.thinning import curves
 
 router = APIRouter(tags=["training"])
 
@@ -63,9 +65,14 @@ def runs_of(request: Request) -> Runs:
 
 
 async def run_of(request: Request, id: str) -> FollowedRun:
+    """The run, read as far as its logs go."""
     found = await run_in_threadpool(runs_of(request).get, id)
     if found is None:
         raise Refusal(404, f"there is no run {id!r}", param="id", code="run_not_found")
+    try:
+        await run_in_threadpool(found.advance)
+    except Damaged as damaged:
+        raise Refusal(503, f"the run {id} cannot be followed: {damaged}", param="id", code="run_damaged") from None
     return found
 
 
@@ -88,7 +95,6 @@ async def metrics(
     low, high = -math.inf if first is None else first, math.inf if last is None else last
 
     def told() -> Curves:
-        run.advance()
         with run.lock:
             found = curves(run, points, start, low, high)
             return Curves(cursor=run.cursor, lines=run.table.rows, series=found)
@@ -102,7 +108,6 @@ async def samples(request: Request, id: str) -> Samples:
     run = await run_of(request, id)
 
     def told() -> list[dict[str, Any]]:
-        run.advance()
         with run.lock:
             every = max(1, -(-len(run.samples) // MOST_SAMPLES))
             return [*run.samples[:-1:every], *run.samples[-1:]]
@@ -119,7 +124,6 @@ async def events(request: Request, id: str, after: Annotated[str, Query(max_leng
     listening: int = getattr(state, "listening", 0)
     if listening >= LISTENERS:
         raise Refusal(429, f"{LISTENERS} clients follow runs already: close one", headers={"Retry-After": "5"})
-    await run_in_threadpool(run.advance)
     cursor = request.headers.get("last-event-id") or after or run.cursor
     return StreamingResponse(listened(request, run, cursor), media_type="text/event-stream",
                              headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
@@ -133,7 +137,11 @@ async def listened(request: Request, run: FollowedRun, cursor: str) -> AsyncIter
         yield b": following\nretry: 1000\n\n"
         quiet = 0.0
         while not (state.gate.closed or await request.is_disconnected()):
-            await run_in_threadpool(run.advance)
+            try:
+                await run_in_threadpool(run.advance)
+            except Damaged as damaged:
+                log.warning("the run %s is followed no further: %s", run.id, damaged)
+                return
             sent = False
             cursor, messages = news(run, cursor)
             for message in messages:

@@ -93,6 +93,19 @@ def test_all_runs_of_a_folder_are_served(runs, tmp_path):
     served.stop()
 
 
+def test_a_damaged_run_of_a_folder_is_said_and_left_out(regard, runs, tmp_path):
+    for name in ("good", "bad"):
+        shutil.copytree(runs / "ngram", tmp_path / name)
+    (tmp_path / "bad" / "run.toml").write_text("[run")
+    served = Served("--runs", tmp_path, "--port", 0)
+    assert served.line.startswith("1 model at ")
+    assert b"bad" in served.get("/api/models").read() and served.get("/api/runs").status == 200
+    _, _, err = served.stop()
+    assert re.fullmatch(r"\(bad is left out: run\.toml is not a TOML file: [^\n]+\)\n", err), err
+    (tmp_path / "good" / "run.toml").write_text("[run")
+    assert regard("serve", "--runs", tmp_path).err.splitlines()[-1].startswith("regard: no run in ")
+
+
 def test_a_signal_that_comes_while_it_starts_is_not_lost(runs):
     at_once = """
 import os, signal

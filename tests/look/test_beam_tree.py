@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 import torch
 
+from regard.contract import watch
 from regard.decoding.beam import Beam, beam_search
 from regard.errors import DataError, RunError, SettingError
 from regard.families import FAMILIES
 from regard.look.beam_tree import ROOT, beam_tree, ordinal, start_of
 from regard.text.tokenizers import train_tokenizer
-from regard.trained import Trained
+from regard.trained import Trained, load
 from regard.trained_caption import TrainedCaptioner
 from regard.trained_masked import TrainedMasked
+from tests.fixtures.runs import HERE
 from tests.toy_pairs import translator
 
 LINE = "un deux trois cinq"
@@ -171,6 +173,26 @@ def test_coverage_is_in_the_score():
     for node in nodes(tree).values():
         assert node.covered <= 0 and node.score == pytest.approx(node.total / node.length + 0.5 * node.covered)
     assert all(node.covered is None for node in nodes(beam_tree(trained, LINE)).values())
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["caption-rnn-attention", "caption-transformer"])
+def test_coverage_of_a_picture_counts_its_patches(name):
+    """By the definition: the weights on each patch, mean over layers and heads, summed over the steps of a caption."""
+    trained = load(HERE / "runs" / name, device="cpu")
+    picture = np.random.default_rng(0).integers(0, 256, (trained.size, trained.size, 3), np.uint8)
+    tree = beam_tree(trained, picture, Beam(width=2, coverage=0.5))
+    source = start_of(trained, picture, 8).source
+    for node in tree.columns[1]:
+        state, amount = trained.model.start(1, 8, source), np.zeros(trained.grid[0] * trained.grid[1])
+        for token in (trained.marks.begin, *path(tree, node)[:-1]):
+            with watch() as seen:
+                _, state = trained.model.step(torch.tensor([[token]]), state)
+            amount += np.mean([reading.values[0, :, -1].mean(0).numpy() for reading in seen.readings
+                               if reading.kind == "weights" and reading.values.shape[-1] == len(amount)
+                               and reading.values.shape[-2] == 1], 0)
+        assert node.covered == pytest.approx(np.log(np.minimum(1.0, amount)).sum(), abs=1e-4)
+        assert node.score == pytest.approx(node.total / node.length + 0.5 * node.covered)
 
 
 def test_what_may_not_be_said_again_says_so():

@@ -1,6 +1,7 @@
 """The OpenAPI description is true: whatever is sent by it or against it, no answer is a failure of the server."""
 
 import os
+import shutil
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -8,8 +9,9 @@ from hypothesis.errors import Unsatisfiable
 
 from regard.serve.app import make_app
 from regard.serve.refusals import WHEN
+from regard.serve.registry import Registry
 
-from .conftest import Running
+from .conftest import NAMES, Running
 
 schemathesis = pytest.importorskip("schemathesis", reason="sends what the description allows, and what it does not")
 
@@ -23,17 +25,22 @@ METHODS = ("get", "post")
 
 def paths():
     """The routes, known without a model: each is a test of its own."""
-    from regard.serve.registry import Registry
-
     described = make_app(Registry([])).openapi()["paths"]
     return [(method, path) for path, own in sorted(described.items()) for method in METHODS if method in own]
 
 
 @pytest.fixture(scope="module")
-def schema(registry):
-    """As a real server gives it."""
-    for opened in registry:
-        assert opened.trained
+def schema(runs, tmp_path_factory):
+    """As a real server gives it that serves a damaged run, too."""
+    damaged = tmp_path_factory.mktemp("runs") / "damaged"
+    shutil.copytree(runs / "stories-transformer", damaged)
+    with open(damaged / "model.safetensors", "r+b") as file:
+        file.truncate(100)
+    for name in ("metrics.jsonl", "samples.jsonl"):
+        (damaged / name).write_text('{"step": NaN}\n[]\n{"step": 1, "text": "\\ud800", "valid_loss": Infinity}\n')
+    registry = Registry([*(runs / name for name in NAMES), damaged], device="cpu")
+    for name in NAMES:
+        assert registry.get(name).trained
     server = Running(make_app(registry))
     yield schemathesis.openapi.from_url(f"{server.url}/openapi.json")
     server.stop()
@@ -67,7 +74,9 @@ def meant(case):
     """Half of the requests name a model that there is: otherwise nearly all of them would end at a 404."""
     body = case.body
     if isinstance(body, dict) and isinstance(body.get("model"), str) and len(body["model"]) % 2 == 0:
-        body["model"] = ("stories-ngram", "stories-transformer", "phrasebook")[len(body["model"]) // 2 % 3]
+        body["model"] = ("stories-ngram", "stories-transformer", "phrasebook", "damaged")[len(body["model"]) // 2 % 4]
+    if case.path.startswith("/api/runs/{id}"):
+        case.path_parameters["id"] = ("stories-transformer", "damaged")[len(case.path_parameters["id"]) % 2]
     if isinstance(body, dict) and isinstance(body.get("max_tokens"), int):
         body["max_tokens"] = min(body["max_tokens"], 20)               # this is not about speed
 

@@ -10,8 +10,9 @@ import pytest
 
 import regard
 from regard.errors import RunError
+from regard.serve.describing import example_of, examples_of
 from regard.serve.refusals import Refusal
-from regard.serve.registry import Registry, UnknownModel, example_of, examples_of, model_of, unique_id
+from regard.serve.registry import Registry, UnknownModel, model_of, unique_id
 
 from .conftest import client_of, line_of
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from regard.config import write_toml
-from regard.serve.follow import FollowedRun, Runs, curves, decimated, shares
+from regard.serve.follow import FollowedRun, Runs
 from regard.serve.settings import Settings
+from regard.serve.thinning import curves, decimated, shares
 from regard.serve.training import MOST_LINES, news
 
 
