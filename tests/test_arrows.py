@@ -26,6 +26,7 @@ GROUPS = [
     ["trained_masked", "trained_translate", "trained_caption"],
     ["trained_summarise"],
     ["trained"],
+    ["trained_laws"],
     ["look"],
     ["notebook"],
     ["training"],

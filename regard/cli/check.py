@@ -13,18 +13,20 @@ import click
 @click.option("--trust", is_flag=True, help="Import the user's own layer that the run names.")
 @click.option("--json", "as_json", is_flag=True)
 def command(what: str, trust: bool, as_json: bool) -> None:
-    """Test the laws on a layer of your own (module:Layer) or on the model of a run folder.
+    """Test the laws on a layer of your own (module:Layer), or on the model of a run folder, whatever its task.
 
-    A layer that passes can be trained, cut, padded, batched, reordered and watched like any built-in one.
+    A layer that passes can be trained, cut, padded, batched, reordered and watched like any built-in one. Of a
+    translator, summariser or captioner the encoder is tried, too; of a masked model, how it tells hidden tokens.
     """
-    from regard.laws.check import check_class, check_model, load_object
-
     if ":" in what and not Path(what).exists():
-        report = check_class(load_object(what))
+        from regard.laws.check import check_object
+
+        report = check_object(what)
     else:
         from regard.trained import load
+        from regard.trained_laws import check_trained
 
-        report = check_model(load(what, device="cpu", trust=trust, task="lm").language_model)
+        report = check_trained(load(what, device="cpu", trust=trust))
     if as_json:
         from regard.cli.output import print_json
 

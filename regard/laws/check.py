@@ -20,7 +20,7 @@ from regard.laws.layer_laws import LAYER_LAWS
 from regard.laws.model_laws import MODEL_LAWS
 from regard.laws.objects import build, load_object
 from regard.laws.prepared import in_type, prepared
-from regard.laws.reader import LayerReader, ModelReader
+from regard.laws.reader import TIME, LayerReader, ModelReader
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 MARKS = {PASSED: "✓", FAILED: "✗", SKIPPED: "–"}
@@ -103,7 +103,7 @@ def check_layer(
 
 def check_model(
     model: LanguageModel | Callable[[], LanguageModel], *, source: Source | None = None,
-    dtype: torch.dtype | None = None, seed: int = 0,
+    dtype: torch.dtype | None = None, seed: int = 0, time: int = TIME,
 ) -> Report:
     """Try every law on this model, in its own type unless told otherwise, with dropout off."""
     made = model if isinstance(model, LanguageModel) else model()
@@ -114,7 +114,7 @@ def check_model(
         raise SettingError(f"{name} needs a source: give one, as check_model(model, source=...)")
     if isinstance(made, nn.Module):
         made = prepared(made, dtype)
-    return try_laws(name, MODEL_LAWS, ModelReader(made, source, seed=seed))
+    return try_laws(name, MODEL_LAWS, ModelReader(made, source, time=time, seed=seed))
 
 
 def check_class(cls: Any) -> Report:
