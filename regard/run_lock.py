@@ -46,6 +46,19 @@ def hold_lock(folder: Path) -> Iterator[None]:
         file.close()
 
 
+@contextmanager
+def use_folder(folder: Path, made: bool, begun: Path) -> Iterator[None]:
+    """Hold the lock of a folder. One that was `made` for this goes again unless the file `begun` came to be in it."""
+    try:
+        with hold_lock(folder):
+            yield
+    finally:
+        if made and not begun.exists():
+            storage.remove(folder)
+            with suppress(OSError):                          # `runs`, unless something else is in it
+                folder.parent.rmdir()
+
+
 def acquire(path: Path) -> IO[bytes]:
     while True:
         file: IO[bytes] = storage.perform("lock", path, lambda: open_lock(path))

@@ -85,8 +85,8 @@ def compare(
         tables.setdefault(table, {})[name] = value
     wanted = Wanted(files, names, settings=tables, task=task, **options)
     if dry_run:
-        plan, folder = run.planned(wanted, say=tell)
-        click.echo(run.dry_run(plan, folder))
+        folder = run.comparison_folder(wanted)
+        click.echo(run.dry_run(run.planned(wanted, folder, say=tell), folder))
         return
     show(run.compare(wanted, say=tell), as_json)
 

@@ -114,11 +114,10 @@ def settings_from(options: dict[str, Any], assignments: tuple[str, ...]) -> dict
 
 
 def last_metrics(trained: Any) -> dict[str, Any]:
-    import json
-
+    from regard.run_folder import METRICS, read_log
     from regard.training.loop import JUDGED
 
-    rows = [json.loads(line) for line in (trained.path / "metrics.jsonl").read_text().splitlines()]
+    rows, _ = read_log(trained.path / METRICS)              # just written, or cut when the run was resumed
     best = min((row for row in rows if "valid_loss" in row),
                key=lambda row: (-sum(row.get(name, 0.0) for name in JUDGED), row["valid_loss"]))
     return {"step": rows[-1]["step"], "tokens": rows[-1]["tokens"], "seconds": rows[-1]["seconds"],

@@ -6,7 +6,6 @@ B batch · T time · L length
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import sys
@@ -22,6 +21,8 @@ from torch import Tensor, nn
 
 from regard.contract import LanguageModel
 from regard.decoding.stream import generate_tokens
+from regard.errors import note
+from regard.run_folder import read_log
 from regard.text.shards import Shard
 from regard.text.vocabulary import Tokenizer
 from regard.trained import Trained
@@ -39,9 +40,10 @@ POINTS = 200                                         # of a training curve that 
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    rows, damaged = read_log(path)
+    if damaged:
+        note(f"{damaged:,} of the lines of {path} could not be read, and are not in the figures")
+    return rows
 
 
 def training_rate(rows: list[dict[str, Any]]) -> float | None:

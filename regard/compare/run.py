@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from regard import storage
-from regard.compare.plan import Plan, Trial, Wanted, make_plan
+from regard.compare.plan import FILE, Plan, Trial, Wanted, make_plan
 from regard.compare.report import write_report
 from regard.compare.subject import Record, Row, subject_of
 from regard.compare.summary import summarise
 from regard.compare.table import as_markdown, budget, notes
 from regard.compare.trial import trial_file
 from regard.errors import Interrupted, RunError, TrainingStopped
+from regard.run_lock import LOCK, use_folder
 from regard.training.log import spoken
 from regard.training.loop import stop_signals
 
@@ -56,7 +57,12 @@ class Compared:
 
 def compare(wanted: Wanted, say: Say = print, start: Start | None = None) -> Compared:
     """Make the comparison that is wanted, or go on with it; `start` runs one trial, else in a process of its own."""
-    plan, folder = planned(wanted, say)
+    folder = comparison_folder(wanted)
+    with use_folder(folder, storage.claim_folder(folder), folder / FILE):
+        return run_trials(planned(wanted, folder, say), folder, say, start)
+
+
+def run_trials(plan: Plan, folder: Path, say: Say, start: Start | None) -> Compared:
     storage.make_folder(folder / "trials")
     plan.save(folder)
     trials = plan.trials()
@@ -85,16 +91,18 @@ def compare(wanted: Wanted, say: Say = print, start: Start | None = None) -> Com
     return compared
 
 
-def planned(wanted: Wanted, say: Say = print) -> tuple[Plan, Path]:
-    """The plan, with what its folder already holds, and the folder."""
-    plan = make_plan(wanted, say)
+def comparison_folder(wanted: Wanted) -> Path:
     stem = Path(wanted.files[0]).name.split(".")[0] or "text"
     folder = Path(wanted.out or Path("compare") / stem)
-    if (folder / "compare.json").exists():
-        plan = Plan.load(folder).joined(plan, folder)
-    elif folder.exists() and any(folder.iterdir()):
+    if not (folder / FILE).exists() and folder.exists() and any(path.name != LOCK for path in folder.iterdir()):
         raise RunError(f"{folder} holds something that is no comparison: choose another folder with --out")
-    return plan, folder
+    return folder
+
+
+def planned(wanted: Wanted, folder: Path, say: Say = print) -> Plan:
+    """The plan, with what its folder already holds."""
+    plan = make_plan(wanted, say)
+    return Plan.load(folder).joined(plan, folder) if (folder / FILE).exists() else plan
 
 
 def in_a_process(folder: Path, plan: Plan, trial: Trial, stop: Callable[[], bool]) -> None:

@@ -15,14 +15,13 @@ from typing import Any
 
 import torch
 
-from regard import storage
 from regard.config import as_values, fill
 from regard.errors import RunError, SettingError
 from regard.families import Family
 from regard.look.samples import sampler
 from regard.metrics.perplexity import impossible
 from regard.run_folder import RunFolder
-from regard.run_lock import hold_lock
+from regard.run_lock import use_folder
 from regard.sizes import Scale, Tables
 from regard.tasks import task_named
 from regard.text.corpus import Corpus, DataSettings
@@ -66,7 +65,7 @@ def carry_out(order: Order) -> Any:
     folder, threads = RunFolder(path), torch.get_num_threads()
     refuse_taken(order, folder)
     try:
-        with hold_lock(path):
+        with use_folder(path, made, folder.settings_path):
             refuse_taken(order, folder)                      # it may have become one while we asked for the lock
             if folder.settings_path.exists():
                 return resume(order, folder, say)
@@ -75,8 +74,6 @@ def carry_out(order: Order) -> Any:
             return start(order, folder, say, began)
     finally:
         torch.set_num_threads(threads)                       # a run may have taken another number
-        if made and not folder.settings_path.exists():
-            storage.remove(path)                             # it never began
 
 
 def refuse_taken(order: Order, folder: RunFolder) -> None:

@@ -82,7 +82,8 @@ def test_another_task_in_the_same_folder_is_refused(quick, tmp_path):
     quick(seeds=1)
     (tmp_path / "text.txt").write_text("a b c\n" * 200)
     with pytest.raises(SettingError, match="holds a comparison with task translate, not lm"):
-        planned(Wanted(("text.txt",), families=("rnn",), steps=2, out="out", device="cpu"), lambda text: None)
+        wanted = Wanted(("text.txt",), families=("rnn",), steps=2, out="out", device="cpu")
+        planned(wanted, tmp_path / "out", lambda text: None)
 
 
 def test_the_command_makes_the_same_plan():
