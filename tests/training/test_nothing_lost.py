@@ -197,7 +197,8 @@ def threads():
 
 def test_a_run_resumed_on_another_number_of_threads_takes_its_own_number(train, tmp_path, threads):
     def train_wide(out, steps, resume):
-        train(out, resume=resume, model=dict(width=64, context=32), training=dict(steps=steps, batch=32, valid_every=4, samples=False))
+        train(out, resume=resume, model=dict(width=64, context=32),
+              training=dict(steps=steps, batch=32, valid_every=4, samples=False))
 
     here, there = RunFolder(tmp_path / "here"), RunFolder(tmp_path / "there")
     threads(2)
