@@ -21,6 +21,7 @@ from regard.families.translate import (
 from regard.laws import ModelReader
 from regard.laws.model_laws import MODEL_LAWS
 from regard.layers.scores import ALL_SCORES, SCORES
+from regard.sizes import Scale
 
 RECURRENT = dict(width=6, hidden=8, dropout=0.0, context=32)
 ATTENTIVE = dict(layers=1, width=8, heads=2, context=32, dropout=0.0)
@@ -124,3 +125,10 @@ def test_steps_in_float32_by_whatever_kernel_obey_the_laws(build, settings, law)
     torch.manual_seed(0)
     model = randomised(build(settings, Vocabularies(11, 11))).eval()
     MODEL_LAWS[law].check(ModelReader(model, example_source()))
+
+
+def test_a_simple_rnn_learns_at_a_quarter_of_the_rate_of_gated_cells():
+    scale = Scale(tokens=10**6, vocab=1000, minutes=2.0, gpu=False)
+    rates = {cell: TRANSLATE["rnn-attention"].sizes(scale, {"model": {"cell": cell}}).training["learning_rate"]
+             for cell in ("rnn", "relu", "gru", "lstm")}
+    assert rates["gru"] == rates["lstm"] == 4 * rates["rnn"] == 4 * rates["relu"] == 4e-3
