@@ -51,9 +51,10 @@ def test_a_failed_write_leaves_nothing(cache, monkeypatch):
     def full(handle):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
-    with private.open_folder(private.folder_of("code")) as folder, pytest.raises(OSError, match="No space"):
-        private.write_file(folder, "a", b"one")
+    with private.open_folder(private.folder_of("code")) as folder:          # a new folder is synced, too
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            private.write_file(folder, "a", b"one")
     assert not list(private.folder_of("code").iterdir())
 
 
