@@ -67,3 +67,22 @@ def test_a_copied_address_restores_the_view_after_a_restart(page, runs):
         assert page.inner_text("#panel") == seen
     finally:
         other.stop()
+
+
+def test_the_prompts_of_a_corpus_are_buttons_that_put_them_into_the_text(page, served):
+    prompts = ["A A B A ->", "B A A A A A A ->"]
+
+    def with_prompts(route):
+        answer = route.fetch()
+        told = answer.json()
+        for model in told["models"]:
+            model["examples"] = prompts if model["id"] == "stories-ngram" else []
+        route.fulfill(response=answer, json=told)
+
+    page.route("**/api/models", with_prompts)
+    open_page(page, f"{served}/#models=stories-ngram&text=Tom had a dog.")
+    buttons = page.locator("#input button[title]")
+    assert [buttons.nth(at).inner_text() for at in range(2)] == ["A A B A … 5 words", "B A A A … 8 words"]
+    buttons.nth(1).click()
+    until(page, "document.getElementById('text').value === 'B A A A A A A ->'")
+    assert buttons.count() == 2
