@@ -3,10 +3,12 @@
 import gzip
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
 from regard.cli import main
+from regard.text import embedded
 from tests.cli.scores import WARNING, warned
 
 WORDS = {"un": "one", "deux": "two", "trois": "three", "quatre": "four", "été": "summer"}
@@ -178,6 +180,13 @@ def test_the_phrasebook_has_its_own_gold_alignments(regard, translators):
         assert told["sentences"] == 5 and (told["aer"] is not None) == known
     assert "none: this model has no attention" in regard(
         "score", translators / "blind", "phrasebook", "--first", "2").done()
+
+
+def test_the_phrasebook_is_scored_on_its_test_part_unless_told(regard, translators, monkeypatch):
+    monkeypatch.setitem(embedded.PAIRED, "phrasebook", replace(embedded.PAIRED["phrasebook"], count=100))
+    loss = {part: rows(regard("score", translators / "attention", "phrasebook", *(("--part", part) if part else ()),
+                              "--beam", "1", "--json"))[0]["loss"] for part in (None, "test", "valid")}
+    assert loss[None] == loss["test"] != loss["valid"]
 
 
 def test_quality_is_told_by_the_length_of_the_source(regard, translators):
