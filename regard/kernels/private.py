@@ -10,12 +10,9 @@ was opened, not of a name that may come to mean something else, and no link is f
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,7 +22,6 @@ from regard.errors import StorageError
 
 CURE = "set REGARD_CACHE to a folder of your own"
 LARGEST = 2**26                                  # bytes of a library
-COMPILER = "TORCHINDUCTOR_CACHE_DIR"             # where torch's compiler keeps code
 
 
 class NotPrivate(StorageError):
@@ -109,23 +105,3 @@ def _user() -> int:
 
 def tell(text: str) -> None:
     print(f"({text})", file=sys.stderr, flush=True)
-
-
-def keep_compiled_code() -> None:
-    """Have torch's compiler keep its code in a folder of this user alone, unless the environment names one.
-
-    Its own choice is a name in /tmp that anybody can take first.
-    """
-    named = Path(os.environ.get(COMPILER, ""))
-    own_choice = named.parent == Path(tempfile.gettempdir()) and named.name.startswith("torchinductor_")
-    if os.name != "posix" or (named.name and not own_choice):         # torch itself sets the variable once it is used
-        return
-    folder = folder_of("compiled")
-    try:
-        with open_folder(folder):
-            pass
-    except (OSError, StorageError) as reason:
-        tell(f"compiled code is kept for this process alone: {reason}; {CURE}")
-        folder = Path(tempfile.mkdtemp(prefix="regard-"))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    os.environ[COMPILER] = str(folder.absolute())

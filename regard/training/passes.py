@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regard import kernels
 from regard.contract import State
-from regard.kernels import private, products
+from regard.kernels import compiled_code, products
 from regard.kernels.recording import recording
 from regard.layers.feedforward import FeedForward
 from regard.models.learner import Learner
@@ -61,7 +61,7 @@ class Pass:
         self.cast_once = True                                 # each weight, for all its uses in a pass
         self.loss: Callable[..., Any] = model.loss
         if compiled:
-            private.keep_compiled_code()
+            compiled_code.keep()
             # On a CPU the calls between kernels are compiled, too: Python takes as long for them as some kernels do.
             options: dict[str, Any] | None = {"cpp_wrapper": True} if model.device.type == "cpu" else None
             self.loss = torch.compile(model.loss, dynamic=False, options=options)

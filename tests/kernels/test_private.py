@@ -1,10 +1,6 @@
 """Code is kept only where nobody else can write."""
 
-import getpass
 import os
-import subprocess
-import sys
-import tempfile
 
 import pytest
 
@@ -17,8 +13,6 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and modes are
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv(private.COMPILER, "")                           # so that it is put back
-    monkeypatch.delenv(private.COMPILER)
     return tmp_path / "cache"
 
 
@@ -51,7 +45,7 @@ def test_a_failed_write_leaves_nothing(cache, monkeypatch):
     def full(handle):
         raise OSError(28, "No space left on device")
 
-    with private.open_folder(private.folder_of("code")) as folder:          # a new folder is synced, too
+    with private.open_folder(private.folder_of("code")) as folder:
         monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space"):
             private.write_file(folder, "a", b"one")
@@ -80,40 +74,3 @@ def test_a_file_in_the_way_of_the_cache_is_one_clear_line(cache):
     cache.write_text("in the way")
     with pytest.raises(StorageError, match="could not make"), private.open_folder(private.folder_of("code")):
         pass
-
-
-@pytest.mark.parametrize("before", ["", f"{tempfile.gettempdir()}/torchinductor_{getpass.getuser()}"])
-def test_the_compiler_keeps_its_code_in_the_cache_and_not_where_anybody_can_be_first(cache, monkeypatch, before):
-    monkeypatch.setenv(private.COMPILER, before)                       # as torch sets it, when it is imported
-    private.keep_compiled_code()
-    assert os.environ[private.COMPILER] == str(private.folder_of("compiled"))
-    assert private.folder_of("compiled").stat().st_mode & 0o777 == 0o700
-    private.keep_compiled_code()
-    assert os.environ[private.COMPILER] == str(private.folder_of("compiled"))
-
-
-def test_torch_takes_the_folder_from_that_variable(cache, monkeypatch):
-    from torch._inductor.runtime.cache_dir_utils import cache_dir
-
-    monkeypatch.setenv(private.COMPILER, "")
-    private.keep_compiled_code()
-    assert cache_dir() == str(private.folder_of("compiled"))
-
-
-def test_the_compiler_keeps_nothing_where_everybody_may_write(cache):
-    cache.mkdir()
-    cache.chmod(0o777)
-    told = subprocess.run([sys.executable, "-c", "import os; from regard.kernels import private\n"
-                           "private.keep_compiled_code(); private.keep_compiled_code()\n"
-                           "path = os.environ[private.COMPILER]; print(path, oct(os.stat(path).st_mode))"],
-                          capture_output=True, text=True, check=True)
-    folder, mode = told.stdout.split()
-    assert not folder.startswith(str(cache)) and mode == "0o40700" and not os.path.exists(folder)
-    assert told.stderr.startswith("(compiled code is kept for this process alone: everybody may write to ")
-    assert told.stderr.count("\n") == 1
-
-
-def test_a_folder_named_in_the_environment_is_the_compilers(cache, monkeypatch):
-    monkeypatch.setenv(private.COMPILER, "/somewhere")
-    private.keep_compiled_code()
-    assert os.environ[private.COMPILER] == "/somewhere" and not cache.exists()
