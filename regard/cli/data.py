@@ -196,8 +196,8 @@ def _get_pictures(name: str, part: str, folder: str, number: int | None) -> None
               help="Only what was not used for so long.")
 @click.option("--json", "as_json", is_flag=True)
 def cache(clear: bool, days: float, as_json: bool) -> None:
-    """What was kept of work on texts (surveys, tokenizers, shards), and of code that was built or compiled: how much, and
-    when it was used last.
+    """What was kept of work on texts (surveys, tokenizers, shards), and of code that was compiled: how much, and when
+    it was used last.
 
     It lies in ~/.cache/regard, or where REGARD_CACHE says. Runs do not need it.
     """
