@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -156,18 +156,19 @@ def move_folder(part: Path, final: Path) -> None:
 def settle_folder(part: Path, final: Path, good: Callable[[Path], bool]) -> None:
     """`move_folder` where others may be doing the same: a good one that stands there already is left, and this one
     removed."""
-    while True:
-        if final.exists():
-            if good(final):
-                remove(part)
+    with locked(final.parent):
+        while True:
+            if final.exists():
+                if good(final):
+                    remove(part)
+                    return
+                _throw_away(final)
+            try:
+                move_folder(part, final)
                 return
-            discard(final, good)
-        try:
-            move_folder(part, final)
-            return
-        except StorageError:
-            if not (part.exists() and final.exists()):       # nobody was quicker: it is the disk
-                raise
+            except StorageError:
+                if not (part.exists() and final.exists()):   # nobody was quicker: it is the disk
+                    raise
 
 
 def sync_folder(path: Path) -> None:
@@ -214,23 +215,43 @@ def digest(data: bytes) -> str:
 
 
 def discard(path: Path, good: Callable[[Path], bool]) -> None:
-    """Remove what is damaged, where others may be doing the same: what one of them just made whole is put back."""
+    """Remove what is damaged, unless another process made it whole meanwhile."""
+    with locked(path.parent):
+        if not good(path):
+            _throw_away(path)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One process at a time settles and discards in a folder; where the system has no locks, all do."""
+    if os.name != "posix":
+        yield
+        return
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _throw_away(path: Path) -> None:
     aside = own_part(path.with_name(f"damaged-{path.name}"))
     shutil.rmtree(aside, ignore_errors=True)
     try:
         perform("rename", path, lambda: os.replace(path, aside))
-    except StorageError:
-        if os.path.lexists(path):
-            raise
-        return                                               # another was quicker
-    if good(aside):
-        with contextlib.suppress(OSError):                   # unless yet another one stands there
-            os.rename(aside, path)
+    except StorageError as refused:
+        if isinstance(refused.__cause__, FileNotFoundError):     # another was quicker
             return
+        raise
     if aside.is_dir() and not aside.is_symlink():
         shutil.rmtree(aside, ignore_errors=True)
     else:
         aside.unlink(missing_ok=True)
+
 
 
 def file_digest(path: Path) -> str:

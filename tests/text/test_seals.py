@@ -192,17 +192,40 @@ def test_trainings_started_together_on_a_damaged_cache_all_get_the_same(small, o
     assert not list(own_cache.rglob(f"{storage.TEMPORARY}*"))
 
 
-def test_what_another_just_made_whole_is_put_back_and_not_removed(tmp_path):
+def test_what_another_just_made_whole_is_not_removed(tmp_path):
     def fill(folder):
         storage.write_part(folder / "a", "whole")
 
+    def is_whole(there):
+        return seals.opens(seals.check_folder, there)
+
     path = seals.write_folder(tmp_path / "entry", fill, seals.check_folder)
-    storage.discard(path, lambda there: seals.opens(seals.check_folder, there))
+    storage.discard(path, is_whole)
     assert seals.check_folder(path) == path
     flip(path / "a", 0)
-    storage.discard(path, lambda there: seals.opens(seals.check_folder, there))
+    storage.discard(path, is_whole)
     assert not path.exists() and not list(tmp_path.glob(f"{storage.TEMPORARY}*"))
-    storage.discard(path, lambda there: True)                                    # another was quicker: nothing to do
+    storage.discard(path, is_whole)                                              # another was quicker: nothing to do
+
+
+def test_nobody_settles_an_entry_while_another_looks_at_it(tmp_path):
+    looked = []
+
+    def fill(folder):
+        storage.write_part(folder / "a", "whole")
+
+    def look(there):
+        settling.start()
+        settling.join(0.3)
+        looked.append(settling.is_alive())                                       # it waits until this one is gone
+        return False
+
+    path = tmp_path / "entry"
+    path.mkdir()
+    settling = threading.Thread(target=lambda: seals.write_folder(path, fill, seals.check_folder))
+    storage.discard(path, look)
+    settling.join()
+    assert looked == [True] and seals.check_folder(path) == path
 
 
 def test_a_value_comes_back_only_as_it_was_written(tmp_path):
