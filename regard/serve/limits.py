@@ -30,6 +30,7 @@ from regard.serve.refusals import Refusal
 T = TypeVar("T")
 
 RUNNING, QUEUED, SECONDS = 4, 32, 60.0
+LOOK_UP = 0.2                                    # seconds after which who waits sees whether the server is to stop
 RETRY_AFTER = 2                                  # seconds, for who is told to come again
 BODY = 1_000_000                                 # bytes
 CHARACTERS = 10_000
@@ -90,10 +91,12 @@ class Job:
             raise self.reason() from None
 
     async def first(self, future: asyncio.Future[Any]) -> bool:
-        """Whether the future is done before the client leaves or the time is over."""
+        """Whether the future is done before the client leaves, the time is over, or the server is to stop."""
         gone = asyncio.ensure_future(self.gone.wait())
         try:
-            await asyncio.wait({future, gone}, timeout=max(0.0, self.left()), return_when=asyncio.FIRST_COMPLETED)
+            while not (future.done() or self.stop()):          # who stops the server is another thread, and wakes nobody
+                await asyncio.wait({future, gone}, timeout=min(LOOK_UP, max(0.0, self.left())),
+                                   return_when=asyncio.FIRST_COMPLETED)
         finally:
             gone.cancel()
         return future.done()

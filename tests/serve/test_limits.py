@@ -223,6 +223,24 @@ def test_a_closed_gate_lets_nobody_in_and_ends_what_runs():
     asyncio.run(story())
 
 
+def test_who_waits_hears_that_the_server_stops_though_its_thread_cannot_be_stopped():
+    """As while a model is loaded: nothing in there asks whether it is still wanted."""
+    async def story():
+        gate, end = Gate(running=1, queued=1), threading.Event()
+        async with entered(gate) as job:
+            working = asyncio.ensure_future(job.run(end.wait))
+            waiting = asyncio.ensure_future(gate.enter(Client(gate)))
+            await settle(lambda: len(gate.waiting) == 1)
+            threading.Thread(target=gate.stop).start()
+            for each in (working, waiting):
+                with pytest.raises(Refusal, match="the server is stopping"):
+                    await asyncio.wait_for(each, 30)
+        end.set()
+        gate.close()
+
+    asyncio.run(story())
+
+
 def test_outside_of_a_job_nothing_is_stopped():
     assert current.get() is None
     check()

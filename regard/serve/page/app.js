@@ -19,13 +19,14 @@ let tabs = [];
  *   app.look(model)       what the model reads of the text now: a promise, kept until the text or model changes
  *   app.numbers(look, path)   binary numbers of a look, e.g. "self/map?layer=1&head=2"
  *   app.say(text)         to everybody, blind people too; app.fail(error) shows what went wrong in one line
+ *   app.note(name, text)  what the address asks for and is not there, until that part of it changes; no text takes it back
  */
 export const app = {
   api: served, models: [], state: {}, looks: new Map(),
 
   get chosen() {
-    const ids = app.state.models?.length ? app.state.models : app.models.slice(0, 1).map(model => model.id);
-    return ids.map(id => app.models.find(model => model.id === id)).filter(Boolean).slice(0, MOST_MODELS);
+    const asked = (app.state.models ?? []).map(id => app.models.find(model => model.id === id)).filter(Boolean).slice(0, MOST_MODELS);
+    return asked.length ? asked : [app.models.find(model => !model.problem) ?? app.models[0]].filter(Boolean);
   },
   get model() { return app.chosen[0]; },
   get tab() {
@@ -36,6 +37,8 @@ export const app = {
     const changed = Object.keys(change).filter(name => String(app.state[name] ?? "") !== String(change[name] ?? ""));
     Object.assign(app.state, change);
     writeAddress(app.state);
+    for (const name of changed) app.note(name);
+    checkAddress(changed);
     if (changed.length) refresh(changed);
   },
 
@@ -48,6 +51,13 @@ export const app = {
     $("said").textContent = error.message;
     $("said").classList.add("wrong");
     if (!(error instanceof Refused)) console.error(error);
+  },
+
+  note(name, text) {
+    if (text) appNotes.set(name, text);
+    else appNotes.delete(name);
+    $("notice").textContent = [...appNotes.values()].join(" ");
+    $("notice").hidden = !appNotes.size;
   },
 
   /** What to look at: a language model reads a text, a translator a source (and a target), a captioner an image. */
@@ -82,6 +92,29 @@ export const app = {
 
 export const isText = model => model.task === "lm" || model.task === "masked";
 export const isImage = model => model.task === "caption";
+const appNotes = new Map();
+
+/** Says what these parts of the address name that there is not, instead of opening something else without a word. */
+function checkAddress(changed) {
+  const { models, tab } = app.state, shown = app.chosen.map(model => model.name).join(", ");
+  if (changed.includes("models")) {
+    const strange = (models ?? []).filter(id => !app.models.some(model => model.id === id)), hurt = app.chosen.filter(model => model.problem);
+    app.note("models", [...strange.length ? [`There is no model ${strange.join(", ")} here: ${shown} is shown.`] : [],
+      ...hurt.map(model => `${model.name} cannot be used: ${model.problem}.`)].join(" "));
+  }
+  if (changed.includes("tab") || changed.includes("models")) {
+    const found = tabs.find(each => each.name === tab);
+    app.note("tab", !tab || found && worksFor(found) ? "" : `${found ? `${found.title} has nothing to show of ${shown}` : `There is no view ${tab}`}: this is ${app.tab.title}.`);
+  }
+  if (changed.includes("preset")) checkPreset(app.state.preset);
+}
+
+async function checkPreset(name) {
+  if (!name || !app.api.live) return;
+  const { presets, worked } = await app.api.get("/api/presets");
+  if (app.state.preset === name && ![...presets, ...worked].some(each => each.name === name)) app.note("preset", `There is no example ${name}: Lab lists them.`);
+}
+
 const worksFor = each => each.works(app.model, app);
 
 // ---- drawing the frame
@@ -98,6 +131,7 @@ function refresh(changed) {
 function show() {
   openTab?.close?.();
   openTab = app.tab;
+  for (const name of ["track", "runs"]) app.note(name);          // what the tab before had to say
   $("panel").replaceChildren();
   $("panel").setAttribute("aria-labelledby", `tab-${openTab.name}`);
   $("panel").dataset.tab = openTab.name;
@@ -123,7 +157,7 @@ function chip(model) {
     app.set({ models: ids, row: undefined, column: undefined, layer: undefined, head: undefined, track: undefined, target: undefined, frame: undefined });
   };
   return element("button", { type: "button", className: "chip", "aria-pressed": String(on), onclick: pick,
-    title: app.api.live ? `${model.family} for ${model.task}, ${model.parameters.toLocaleString("en")} parameters; hold Shift to choose several` : undefined },
+    title: model.problem ?? (app.api.live ? `${model.family} for ${model.task}, ${model.parameters.toLocaleString("en")} parameters; hold Shift to choose several` : undefined) },
   model.name, element("small", {}, model.family));
 }
 
@@ -170,7 +204,7 @@ function imageInput(model) {
 // ---- theme, keys, help
 
 function theme(name) {
-  document.documentElement.dataset.theme = name ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  document.documentElement.dataset.theme = ["light", "dark"].includes(name) ? name : (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   openTab?.update(app, ["theme"]);
 }
 
@@ -240,16 +274,21 @@ function menuKeys(event) {
   event.stopPropagation();
 }
 
+/** An example is opened where it can be seen. */
+const withTab = state => state.preset && !state.tab ? { ...state, tab: "compute" } : state;
+
 /** Begins with these tabs and the models of an api (served or embedded). */
 export async function begin(all, api = served, first = {}) {
   tabs = all;
   app.api = api;
-  app.state = { ...first, ...readAddress() };
+  app.state = withTab({ ...first, ...readAddress() });
   theme(app.state.theme);
   addEventListener("keydown", press);
   addEventListener("hashchange", () => {
-    const state = readAddress(), changed = [...new Set([...Object.keys(app.state), ...Object.keys(state)])];
+    const state = withTab(readAddress()), changed = [...new Set([...Object.keys(app.state), ...Object.keys(state)])];
     app.state = state;
+    for (const name of changed) app.note(name);
+    checkAddress(changed);
     refresh(changed.filter(name => name !== "theme"));
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => app.state.theme || theme());
@@ -266,6 +305,7 @@ export async function begin(all, api = served, first = {}) {
   try {
     app.models = (await api.get("/api/models")).models;
     if (!app.models.length) return app.say("There is no model here: start with `regard serve RUN`.");
+    checkAddress(["models", "tab", "preset"]);
     frame();
     input();
     show();

@@ -8,6 +8,8 @@ const AT_ONCE = 90_000;                // up to which all exact numbers come at 
 const POOLS = [["mean", "mean"], ["max", "max"]];
 
 export const trackIn = (look, state) => look.tracks.find(each => each.name === state.track) ?? look.tracks[0];
+/** What to say of a map that the address names and this look has not. */
+export const strangeTrack = (look, { track }) => !track || look.tracks.some(each => each.name === track) ? "" : `This look has no map ${track}: this is ${trackIn(look, {}).name}.`;
 
 /** Layers to choose from, as [value, text]. Rollout multiplies the layers of a side that reads itself. */
 export function layerPicks(track) {

@@ -1,5 +1,7 @@
 // Compute: the arithmetic of the selected cell, step by step, with the model's own numbers; done again here.
 import { choice, clamp, element, label, quietly, quoted, upTo } from "./dom.js";
+import { Refused } from "./api.js";
+import { strangeTrack, trackIn } from "./read_view.js";
 import { redo } from "./compute_redo.js";
 import { computeFigure, computeLine, computeRows, computeScalar, computeStrip, computeTable, computeTiny } from "./compute_show.js";
 import { computeBars, computeScores } from "./compute_edit.js";
@@ -63,7 +65,7 @@ async function computePreset({ app, presets, worked }, signal) {
   const { preset } = app.state;
   if (worked.some(each => each.name === preset)) return { told: await app.api.get(`/api/presets/${preset}/lines`, signal), cell: {} };
   const about = presets.find(each => each.name === preset);
-  if (!about) throw new Error(`there is no example ${preset}: the Lab tab lists them`);
+  if (!about) throw new Refused(404, { message: `There is no example ${preset}: Lab lists them.` });
   const column = clamp(app.state.column ?? 0, 0, about.columns.length - 1), base = about.bases.length ? app.state.base ?? about.base : undefined;
   const sheet = await app.api.get(`/api/presets/${about.name}?column=${column}${base ? `&base=${base}` : ""}`, signal);
   return { sheet, about, base, cell: { column } };
@@ -72,6 +74,7 @@ async function computePreset({ app, presets, worked }, signal) {
 async function computeOwn({ app }, signal) {
   const look = await app.look();
   if (!look.tracks.length) throw new Error("there is nothing to work out for this model: it reads by no map");
+  app.note("track", strangeTrack(look, app.state));
   const cell = await computeCellOf(app, look, signal);
   const sheet = await computeAsk(app, look, cell, signal);
   sheet.names.columns = computeNames(look, look.tracks.find(each => each.name === cell.track).columns, sheet.names.columns);
@@ -83,7 +86,7 @@ const computeNames = (look, side, names = look.sides[side].tokens.map(each => ea
 
 /** The selected cell; where nothing is selected, the last row and what it reads most. */
 async function computeCellOf(app, look, signal) {
-  const { state } = app, track = look.tracks.find(each => each.name === state.track) ?? look.tracks[0], [layers, heads, rows, columns] = track.shape;
+  const { state } = app, track = trackIn(look, state), [layers, heads, rows, columns] = track.shape;
   const whole = (value, most) => clamp(Number.isInteger(+value) && +value > 0 ? +value : 1, 1, most);
   const cell = { track: track.name, layer: whole(state.layer, layers), head: whole(state.head, heads), row: clamp(state.row ?? rows - 1, 0, rows - 1) };
   cell.column = state.column === undefined ? await computeMost(app, look, track, cell, signal) : clamp(state.column, 0, columns - 1);

@@ -1,6 +1,6 @@
 // Read: the reading map. Row = position being computed, column = position read, colour = amount.
 import { $, element, clamp, quietly } from "./dom.js";
-import { DETAILED, askRow, exactRow, fillView, headPicks, layerPicks, lineAt, viewOf } from "./read_view.js";
+import { DETAILED, askRow, exactRow, fillView, headPicks, layerPicks, lineAt, strangeTrack, viewOf } from "./read_view.js";
 import { blobOf, download, fileName, saveCSV, saveHTML, savePNG, saveSVG } from "./read_share.js";
 import { atlasControls, badgeLine, inputControls, ribbonControls, viewControls } from "./read_controls.js";
 import { cellSentence, rowTable } from "./read_row.js";
@@ -74,9 +74,11 @@ async function loadView() {
     if (stale()) return;
     if (!look.tracks.length) throw new Error("there is nothing to show of this model: it reads by no map");
     const view = viewOf(look, app.state);
+    app.note("track", strangeTrack(look, app.state));
     if (view.track.lazy) own.empty.textContent = own.line.textContent = "Working it out…";
     refreshControls(view);
     const atlas = askAtlas(view);                                // meanwhile
+    atlas.catch(() => undefined);                                // if the rest fails first, nobody waits for it
     await fillView(app, view, signal);
     if (view.picture) await own.picture.load(view, app.api.picture(look));
     if (stale()) return;

@@ -22,7 +22,10 @@ function trainMeasures(app) {
 // ---- what there is, and what comes
 
 async function trainFind(app) {
-  train.runs = (await app.api.get("/api/runs")).runs.filter(run => run.state !== "damaged");
+  const { runs } = await app.api.get("/api/runs"), strange = trainList(app, "runs").filter(id => !runs.some(run => run.id === id));
+  train.runs = runs.filter(run => run.state !== "damaged");
+  app.note("runs", [...strange.length ? [`There is no run ${strange.join(", ")} here.`] : [],
+    ...runs.filter(run => run.state === "damaged").map(run => `The run ${run.name} is damaged: ${run.how}.`)].join(" "));
   if (!trainChosen(app).length && train.runs.length) {
     const running = train.runs.filter(run => run.state === "running"), own = train.runs.filter(run => app.chosen.some(model => model.id === run.id));
     app.state.runs = (running.length ? running : own.length ? own : train.runs).slice(0, 3).map(run => run.id).join(",");
