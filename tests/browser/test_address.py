@@ -21,10 +21,10 @@ def opened(page, url, address):
 @pytest.mark.parametrize("tab", ["", "&tab=read", "&tab=compute"])
 def test_an_unknown_example_is_said(page, served, tab):
     notice = opened(page, served, f"{TEXT}&preset=nobody{tab}")
-    expect(notice).to_have_text("There is no example nobody: Lab lists them.", timeout=SOON)
+    expect(notice).to_have_text("There is no example nobody: the Lab tab lists them.", timeout=SOON)
     if tab != "&tab=read":
         expect(page.locator("#panel")).to_have_attribute("data-tab", "compute", timeout=SOON)
-        expect(page.locator("#panel")).to_contain_text("There is no example nobody", timeout=SOON)
+        expect(page.locator("#panel")).to_contain_text("there is no example nobody", timeout=SOON)
     page.evaluate("location.hash = '#tab=compute&preset=aaba'")
     page.wait_for_selector("#panel[data-ready=aaba]")
     expect(notice).to_be_hidden(timeout=SOON)

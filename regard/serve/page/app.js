@@ -112,7 +112,7 @@ function checkAddress(changed) {
 async function checkPreset(name) {
   if (!name || !app.api.live) return;
   const { presets, worked } = await app.api.get("/api/presets");
-  if (app.state.preset === name && ![...presets, ...worked].some(each => each.name === name)) app.note("preset", `There is no example ${name}: Lab lists them.`);
+  if (app.state.preset === name && ![...presets, ...worked].some(each => each.name === name)) app.note("preset", `There is no example ${name}: the Lab tab lists them.`);
 }
 
 const worksFor = each => each.works(app.model, app);

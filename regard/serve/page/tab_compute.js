@@ -65,7 +65,7 @@ async function computePreset({ app, presets, worked }, signal) {
   const { preset } = app.state;
   if (worked.some(each => each.name === preset)) return { told: await app.api.get(`/api/presets/${preset}/lines`, signal), cell: {} };
   const about = presets.find(each => each.name === preset);
-  if (!about) throw new Refused(404, { message: `There is no example ${preset}: Lab lists them.` });
+  if (!about) throw new Refused(404, { message: `there is no example ${preset}: the Lab tab lists them` });
   const column = clamp(app.state.column ?? 0, 0, about.columns.length - 1), base = about.bases.length ? app.state.base ?? about.base : undefined;
   const sheet = await app.api.get(`/api/presets/${about.name}?column=${column}${base ? `&base=${base}` : ""}`, signal);
   return { sheet, about, base, cell: { column } };
