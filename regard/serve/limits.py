@@ -94,7 +94,7 @@ class Job:
         """Whether the future is done before the client leaves, the time is over, or the server is to stop."""
         gone = asyncio.ensure_future(self.gone.wait())
         try:
-            while not (future.done() or self.stop()):          # who stops the server is another thread, and wakes nobody
+            while not (future.done() or self.stop()):   # who stops the server is another thread: nobody is woken
                 await asyncio.wait({future, gone}, timeout=min(LOOK_UP, max(0.0, self.left())),
                                    return_when=asyncio.FIRST_COMPLETED)
         finally:

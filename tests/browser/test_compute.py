@@ -221,4 +221,4 @@ def test_what_goes_wrong_is_said_in_one_line(page, served):
 def test_an_example_that_is_not_there_is_said(page, served):
     page.goto(f"{served}/#tab=compute&models=stories-rnn&preset=nowhere")
     expect(page.get_by_text("there is no example nowhere: the Lab tab lists them").first).to_be_visible()
-    assert not page.troubles                                            # a mistake in an address is no fault of the page
+    assert not page.troubles                            # a mistake in an address is no fault of the page
