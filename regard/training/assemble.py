@@ -22,6 +22,7 @@ from regard.tasks import task_named
 from regard.trained import load
 from regard.training import budget
 from regard.training.choose import Chosen
+from regard.training.conditions import set_conditions
 from regard.training.job import Job, out_of_memory
 from regard.training.log import Progress, TensorBoard
 from regard.training.loop import At, fit
@@ -45,10 +46,8 @@ def new_model(kind: Family, chosen: Chosen, vocab: Any, device: torch.device, ba
 
 
 def make_job(model: Learner, corpus: Any, chosen: Chosen, folder: RunFolder, order: Order) -> Job:
-    torch.set_flush_denormal(True)                  # denormal numbers cost a CPU many times over
     s, task = chosen.training, task_named(order.task)
-    if s.threads and model.device.type == "cpu":
-        torch.set_num_threads(s.threads)
+    set_conditions(s, model)
     batches = task.batches(corpus, s, chosen.model.context)
     held_out = replace(task.held_out(corpus, s, chosen.model.context), every=max(1, s.valid_one_in))
     judge = None if task.judge is None else partial(task.judge, model, corpus, chosen.model.context)

@@ -2,10 +2,15 @@
 
 Every checkpoint keeps these. A run that is resumed takes the same number of threads; of what cannot be the same it says
 so, in the place of promising equal bits.
+
+Compiled code adds up the gradients of embeddings on all threads at once, in whatever order they come; torch's
+deterministic mode keeps it to one order, so that two runs are equal there, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,6 +18,9 @@ import torch
 
 from regard.kernels.onednn import cpu
 from regard.models.learner import Learner
+from regard.training.settings import TrainingSettings
+
+DETERMINISTIC: Any = torch.utils.deterministic               # its attribute is a property of the module: mypy misses it
 
 
 @dataclass(frozen=True)
@@ -21,6 +29,30 @@ class Conditions:
     threads: int                       # of a CPU
     processor: str                     # the CPU's or the GPU's name: kernels differ
     torch: str                         # its version, with the build
+
+
+@contextmanager
+def kept_conditions() -> Iterator[None]:
+    """Put back afterwards what `set_conditions` changes of the whole process."""
+    threads = torch.get_num_threads()
+    strict, filled = torch.are_deterministic_algorithms_enabled(), DETERMINISTIC.fill_uninitialized_memory
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(strict)
+        DETERMINISTIC.fill_uninitialized_memory = filled
+
+
+def set_conditions(s: TrainingSettings, model: Learner) -> None:
+    torch.set_flush_denormal(True)                  # denormal numbers cost a CPU many times over
+    if model.device.type != "cpu":
+        return
+    if s.threads:
+        torch.set_num_threads(s.threads)
+    if s.compile in ("yes", "graphs"):
+        torch.use_deterministic_algorithms(True)
+        DETERMINISTIC.fill_uninitialized_memory = False      # or all new memory is written twice
 
 
 def current_conditions(model: Learner) -> Conditions:

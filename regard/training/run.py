@@ -29,6 +29,7 @@ from regard.trained import Trained, load, pick_device
 from regard.training import budget
 from regard.training.assemble import all_tables, finish, make_job, new_model, with_steps
 from regard.training.choose import DEFAULT_MINUTES, Chosen, changed_settings, check_tables, choose
+from regard.training.conditions import kept_conditions
 from regard.training.describe import (
     describe_kernels,
     describe_model,
@@ -62,18 +63,15 @@ def carry_out(order: Order) -> Any:
     check_tables(order.settings or {})
     say = (lambda text: None) if order.quiet else (lambda text: print(text, file=sys.stderr, flush=True))
     path, made = claim_folder(order)
-    folder, threads = RunFolder(path), torch.get_num_threads()
+    folder = RunFolder(path)
     refuse_taken(order, folder)
-    try:
-        with use_folder(path, made, folder.settings_path):
-            refuse_taken(order, folder)                      # it may have become one while we asked for the lock
-            if folder.settings_path.exists():
-                return resume(order, folder, say)
-            if order.resume:
-                say(f"nothing to resume at {path}: starting anew")
-            return start(order, folder, say, began)
-    finally:
-        torch.set_num_threads(threads)                       # a run may have taken another number
+    with kept_conditions(), use_folder(path, made, folder.settings_path):
+        refuse_taken(order, folder)                          # it may have become one while we asked for the lock
+        if folder.settings_path.exists():
+            return resume(order, folder, say)
+        if order.resume:
+            say(f"nothing to resume at {path}: starting anew")
+        return start(order, folder, say, began)
 
 
 def refuse_taken(order: Order, folder: RunFolder) -> None:
