@@ -29,7 +29,7 @@ OWN = [
     click.Option(["--score"], help="e(q, k): dot q·k, scaled-dot q·k/sqrt K, bilinear q·Wk, low-rank (Uq)·(Vk), "
                  "additive v·tanh(Wq+Uk), location (Wq+b)_l."),
     click.Option(["--projections"], help="q and k before the score: both (W_q s, W_k h), none (states s and h as they "
-                 "are), auto (none where the score has matrices of its own)."),
+                 "are), auto (recurrent: none but for scaled-dot)."),
     click.Option(["--when"], type=click.Choice(["before", "after"]), help="Attention before the cell, or after it."),
     click.Option(["--reader"], type=click.Choice(["attention", "mean", "none"]), help="How the decoder reads."),
     click.Option(["--feeding"], is_flag=True, default=None, help="What was read is an input of the next step."),

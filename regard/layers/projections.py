@@ -6,7 +6,8 @@ states as they are, and at most the matrices of the score. Transformers project 
     both     q and k are projected; a location score reads no key, so that it has no key matrix
     none     q and k are the states: a plain product takes them slice by slice, one slice a head; a score with matrices
              of its own takes them whole in every head
-    auto     both for products; none for a score that has matrices of its own
+    auto     in a recurrent decoder none, as the lectures have it, for `dot` where both widths are equal and for a score
+             that has matrices of its own; else both: dot of projected states would be bilinear under another name
     all      both, and keys that nobody reads too: as runs had it before there was a choice
 
 B batch · T time · D width · H heads · K width of a head's queries and keys
@@ -100,12 +101,13 @@ def compared(
     projections: str, score: str, *, f: str = "none", head_width: int = 0, heads: int = 1, d_query: int, d_memory: int,
     states: bool,
 ) -> Compared:
-    """What is projected. `states`: with "auto", whether every score with matrices of its own takes states as they are,
-    or only the location score. A choice that cannot be is one clear line."""
+    """What is projected. `states`: with "auto", whether scores take states as they are (but scaled-dot, which is the
+    Transformers'), or only the location score does. A choice that cannot be is one clear line."""
     one_of("model.projections", projections, PROJECTIONS)
     one_of("model.f", f, ("none", *NONLINEARITIES))
     if projections == "auto":
-        plain = score == "location" or (states and score in OWN_MATRICES)
+        fits = score in OWN_MATRICES or (score == "dot" and d_query == d_memory and d_query % heads == 0)
+        plain = score == "location" or (states and fits)
         projections = "none" if plain and f == "none" and not head_width else "both"
     if projections != "none":
         return Compared(score, True, projections == "all" or score != "location")

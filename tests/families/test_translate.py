@@ -86,6 +86,17 @@ def test_a_choice_that_does_not_exist_is_refused(wrong, message):
         AttentionSettings(**wrong)
 
 
+def test_by_default_dot_is_the_product_of_the_states_and_bilinear_has_one_matrix_between_them():
+    """Of projected states dot would be bilinear under another name: (W_q s) · (W_k h) = s · (W_qᵀ W_k) h."""
+    def weights(**choice):
+        model = build_recurrent(AttentionSettings(**RECURRENT, **choice), Vocabularies(11, 11))
+        return [name.split(".")[2] for name, _ in model.named_parameters() if ".reader." in name]
+
+    assert weights(score="dot") == [] and weights(score="bilinear") == ["score"]
+    assert weights(score="scaled-dot") == ["query", "key"]
+    assert weights(score="dot", when="before") == ["query", "key"]            # a query of another width than the source
+
+
 def test_a_run_from_before_there_was_a_choice_keeps_its_equations():
     """Everything is projected, keys that a location score never reads too; a low-rank score is divided by sqrt R."""
     for family in TRANSLATE.values():
