@@ -57,8 +57,11 @@ class RegardNote(UserWarning):
 
 
 def note(text: str) -> None:
-    """Say it once: Python shows a warning of the same words from the same place no second time."""
-    warnings.warn(text, RegardNote, stacklevel=2)
+    """Say it once: Python shows a warning of the same words from the same place no second time.
+
+    A folder's name may hold bytes that are no text: they are spelled out, so that any reader of warnings can take them.
+    """
+    warnings.warn(text.encode("utf-8", "backslashreplace").decode(), RegardNote, stacklevel=2)
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:

@@ -218,3 +218,11 @@ def test_lines_that_are_no_rows_are_counted(tmp_path):
     log.write_bytes(b'{"step": 1}\n{"step": 2\n\n[3]\n{"step": "x"}\n\xff\xfe\n{"step": 4}\n{"ste')
     assert read_log(log) == ([{"step": 1}, {"step": 4}], 5)
     assert read_log(tmp_path / "none") == ([], 0)
+
+
+def test_a_note_on_a_folder_whose_name_is_no_text_can_be_written_anywhere(tmp_path):
+    name = os.fsdecode(b"caf\xff")
+    old = shutil.copytree(HERE / "runs" / "lm-ngram", tmp_path / name)
+    with pytest.warns(RegardNote, match=r"caf\\udcff has no manifest") as notes:
+        load(old, device="cpu")
+    assert all(str(each.message).encode() for each in notes)
