@@ -224,5 +224,5 @@ def test_a_note_on_a_folder_whose_name_is_no_text_can_be_written_anywhere(tmp_pa
     name = os.fsdecode(b"caf\xff")
     old = shutil.copytree(HERE / "runs" / "lm-ngram", tmp_path / name)
     with pytest.warns(RegardNote, match=r"caf\\udcff has no manifest") as notes:
-        load(old, device="cpu")
+        RunFolder(old).read_settings()
     assert all(str(each.message).encode() for each in notes)
