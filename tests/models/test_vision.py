@@ -222,9 +222,16 @@ class CutsTheGradient(PatchEncoder):
         return Memory(memory.vectors.detach() * 0.5 + memory.vectors * 0.5, memory.lengths, memory.summary)
 
 
+class KeepsAMatrixThatNobodyReads(PatchEncoder):
+    def __init__(self, **sizes):
+        super().__init__(**sizes)
+        self.unread = nn.Linear(4, 4)
+
+
 PLANTED = {"shapes": [SaysTheWrongWidth, WritesIntoThePicture], "padding": [ComparesWithTheFirst],
            "order": [NumbersItsRows, ComparesWithTheFirst], "watching": [ActsForTheWatcher],
-           "train is eval": [NormalisesOverTheBatch], "gradients": [CutsTheGradient]}
+           "train is eval": [NormalisesOverTheBatch], "gradients": [CutsTheGradient],
+           "parameters": [KeepsAMatrixThatNobodyReads]}
 
 
 @pytest.mark.parametrize(("law", "bug"), [pytest.param(law, bug, id=f"{law}-{bug.__name__}")
