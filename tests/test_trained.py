@@ -215,34 +215,42 @@ def refused(run, error, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.fixture
+def unlisted(run):
+    """A run without a manifest, as earlier versions made them: each file must be refused by what is in it."""
+    (run / "manifest.json").unlink()
+    return run
+
+
 DAMAGES = {"cut": lambda b: b[:-8], "short": lambda b: b[:4], "empty": lambda b: b"", "other": lambda b: b"\xff" * 100}
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_damaged_weights_are_one_clear_line(run, damage):
-    weights = run / "model.safetensors"
+def test_damaged_weights_are_one_clear_line(unlisted, damage):
+    weights = unlisted / "model.safetensors"
     weights.write_bytes(damage(weights.read_bytes()))
-    refused(run, RunError, r"model.safetensors is damaged or no safetensors file \(.*\): resume from a checkpoint")
+    refused(unlisted, RunError, r"model.safetensors is damaged or no safetensors file \(.*\): resume from a checkpoint")
 
 
-def test_weights_of_another_model_are_one_clear_line(run, made):
-    shutil.copy(made / "rnn" / "model.safetensors", run)
-    refused(run, RunError, "^the weights do not fit the model: .* is missing, superfluous or of another shape$")
-    shutil.copytree(made / "ngram", run, dirs_exist_ok=True)
-    shutil.copy(made / "rnn" / "model.safetensors", run)
-    refused(run, RunError, "^the n-gram model lacks .*: it is damaged, or of another order than 3$")
+def test_weights_of_another_model_are_one_clear_line(unlisted, made):
+    shutil.copy(made / "rnn" / "model.safetensors", unlisted)
+    refused(unlisted, RunError, "^the weights do not fit the model: .* is missing, superfluous or of another shape$")
+    shutil.copytree(made / "ngram", unlisted, dirs_exist_ok=True)
+    (unlisted / "manifest.json").unlink()
+    shutil.copy(made / "rnn" / "model.safetensors", unlisted)
+    refused(unlisted, RunError, "^the n-gram model lacks .*: it is damaged, or of another order than 3$")
 
 
-def test_missing_weights_say_what_to_do(run):
-    (run / "model.safetensors").unlink()
-    refused(run, RunError, "has no model.safetensors yet: .*; go on with --resume$")
+def test_missing_weights_say_what_to_do(unlisted):
+    (unlisted / "model.safetensors").unlink()
+    refused(unlisted, RunError, "has no model.safetensors yet: .*; go on with --resume$")
 
 
-def test_a_missing_or_damaged_tokenizer_is_one_clear_line(run):
-    (run / "tokenizer.json").write_text('{"model": 3}')
-    refused(run, DataError, "tokenizer.json is not a tokenizer saved by regard")
-    (run / "tokenizer.json").unlink()
-    refused(run, DataError, "tokenizer.json does not exist: a tokenizer is saved there by training")
+def test_a_missing_or_damaged_tokenizer_is_one_clear_line(unlisted):
+    (unlisted / "tokenizer.json").write_text('{"model": 3}')
+    refused(unlisted, DataError, "tokenizer.json is not a tokenizer saved by regard")
+    (unlisted / "tokenizer.json").unlink()
+    refused(unlisted, DataError, "tokenizer.json does not exist: a tokenizer is saved there by training")
 
 
 @pytest.mark.parametrize("old, new, error, message", [

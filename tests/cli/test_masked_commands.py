@@ -97,7 +97,6 @@ def test_the_lines_nearest_to_a_text_are_listed(regard, masked, here):
 @pytest.mark.parametrize(("arguments", "message"), [
     (["generate", "words"], "is a run of the task masked: use it with regard fill, or regard vectors"),
     (["score", "words", "text.txt"], "is a run of the task masked: use it with regard fill"),
-    (["check", "words"], "is a run of the task masked: use it with regard fill"),
     (["fill", "ngram", "the ___"], "is a run of the task lm: use it with regard generate, or regard score"),
     (["vectors", "ngram", "text.txt"], "is a run of the task lm: use it with regard generate"),
     (["fill", "words", "no gap"], "there is no blank in 'no gap': write ___ or [MASK]"),
