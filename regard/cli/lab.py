@@ -25,7 +25,7 @@ def running(function: Any) -> Any:
     """The options that `run` and `flip` share."""
     for option in reversed([
         click.argument("name"),
-        click.option("--seeds", type=click.IntRange(1, 100), help="How many.  [default: 5, with --quick 3]"),
+        click.option("--seeds", type=click.IntRange(1, 100), help="How many.  [default: 6, with --quick 3]"),
         click.option("--quick", is_flag=True, help="Smaller and shorter: all of them in a quarter of an hour."),
         click.option("--device", default="cpu", show_default=True, help="cpu or cuda."),
         click.option("--minutes", type=float, help="Stop after so many, and go on from there the next time."),
@@ -75,15 +75,21 @@ def explain(name: str, folder: str | None) -> None:
     """The claim, the equation, where it comes from, what would refute it, and how it is judged."""
     from regard.lab import worked
     from regard.lab.find import experiment
+    from regard.lab.verdict import tell_bound
 
     if name == worked.NAME:
         click.echo(worked.explained())
         return
     found = experiment(name, folder)
     click.echo(f"{found.number}. {found.title}\n\n{found.about.strip()}\n")
-    for title, text in (("Claim", found.claim), ("Comes from", found.source), ("Equation", found.equation),
-                        ("Refuted by", found.refuted), ("Rule", found.rule_text), ("Flip", found.flip),
-                        ("Arms", ", ".join(arm.name for arm in found.arms)), ("Notes", found.notes)):
+    facts = [("Claim", found.claim), ("Comes from", found.source), ("Equation", found.equation),
+             ("Refuted by", found.refuted), *(("Rule", tell_bound(rule)) for rule in found.rules),
+             *(("Flip", f"{flip.name}: {flip.does}") for flip in found.flips),
+             ("Arms", ", ".join(arm.name for arm in found.arms)), ("Notes", found.notes)]
+    if fixed := found.fixed:
+        changed = f", changed after a first look: {fixed.after}" if fixed.after else ""
+        facts.append(("Rules", f"stand since {fixed.on} ({fixed.hash}){changed}"))
+    for title, text in facts:
         if text:
             click.echo(f"{title:>11}  {text}")
 
@@ -102,8 +108,9 @@ def run_(name: str, **options: Any) -> None:
 
 @command.command("flip")
 @running
+@click.option("--cause", default="", metavar="NAME", help="Take away this one alone.  [default: each, one by one]")
 def flip(name: str, **options: Any) -> None:
-    """Run it with the supposed cause taken away, and say whether the verdict changed."""
+    """Run it as it is and with each supposed cause taken away, and say which rules changed."""
     from regard.lab import worked
 
     if name == worked.NAME:
@@ -129,7 +136,7 @@ def report_(page: str, out: str | None, folder: str | None) -> None:
 
 def _run(
     name: str, *, seeds: int | None, quick: bool, device: str, minutes: float | None, workers: int | None,
-    page: str | None, out: str, folder: str | None, as_json: bool, quiet: bool, flipped: bool,
+    page: str | None, out: str, folder: str | None, as_json: bool, quiet: bool, flipped: bool, cause: str = "",
 ) -> None:
     from regard.lab import runner
     from regard.lab.find import experiment, experiments
@@ -137,8 +144,9 @@ def _run(
     from regard.lab.results import open_results
 
     chosen = list(experiments(folder).values()) if name == "all" else [experiment(name, folder)]
+    _refuse_cause(cause, chosen)
     plan = runner.Plan(seeds or (runner.QUICK_SEEDS if quick else runner.SEEDS), quick, device, flipped, minutes,
-                       workers or 0, folder)
+                       workers or 0, folder, cause)
     left = runner.run(chosen, plan, Path(out), lambda text: None if quiet else click.echo(text, err=True))
     told = []
     for each in chosen:
@@ -162,15 +170,21 @@ def _run(
         click.echo(f"{len(left)} of {len(chosen)} experiments are not complete: the same command goes on", err=True)
 
 
-def _flips(told: list[dict[str, Any]]) -> str:
-    """How many verdicts changed, and which did not: a negative result is a result."""
-    from regard.lab.outcome import did_change
+def _refuse_cause(cause: str, chosen: list[Any]) -> None:
+    known = [flip.name for each in chosen for flip in each.flips]
+    if cause and cause not in known:
+        raise SettingError(f"--cause {cause}: there is no such flip; say one of {', '.join(known)}")
 
-    by = {outcome: [card["name"] for card in told if did_change(card) is outcome] for outcome in (True, False, None)}
-    lines = [f"{len(by[True])} of {len(told)} verdicts changed"]
-    lines += [f"flipping did not change: {', '.join(by[False])}"] * bool(by[False])
-    lines += [f"to compare with, run as they are at the same size: {', '.join(by[None])}"] * bool(by[None])
-    return "\n".join(lines)
+
+def _flips(told: list[dict[str, Any]]) -> str:
+    """How many rules changed, and which did not: a negative result is a result."""
+    from regard.lab.flipping import did_change
+
+    found = [(card["name"], rule) for card in told for flip in card["flips"].values() for rule in flip["rules"]]
+    same = [f"{name}: {rule['says']}: {rule['before']} -> {rule['after']}" for name, rule in found
+            if not did_change(rule)]
+    lines = [f"{len(found) - len(same)} of {len(found)} rules changed when their cause was taken away"]
+    return "\n".join([*lines, *(["flipping did not change:", *same] if same else [])])
 
 
 def _work_out(as_json: bool) -> None:
@@ -184,13 +198,13 @@ def _work_out(as_json: bool) -> None:
 
 
 def _print(card: dict[str, Any]) -> None:
-    """A run's own outcome: its table, what each rule says, and the verdict; of a flipped one, whether that changed."""
+    """A run's own outcome: its table, what each rule says, the verdict, and what taking each cause away changed."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from regard.lab.outcome import flip_told
-    from regard.lab.verdict import told
+    from regard.lab.flipping import tell_size
+    from regard.lab.verdict import tell_rule
 
     console = Console()
     console.print(Text(f"\n{card['number']}. {card['title']}", style="bold"))
@@ -200,10 +214,13 @@ def _print(card: dict[str, Any]) -> None:
             table.add_row(*map(str, row))
         console.print(table)
     for rule in card["rules"]:
-        console.print(Text(f"  {told(rule)}"))
-    verdict = (f"Flipped ({card['flip']}): {flip_told({'flipped': card, 'seeds': card['seeds']})}"
-               if "unflipped" in card else f"Verdict: {card['verdict']}")
-    console.print(Text(verdict, style="bold"))
+        console.print(Text(f"  {tell_rule(rule)}"))
+    console.print(Text(f"Verdict: {card['verdict']}", style="bold"))
+    for name, flip in card["flips"].items():
+        console.print(Text(f"Flip {name}: {flip['does']} ({tell_size(flip)}): {flip['verdict']}", style="bold"))
+        for rule in flip["rules"]:
+            console.print(Text(f"  {rule['says']}: {rule['median_before']:.3g} -> {rule['median']:.3g}{rule['unit']}: "
+                               f"{rule['before']} -> {rule['after']}"))
     if card["smaller_than"]:
         console.print(Text(f"What is kept goes on telling of the larger run ({card['smaller_than']})."))
 

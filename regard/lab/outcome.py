@@ -2,8 +2,7 @@
 
 A card is what the report and the page show. All of it is worked out from the arms that are kept, and can be worked out
 again without measuring anything (`redraw`). Where runs of several sizes are kept, the card tells of the largest that is
-complete: full over quick, then more seeds over fewer. The same goes for what came out flipped, which also says what the
-verdict was with the cause in place, at the same size and seeds.
+complete: full over quick, then more seeds over fewer. The same goes for what came out of each flip (`flipping`).
 """
 
 from __future__ import annotations
@@ -21,9 +20,11 @@ from regard import storage
 from regard.errors import RunError
 from regard.lab.charts import draw, drawing, rows_of
 from regard.lab.experiment import Chart, Experiment, Seed, Table
+from regard.lab.flipping import command, conclude_flip, judge_kept, keep_flips, size_of, tell_flips, tell_size
+from regard.lab.hashes import hash_rules
 from regard.lab.results import Kept, open_results
 from regard.lab.runner import QUICK_SEEDS, SEEDS, Plan
-from regard.lab.verdict import Judged, as_dicts, judge
+from regard.lab.verdict import as_dicts
 
 Card = dict[str, Any]
 
@@ -36,43 +37,33 @@ def conclude(experiment: Experiment, kept: Kept, plan: Plan) -> Card | None:
 
     A run that is smaller than the one the card tells of leaves the card as it is, and says so in `smaller_than`.
     """
-    seeds = kept.seeds(experiment, plan.settings)
+    seeds = kept.seeds(experiment, plan.settings())
     if seeds is None:
         return None
-    own = _told(experiment, kept, plan, seeds)
-    before = kept.record.get("flipped") or {} if plan.flipped else kept.record
-    smaller = _size(own) < _size(before)
-    if plan.flipped:
-        own["unflipped"] = _verdict(experiment, kept, replace(plan, flipped=False))
-        kept.record["flipped"] = before if smaller else own
-    else:
-        charts, table = _shown(experiment, seeds)
-        own |= {"table": asdict(table), "plots": []}
-        if not smaller:
-            own["plots"] = _write_charts(charts, kept.path.with_suffix(""), before.get("plots", []))
-            kept.record.update(about(experiment), **own)
-    _compare_flipped(experiment, kept)
+    own, before = _tell(experiment, kept, plan, seeds), kept.record
+    smaller = size_of(own) < size_of(before)
+    size_before = tell_size(before) if smaller else None
+    charts, table = _show(experiment, seeds)
+    own |= {"table": asdict(table), "plots": []}
+    if not smaller:
+        own["plots"] = _write_charts(charts, kept.path.with_suffix(""), before.get("plots", []))
+        kept.record.update(about(experiment), **own)
+    own["flips"] = {flip: found for flip in plan.flips_of(experiment)
+                    if (found := conclude_flip(experiment, kept, plan, flip))}
+    keep_flips(experiment, kept, own["flips"])
+    kept.look(hash_rules(experiment))
     kept.save()
-    return {**about(experiment), **own, "machine": kept.path.parent.name,
-            "smaller_than": size_told(before) if smaller else None}
+    return {**about(experiment), **own, "machine": kept.path.parent.name, "smaller_than": size_before}
 
 
-def _told(experiment: Experiment, kept: Kept, plan: Plan, seeds: Sequence[Seed]) -> Card:
-    verdict, judged = _judged(experiment, seeds)
+def _tell(experiment: Experiment, kept: Kept, plan: Plan, seeds: Sequence[Seed]) -> Card:
+    verdict, judged = judge_kept(experiment, seeds)
     return {"verdict": verdict, "rules": as_dicts(judged), "seeds": plan.seeds, "quick": plan.quick,
-            "seconds": round(kept.seconds(experiment, plan.settings), 1), "command": command(experiment, plan),
-            "where": kept.ran(plan.settings[0])}
+            "seconds": round(kept.seconds(experiment, plan.settings()), 1),
+            "command": command(experiment, replace(plan, flipped=False)), "where": kept.ran(plan.settings()[0])}
 
 
-def _judged(experiment: Experiment, seeds: Sequence[Seed]) -> tuple[str, list[Judged]]:
-    try:
-        return judge(experiment, seeds)
-    except Exception as error:
-        raise RunError(f"{experiment.name}: its rules cannot be worked out from what its arms gave: "
-                       f"{type(error).__name__}: {error}") from error
-
-
-def _shown(experiment: Experiment, seeds: Sequence[Seed]) -> tuple[Sequence[Chart], Table]:
+def _show(experiment: Experiment, seeds: Sequence[Seed]) -> tuple[Sequence[Chart], Table]:
     try:
         charts = experiment.charts(seeds)
         return charts, experiment.table(seeds) if experiment.table else Table(*rows_of(charts))
@@ -81,35 +72,11 @@ def _shown(experiment: Experiment, seeds: Sequence[Seed]) -> tuple[Sequence[Char
                        f"{type(error).__name__}: {error}") from error
 
 
-def _verdict(experiment: Experiment, kept: Kept, plan: Plan) -> str | None:
-    seeds = kept.seeds(experiment, plan.settings)
-    return None if seeds is None else _judged(experiment, seeds)[0]
-
-
-def _compare_flipped(experiment: Experiment, kept: Kept) -> None:
-    """What was flipped is held against a run of its own size, which may have come after it."""
-    if flipped := kept.record.get("flipped"):
-        flipped["unflipped"] = _verdict(experiment, kept, Plan(flipped["seeds"], flipped["quick"]))
-
-
-def _size(told: Mapping[str, Any]) -> tuple[bool, int]:
-    return (not told["quick"], told["seeds"]) if "verdict" in told else (False, 0)
-
-
-def size_told(told: Mapping[str, Any]) -> str:
-    return f"{'quick' if told['quick'] else 'full'}, {told['seeds']} seed{'s' * (told['seeds'] != 1)}"
-
-
 def about(experiment: Experiment) -> dict[str, Any]:
     return {"name": experiment.name, "number": experiment.number, "title": experiment.title, "claim": experiment.claim,
             "source": experiment.source, "equation": experiment.equation, "refuted": experiment.refuted,
-            "rule": experiment.rule_text, "flip": experiment.flip, "notes": experiment.notes}
-
-
-def command(experiment: Experiment, plan: Plan) -> str:
-    parts = ["regard lab", "flip" if plan.flipped else "run", experiment.name, f"--seeds {plan.seeds}"]
-    parts += ["--quick"] * plan.quick + [f"--device {plan.device}"] * (plan.device != "cpu")
-    return " ".join(parts)
+            "rule": experiment.rule_text, "flip": experiment.flip_text, "notes": experiment.notes,
+            "fixed": asdict(experiment.fixed) if experiment.fixed else None}
 
 
 def _write_charts(charts: Sequence[Chart], stem: Path, before: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
@@ -129,30 +96,6 @@ def _write_charts(charts: Sequence[Chart], stem: Path, before: Sequence[Mapping[
     return told
 
 
-# ------------------------------------------------------------------------------------------------ flipping
-
-
-def did_change(flipped: Mapping[str, Any]) -> bool | None:
-    """Whether taking the cause away changed the verdict; None where there is nothing of that size to compare with."""
-    return None if flipped.get("unflipped") is None else flipped["unflipped"] != flipped["verdict"]
-
-
-def flip_told(card: Mapping[str, Any]) -> str:
-    """What flipping did, in a few words: `holds -> fails (quick)`."""
-    flipped = card.get("flipped")
-    if not flipped:
-        return "not run"
-    sizes = ["quick"] * bool(flipped.get("quick"))
-    if "seeds" in flipped and flipped["seeds"] != card.get("seeds"):
-        sizes.append(f"{flipped['seeds']} seeds")
-    size = f" ({', '.join(sizes)})" if sizes else ""
-    changed = did_change(flipped)
-    if changed is None:
-        return f"{flipped['verdict']}{size}; not run at that size as it is"
-    arrow = f"{flipped['unflipped']} -> {flipped['verdict']}{size}"
-    return arrow if changed else f"{arrow}: flipping did not change it"
-
-
 # --------------------------------------------------------------------------------------- reading them again
 
 
@@ -167,18 +110,21 @@ def redraw(experiments: Iterable[Experiment], folder: Path) -> list[tuple[str, s
             kept = open_results(folder, each, path.parent.name)
             if not kept.arms:
                 old.append((each.name, path.parent.name))
-            for flipped in (False, True):
-                if plan := _largest(each, kept, flipped):
-                    conclude(each, kept, plan)
+            if plan := _largest(each, kept, kept.record):
+                conclude(each, kept, plan)
+            for flip in each.flips:
+                if plan := _largest(each, kept, kept.record.get("flips", {}).get(flip.name, {}), flip.name):
+                    keep_flips(each, kept, {flip.name: conclude_flip(each, kept, plan, flip.name)})
+                    kept.save()
     return old
 
 
-def _largest(experiment: Experiment, kept: Kept, flipped: bool) -> Plan | None:
-    """The largest run that is complete: the one on the card, or one that nobody stayed to conclude."""
-    told = (kept.record.get("flipped") or {}) if flipped else kept.record
-    sizes = {(True, SEEDS), (False, QUICK_SEEDS), *([_size(told)] if "verdict" in told else [])}
-    plans = [Plan(seeds, not full, kept.path.parent.name, flipped) for full, seeds in sorted(sizes)]
-    return next((plan for plan in reversed(plans) if kept.seeds(experiment, plan.settings) is not None), None)
+def _largest(experiment: Experiment, kept: Kept, told: Mapping[str, Any], flip: str = "") -> Plan | None:
+    """The largest run that is complete: the one that is told of, or one that nobody stayed to conclude."""
+    sizes = {(True, SEEDS), (False, QUICK_SEEDS), *([size_of(told)] if "verdict" in told else [])}
+    plans = [Plan(seeds, not full, kept.path.parent.name) for full, seeds in sorted(sizes)]
+    return next((plan for plan in reversed(plans)
+                 if all(kept.seeds(experiment, plan.settings(each)) is not None for each in {"", flip})), None)
 
 
 def cards(folder: str | Path) -> list[Card]:
@@ -197,16 +143,25 @@ def in_order(found: Sequence[Card]) -> list[Card]:
 
 
 def card_of(path: Path) -> Card | None:
-    """A card from its file, charts included; None where nothing has been concluded yet."""
+    """A card from its file, charts included; None where nothing has been concluded yet, or by rules of another kind."""
     record = json.loads(path.read_text())
-    if "verdict" not in record or "rules" not in record:
-        return None
+    if "verdict" not in record or any("median" not in rule for rule in record["rules"]):
+        return None                                          # not concluded yet, or by an earlier version of the lab
     arms = record.pop("arms", {})
     record.pop("ran", None)
     plots = [{**plot, "svg": path.with_name(plot["file"]).read_text()} for plot in record.get("plots", [])
              if path.with_name(plot["file"]).exists()]
     return {**record, "machine": path.parent.name, "plots": plots, "csv": _as_csv(record["table"]), "arms": len(arms),
-            "flip_told": flip_told(record), **_where(record.get("where", {}))}
+            "flip_told": tell_flips(record), "looked": tell_looks(record), **_where(record.get("where", {}))}
+
+
+def tell_looks(record: Mapping[str, Any]) -> str:
+    """Whether the rules were changed after the numbers were seen, and what was changed; empty where they were not."""
+    looks, fixed = record.get("looks", []), record.get("fixed") or {}
+    if len(looks) > 1:
+        why = f": {fixed['after']}" if fixed.get("after") else ""
+        return f"rules changed on {looks[-1]['when']}, after a first look on {looks[0]['when']}{why}"
+    return f"rules changed before {fixed['on']}, after a first look: {fixed['after']}" if fixed.get("after") else ""
 
 
 def _where(where: Mapping[str, Any]) -> dict[str, str]:

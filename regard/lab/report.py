@@ -13,8 +13,10 @@ from itertools import groupby
 from typing import Any
 
 from regard.compare.style import STYLE
-from regard.lab.outcome import Card, did_change, flip_told, size_told
+from regard.lab.flipping import did_change, flip_of, rules_with_cause, tell_flips, tell_size
+from regard.lab.outcome import Card
 from regard.lab.verdict import FAILS, FEWEST, HOLDS, UNCLEAR
+from regard.metrics.intervals import SURE
 
 MORE = """
 .claim { border-top: 1px solid var(--line); padding: 1.4rem 0; } .claim h2 { border: 0; margin: 0 0 .3rem; padding: 0; }
@@ -39,12 +41,14 @@ dt { margin: 0; } dd { min-width: 0; overflow-wrap: anywhere; } summary { color:
 
 
 HOW = (
-    "Each verdict comes from rules that stood before the run (docs/lab.md names those changed after an earlier one): a "
-    "number for each seed, and a bound. A rule holds when "
-    "the whole 95% bootstrap interval of the mean over seeds is on its side of the bound, fails when all of it is on "
-    f"the other, and is unclear else; fewer than {FEWEST} seeds are never enough. An exact rule is about a theorem: "
-    "every seed has to keep it. A claim holds if all of its rules do, and fails if one does. Flipping takes away the "
-    "supposed cause: where the verdict does not change, it has not been shown to be the cause.")
+    "Each verdict comes from rules that stood before the run; a claim whose rules were changed after a first look at "
+    "its numbers says so. A rule is a number for each seed, and a bound. It holds when the whole 95% interval of the "
+    "median over seeds is on its side of the bound, fails when all of it is on the other, and is unclear else; fewer "
+    f"than {FEWEST} seeds are never enough. From {SURE} seeds on the interval assumes nothing about how seeds scatter; "
+    "below, it is that of Student's t or wider. An exact rule is about a theorem: one seed breaks it. A condition says "
+    "that the claim could be tested at all: where it does not hold, the claim is unclear. Else a claim holds if all of "
+    "its rules do, and fails if one does. Each rule that carries a claim is also judged with its cause taken away: "
+    "where it does not come out otherwise, that cause has not been shown.")
 OLD = "measured by an earlier version of this experiment's code; shown as it was, until it is run again"
 
 
@@ -68,31 +72,40 @@ def _lead(cards: Sequence[Card], machines: Sequence[str], claims: int) -> str:
     for machine in machines:
         count = Counter(card["verdict"] for card in cards if card["machine"] == machine)
         lines.append(f"On {machine} {count[HOLDS]} hold, {count[FAILS]} fail, {count[UNCLEAR]} are unclear.")
-    return f'<p class="lead">{escape(" ".join(lines))}</p><p>{escape(HOW)}</p><p>{escape(_flips(cards))}</p>'
+    return (f'<p class="lead">{escape(" ".join(lines))}</p><p>{escape(HOW)}</p><p>{escape(_flips(cards))}</p>'
+            f"<p>{escape(_late(cards))}</p>")
 
 
 def _flips(cards: Sequence[Card]) -> str:
-    flipped = [card for card in cards if card.get("flipped")]
-    same = [f"{card['name']} ({card['machine']})" for card in flipped if did_change(card["flipped"]) is False]
-    changed = sum(did_change(card["flipped"]) is True for card in flipped)
-    told = f"Flipped: {len(flipped)} of {len(cards)} results; the verdict changed in {changed}"
-    return f"{told}, and did not change in {len(same)}: {', '.join(same)}." if same else f"{told}."
+    carried = [(card, rule, flip_of(card, rule)) for card in cards for rule in rules_with_cause(card)]
+    ran = [(card, flip) for card, _, flip in carried if flip is not None]
+    same = [f"{card['name']} on {card['machine']} ({flip['says']}: {flip['before']} -> {flip['after']})"
+            for card, flip in ran if not did_change(flip)]
+    told = (f"{len(carried)} rules carry the claims. With its cause taken away {len(ran)} were judged again; "
+            f"{len(ran) - len(same)} came out otherwise")
+    return f"{told}, and not: {'; '.join(same)}." if same else f"{told}."
+
+
+def _late(cards: Sequence[Card]) -> str:
+    late = [f"{card['number']}. {card['title']} ({card['looked']})" for card in cards if card.get("looked")]
+    return f"Rules that were changed after a first look: {'; '.join(dict.fromkeys(late))}." if late else ""
 
 
 def _index(claims: Sequence[Sequence[Card]], machines: Sequence[str]) -> str:
     head = "".join(f"<th>{escape(machine)}</th>" for machine in machines)
     rows = "".join(_row(group, machines) for group in claims)
     return (f'<div class="scroll" tabindex="0" role="region" aria-label="Summary"><table class="index"><thead><tr>'
-            f"<th>#</th><th>claim</th>{head}<th>flipped</th></tr></thead><tbody>{rows}</tbody></table></div>")
+            f"<th>#</th><th>claim</th>{head}<th>with its causes taken away</th></tr></thead><tbody>{rows}</tbody></table>"
+            "</div>")
 
 
 def _row(group: Sequence[Card], machines: Sequence[str]) -> str:
     by_machine = {card["machine"]: card for card in group}
     verdicts = "".join(f"<td>{_verdict(by_machine[each]) if each in by_machine else 'not run'}</td>"
                        for each in machines)
-    told = {card["machine"]: flip_told(card) for card in group}
-    alike = len(set(told.values())) == 1 and (len(machines) == 1 or set(told.values()) == {flip_told({})})
-    flips = escape(flip_told(group[0])) if alike else "<br>".join(escape(f"{on}: {how}") for on, how in told.items())
+    told = {card["machine"]: tell_flips(card) for card in group}
+    alike = len(set(told.values())) == 1 and (len(machines) == 1 or "not run" in told.values())
+    flips = escape(tell_flips(group[0])) if alike else "<br>".join(escape(f"{on}: {how}") for on, how in told.items())
     first = group[0]
     return (f'<tr><td>{first["number"]}</td><td><a href="#{escape(first["name"])}">{escape(first["title"])}</a></td>'
             f"{verdicts}<td>{flips}</td></tr>")
@@ -120,15 +133,14 @@ def _machine(card: Card, old: Collection[tuple[str, str]]) -> str:
     plots = "".join(
         f'<figure><img alt="{escape(plot["title"])}" src="data:image/svg+xml;base64,'
         f'{base64.b64encode(plot["svg"].encode()).decode()}"></figure>' for plot in card["plots"])
-    facts = _facts({"Flipped": flip_told(card), "Where": card["where"], "When": card["when"],
-                    "What was run": f"{size_told(card)}, {card['seconds']:,.0f} s of arms",
+    fixed = card.get("fixed") or {}
+    facts = _facts({"Flipped": tell_flips(card), "Where": card["where"], "When": card["when"],
+                    "What was run": f"{tell_size(card)}, {card['seconds']:,.0f} s of arms",
+                    "Rules": card.get("looked") or (fixed and f"stand since {fixed['on']}"),
                     "Note": (card["name"], card["machine"]) in old and OLD})
-    flipped = card.get("flipped") or {}
-    commands = "\n".join(filter(None, (card["command"], flipped.get("command"))))
-    taken_away = (f"<details><summary>The rules with the cause taken away</summary>{_rules(flipped['rules'])}</details>"
-                  if flipped.get("rules") else "")
-    return (f'<div class="machine"><h3>{escape(card["machine"])} {_verdict(card)}</h3>{_rules(card["rules"])}{facts}'
-            f"{taken_away}<pre>{escape(commands)}</pre><p></p>{plots}<details><summary>The numbers</summary>"
+    commands = "\n".join([card["command"], *(flip["command"] for flip in card.get("flips", {}).values())])
+    return (f'<div class="machine"><h3>{escape(card["machine"])} {_verdict(card)}</h3>{_rules(card)}{facts}'
+            f"<pre>{escape(commands)}</pre><p></p>{plots}<details><summary>The numbers</summary>"
             f"{_table(card['table'], card['title'])}</details></div>")
 
 
@@ -137,15 +149,33 @@ def _facts(facts: dict[str, Any]) -> str:
     return f"<dl>{listed}</dl>"
 
 
-def _rules(rules: Sequence[dict[str, Any]]) -> str:
+def _rules(card: Card) -> str:
     rows = "".join(
-        f"<tr><td>{escape(rule['says'])}</td><td>{rule['mean']:.3g}{escape(rule.get('unit', ''))}</td>"
+        f"<tr><td>{escape(rule['says'])}{_condition(rule)}</td>"
+        f"<td>{rule['median']:.3g}{escape(rule.get('unit', ''))}</td>"
         f"<td>{rule['low']:.3g} to {rule['high']:.3g}{' (exact: all seeds)' * bool(rule.get('exact'))}</td>"
         f"<td>{rule['side']} {rule['bound']:g}</td>"
-        f'<td class="{escape(rule["verdict"])}">{escape(rule["verdict"])}</td></tr>' for rule in rules)
+        f'<td class="{escape(rule["verdict"])}">{escape(rule["verdict"])}</td><td>{_flip(card, rule)}</td></tr>'
+        for rule in card["rules"])
     return ('<div class="scroll" tabindex="0" role="region" aria-label="Rules"><table class="rules"><thead><tr>'
-            "<th>rule</th><th>mean</th><th>interval</th><th>to be</th><th></th></tr></thead>"
-            f"<tbody>{rows}</tbody></table></div>")
+            "<th>rule</th><th>median</th><th>95% over seeds</th><th>to be</th><th></th><th>cause taken away</th></tr>"
+            f"</thead><tbody>{rows}</tbody></table></div>")
+
+
+def _condition(rule: Card) -> str:
+    return f'<br><span class="soft">condition: {escape(rule["condition"])}</span>' if rule.get("condition") else ""
+
+
+def _flip(card: Card, rule: Card) -> str:
+    """What the rule says without its cause, and what was done; a condition has none."""
+    if rule.get("condition"):
+        return ""
+    flip = flip_of(card, rule)
+    if flip is None:
+        return "not run"
+    does = card["flips"][rule["cause"]]["does"]
+    return (f'<span class="{escape(flip["after"])}" title="{escape(does)}">{escape(flip["after"])}</span>: '
+            f'{flip["median"]:.3g} <span class="soft">({escape(rule["cause"])})</span>')
 
 
 def _table(table: dict[str, Any], title: str) -> str:

@@ -2,7 +2,8 @@
 stopped and taken up again at any time. Verdict, table and charts are worked out from the arms that are kept.
 
     lab/results/cpu/bottleneck.json        arms of each seed; the card (verdict, table, where, when) of the largest run;
-                                           and what came out of the largest run that was flipped
+                                           what came out of the largest run of each flip; and by which rules the
+                                           numbers were looked at, since when
     lab/results/cpu/bottleneck-1.svg       charts (and .png)
 """
 
@@ -15,7 +16,7 @@ import os
 import platform
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import fsum
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from typing import Any
 from regard import __version__, storage
 from regard.errors import RunError
 from regard.lab import in_the_open, phrases, stopwatch, tasks, tiny
-from regard.lab.experiment import Experiment, Seed, Setting, Values
+from regard.lab.experiment import Arm, Experiment, Seed, Setting, Values
+from regard.lab.hashes import hash_measuring
 
 HELPERS = (tiny, tasks, phrases, in_the_open, stopwatch)   # what claims share: if it changes, they are measured again
 
@@ -45,13 +47,13 @@ class Kept:
 
     def seeds(self, experiment: Experiment, settings: Sequence[Setting]) -> list[Seed] | None:
         """The values of every arm for each of these settings; None while some are missing."""
-        if not all(self.has(key_of(arm, setting)) for setting in settings for arm in experiment.arms):
+        if not all(self.has(key_of(experiment, arm, setting)) for setting in settings for arm in experiment.arms):
             return None
-        return [{arm.name: self.arms[key_of(arm, setting)]["values"] for arm in experiment.arms}
+        return [{arm.name: self.arms[key_of(experiment, arm, setting)]["values"] for arm in experiment.arms}
                 for setting in settings]
 
     def seconds(self, experiment: Experiment, settings: Sequence[Setting]) -> float:
-        keys = {key_of(arm, setting) for setting in settings for arm in experiment.arms}
+        keys = {key_of(experiment, arm, setting) for setting in settings for arm in experiment.arms}
         return fsum(self.arms[key]["seconds"] for key in keys if key in self.arms)      # in any order the same
 
     def ran(self, setting: Setting) -> dict[str, Any]:
@@ -61,22 +63,32 @@ class Kept:
     def runs_here(self, setting: Setting) -> None:
         self.record.setdefault("ran", {})[kind_of(setting)] = where(setting.device)
 
+    def look(self, rules: str) -> None:
+        """Write down that the numbers are looked at by these rules: the first time, with the day."""
+        looks = self.record.setdefault("looks", [])
+        if rules and all(look["rules"] != rules for look in looks):
+            looks.append({"rules": rules, "when": today()})
+
     def save(self) -> None:
         storage.make_folder(self.path.parent)
         kept = {**self.record, "version": self.version, "arms": self.arms}
         storage.write_file(self.path, json.dumps(kept, indent=1, allow_nan=True) + "\n")
 
 
-def key_of(arm: Any, setting: Setting) -> str:
+def key_of(experiment: Experiment, arm: Arm, setting: Setting) -> str:
+    """Under which name an arm is kept. What a flip does not change is kept, and measured, once."""
+    if setting.flipped and not experiment.changes(setting.flipped, arm):
+        setting = replace(setting, flipped="")
     return f"{arm.name} · {'once' if arm.once else f'seed {setting.seed}'} · {kind_of(setting)}"
 
 
 def kind_of(setting: Setting) -> str:
-    return f"{'quick' if setting.quick else 'full'}{' · flipped' if setting.flipped else ''}"
+    return f"{'quick' if setting.quick else 'full'}{f' · flip {setting.flipped}' if setting.flipped else ''}"
 
 
 def open_results(folder: Path, experiment: Experiment, device: str) -> Kept:
-    """What is kept of an experiment; arms measured by other code are dropped."""
+    """What is kept of an experiment. Arms measured by other code are dropped; by which rules they were looked at is
+    not."""
     path = folder / device / f"{experiment.name}.json"
     version = version_of(experiment)
     if not path.exists():
@@ -87,7 +99,8 @@ def open_results(folder: Path, experiment: Experiment, device: str) -> Kept:
         same = record.pop("version") == version
     except (ValueError, KeyError, TypeError, AttributeError):
         raise RunError(f"{path} is no result of the lab: move it away, and it is measured again") from None
-    return Kept(path, version, arms if same else {}, record if same else {})
+    looks = {"looks": record["looks"]} if "looks" in record else {}
+    return Kept(path, version, arms if same else {}, record if same else looks)
 
 
 def version_of(experiment: Experiment) -> str:
@@ -96,15 +109,15 @@ def version_of(experiment: Experiment) -> str:
     for file in (*(experiment.files or [inspect.getsourcefile(experiment.charts)]),
                  *map(inspect.getsourcefile, HELPERS)):
         assert file is not None
-        seen.update(Path(file).read_bytes())
+        seen.update(hash_measuring(Path(file).read_text("utf-8")).encode())
     return seen.hexdigest()[:16]
 
 
 def has_changed(experiment: Experiment, version: str) -> bool:
-    """Whether the code on disk is other than it was; a file that is gone is other."""
+    """Whether the code on disk is other than it was."""
     try:
         return version_of(experiment) != version
-    except OSError:
+    except (OSError, SyntaxError):                           # a file that is gone, or half written
         return True
 
 
@@ -114,4 +127,8 @@ def where(device: str) -> dict[str, Any]:
 
     on = torch.cuda.get_device_name() if device == "cuda" else f"{os.cpu_count()} CPU cores"
     return {"device": on, "torch": torch.__version__, "python": platform.python_version(), "regard": __version__,
-            "when": time.strftime("%Y-%m-%d", time.gmtime())}
+            "when": today()}
+
+
+def today() -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime())

@@ -29,7 +29,7 @@ from regard.lab.find import experiment as named
 from regard.lab.results import Kept, has_changed, key_of, open_results
 from regard.trained import pick_device
 
-SEEDS, QUICK_SEEDS = 5, 3
+SEEDS, QUICK_SEEDS = 6, 3                  # from six on an interval is sure whatever the seeds scatter like
 BUSY = 0.7                                 # of one core, beside this process: too much for a measurement of times
 
 Say = Callable[[str], None]
@@ -42,14 +42,18 @@ class Plan:
     seeds: int = SEEDS
     quick: bool = False
     device: str = "cpu"
-    flipped: bool = False
+    flipped: bool = False                  # also with each cause taken away, to compare
     minutes: float | None = None
     workers: int = 0                       # 0: one a core
     folder: str | None = None              # of the user's own experiments
+    cause: str = ""                        # flipped: this one alone
 
-    @property
-    def settings(self) -> list[Setting]:
-        return [Setting(seed, self.quick, self.device, self.flipped) for seed in range(self.seeds)]
+    def settings(self, flip: str = "") -> list[Setting]:
+        return [Setting(seed, self.quick, self.device, flip) for seed in range(self.seeds)]
+
+    def flips_of(self, experiment: Experiment) -> list[str]:
+        """The causes that are taken away, one after another."""
+        return [flip.name for flip in experiment.flips if self.flipped and self.cause in ("", flip.name)]
 
     @property
     def side_by_side(self) -> int:
@@ -66,7 +70,7 @@ class Task:
 
     @property
     def key(self) -> str:
-        return key_of(self.arm, self.setting)
+        return key_of(self.experiment, self.arm, self.setting)
 
 
 def run(experiments: Sequence[Experiment], plan: Plan, out: Path, say: Say) -> list[Experiment]:
@@ -80,7 +84,9 @@ def run(experiments: Sequence[Experiment], plan: Plan, out: Path, say: Say) -> l
     _side_by_side(progress, plan)
     _one_by_one(progress)
     return [each for each in experiments
-            if each.name in progress.changed or progress.kept[each.name].seeds(each, plan.settings) is None]
+            if each.name in progress.changed or any(
+                progress.kept[each.name].seeds(each, plan.settings(flip)) is None
+                for flip in ("", *plan.flips_of(each)))]
 
 
 def missing(experiment: Experiment, plan: Plan, kept: Kept) -> list[Task]:
@@ -88,8 +94,10 @@ def missing(experiment: Experiment, plan: Plan, kept: Kept) -> list[Task]:
 
 
 def _all_tasks(experiments: Sequence[Experiment], plan: Plan) -> list[Task]:
-    return [Task(each, arm, setting) for each in experiments for setting in plan.settings for arm in each.arms
-            if not (arm.once and setting.seed)]
+    """Every arm of the run as it is, and of each flip those arms that it changes."""
+    return [Task(each, arm, setting) for each in experiments for flip in ("", *plan.flips_of(each))
+            for setting in plan.settings(flip) for arm in each.arms
+            if not (arm.once and setting.seed) and (not flip or each.changes(flip, arm))]
 
 
 # --------------------------------------------------------------------------------------------- keeping count

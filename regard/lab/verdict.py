@@ -1,23 +1,21 @@
 """Verdicts: holds, fails or unclear, by a rule that was written down before the run.
 
-The interval is a bootstrap over seeds: means of as many seeds drawn with replacement, all draws for up to six seeds,
-else 10,000 of them; what 95% of the means lie between.
+The interval is that of the median over seeds (`regard.metrics.intervals`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import product
+from statistics import median
 from typing import Any
 
-import numpy as np
-
 from regard.lab.experiment import Experiment, Rule, Seed
+from regard.metrics.intervals import SEEDS, over_seeds
 
 HOLDS, FAILS, UNCLEAR = "holds", "fails", "unclear"
 FEWEST = 3                                 # seeds, for a rule that has chance in it
-ALL_DRAWS = 6
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,7 @@ class Judged:
 
     says: str
     values: tuple[float, ...]              # one a seed
-    mean: float
+    median: float
     low: float
     high: float
     bound: float
@@ -34,48 +32,57 @@ class Judged:
     verdict: str
     exact: bool = False                    # low and high are the least and the largest, not an interval
     unit: str = ""
+    cause: str = ""                        # the flip that must change it
+    condition: str = ""                    # or what could not be judged without it
 
 
 def judge(experiment: Experiment, seeds: Sequence[Seed]) -> tuple[str, list[Judged]]:
-    """The verdict and what each rule says: it holds if all do, fails if one does, and is unclear else."""
-    judged = [judge_rule(rule, seeds) for rule in experiment.rules]
-    said = {each.verdict for each in judged}
-    return (FAILS if FAILS in said else HOLDS if said == {HOLDS} else UNCLEAR), judged
+    """The verdict and what each rule says.
+
+    The claim is unclear where a condition does not hold. Else it holds if all rules that carry it do, fails if one of
+    them does, and is unclear in between.
+    """
+    judged = [judge_rule(rule, seeds, experiment.cause_of(rule)) for rule in experiment.rules]
+    if any(each.condition and each.verdict != HOLDS for each in judged):
+        return UNCLEAR, judged
+    found = {each.verdict for each in judged}
+    return (FAILS if FAILS in found else HOLDS if found == {HOLDS} else UNCLEAR), judged
 
 
-def judge_rule(rule: Rule, seeds: Sequence[Seed]) -> Judged:
-    values = [float(rule.value(seed)) for seed in seeds]
-    low, high = (min(values), max(values)) if rule.exact else interval(values)
-    mean = float(np.mean(values))
+def judge_rule(rule: Rule, seeds: Sequence[Seed], cause: str = "") -> Judged:
+    values = tuple(float(rule.value(seed)) for seed in seeds)
+    spread = over_seeds(values)
+    low, high = (min(values), max(values)) if rule.exact else (spread.low, spread.high)
+    side = "above" if rule.above is not None else "below"
+    return Judged(rule.says, values, median(values), low, high, rule.bound, side, _verdict(rule, values, low, high),
+                  rule.exact, rule.unit, cause, rule.condition)
+
+
+def _verdict(rule: Rule, values: Sequence[float], low: float, high: float) -> str:
+    """On the bound is not beyond it: there a rule fails."""
     sign = 1 if rule.above is not None else -1
-    good, bad = sorted((sign * (low - rule.bound), sign * (high - rule.bound)))
-    if not np.isfinite(values).all() or not (rule.exact or len(values) >= FEWEST):
-        verdict = UNCLEAR
-    else:
-        verdict = HOLDS if good > 0 else FAILS if bad <= 0 else UNCLEAR
-    side = "above" if sign > 0 else "below"
-    return Judged(rule.says, tuple(values), mean, low, high, rule.bound, side, verdict, rule.exact, rule.unit)
+    if rule.exact and any(sign * (value - rule.bound) <= 0 for value in values):
+        return FAILS                                         # one seed breaks a theorem, whatever the others are
+    if not all(map(math.isfinite, values)) or not (rule.exact or len(values) >= FEWEST):
+        return UNCLEAR
+    worst, best = sorted((sign * (low - rule.bound), sign * (high - rule.bound)))
+    return HOLDS if worst > 0 else FAILS if best <= 0 else UNCLEAR
 
 
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """What 95% of the bootstrap means lie between; infinite or missing values give what they must."""
-    drawn = np.asarray(values, np.float64)
-    if not np.isfinite(drawn).all():
-        return float("-inf"), float("inf")
-    if len(drawn) <= ALL_DRAWS:
-        means = np.array([drawn[list(pick)].mean() for pick in product(range(len(drawn)), repeat=len(drawn))])
-    else:
-        means = drawn[np.random.default_rng(0).integers(len(drawn), size=(10_000, len(drawn)))].mean(1)
-    low, high = np.quantile(means, [0.025, 0.975])
-    return float(low), float(high)
+def tell_bound(rule: Rule) -> str:
+    """What a rule asks for, before anything is measured."""
+    side = "above" if rule.above is not None else "below"
+    kind = f"; a condition: {rule.condition}" if rule.condition else f"; cause: {rule.cause}" if rule.cause else ""
+    return f"{rule.says} ({side} {rule.bound:g}{rule.unit}{', every seed' * rule.exact}{kind})"
 
 
-def told(rule: Mapping[str, Any]) -> str:
+def tell_rule(rule: Mapping[str, Any]) -> str:
     """What one rule says, in a line: the number, what it lies between, the bound, and the verdict."""
     unit = rule.get("unit", "")
-    kind = "least and largest of the seeds" if rule.get("exact") else "95% over seeds"
-    return (f"{rule['says']}: {rule['mean']:.3g}{unit} ({kind}: {rule['low']:.3g} to {rule['high']:.3g}), to be "
-            f"{rule['side']} {rule['bound']:g}{unit}: {rule['verdict']}")
+    kind = "least and largest of the seeds" if rule.get("exact") else SEEDS
+    condition = f" (a condition: {rule['condition']})" if rule.get("condition") else ""
+    return (f"{rule['says']}: {rule['median']:.3g}{unit} ({kind}: {rule['low']:.3g} to {rule['high']:.3g}), to be "
+            f"{rule['side']} {rule['bound']:g}{unit}: {rule['verdict']}{condition}")
 
 
 def as_dicts(judged: Sequence[Judged]) -> list[dict[str, Any]]:

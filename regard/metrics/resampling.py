@@ -81,10 +81,3 @@ def _chunks(rows: int, width: int) -> Iterator[int]:
     most = max(32, DRAWN // max(1, width) // 32 * 32)
     for start in range(0, rows, most):
         yield min(most, rows - start)
-
-
-def interval(scores: Scores) -> Interval:
-    """What 95% of the samples lie between: one in forty is cut off at each end."""
-    ordered = np.sort(scores)
-    cut = len(ordered) // 40
-    return float(ordered[cut]), float(ordered[-cut - 1])

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import DataError, SettingError
-from regard.metrics.resampling import DRAWN, Interval, interval, resampled
+from regard.metrics.intervals import over_sentences
+from regard.metrics.resampling import DRAWN, Interval, resampled
 from regard.metrics.rouge import Cutter, Shares, cutter, rouge_l, rouge_lsum, rouge_n
 from regard.metrics.translation import SEED, Difference
 from regard.text import sentences as cut
@@ -109,7 +110,7 @@ def measure(
     found = []
     for kind in range(shares.shape[1]):
         f, precision, recall = (float(shares[:, kind, part].mean()) for part in range(3))
-        found.append(Rouge(f, precision, recall, interval(drawn[:, kind]) if drawn is not None else None))
+        found.append(Rouge(f, precision, recall, over_sentences(drawn[:, kind]) if drawn is not None else None))
     right = sum(any(line.strip() == other.strip() for other in others)
                 for line, *others in zip(hypotheses, *several, strict=True))
     return Summary(found[0], found[1], found[2], right / len(hypotheses), len(hypotheses),
@@ -128,8 +129,8 @@ def paired(
     of_a, of_b = (_all_shares(each, several, cut_words)[:, :3, 0] for each in (a, b))           # (S, 3)
     drawn = resampled(of_b - of_a, _enough("samples", samples), seed) / len(of_a)               # (R, 3)
     p = exchanged(of_b - of_a, _enough("trials", trials), seed)
-    found = [Difference(float(of_a[:, kind].mean()), float(of_b[:, kind].mean()), interval(drawn[:, kind]), p[kind])
-             for kind in range(3)]
+    found = [Difference(float(of_a[:, kind].mean()), float(of_b[:, kind].mean()), over_sentences(drawn[:, kind]),
+                        p[kind]) for kind in range(3)]
     return Paired(found[0], found[1], found[2], len(a), _signature(words, stem, several), names)
 
 

@@ -18,7 +18,8 @@ from typing import Any, cast
 import numpy as np
 
 from regard.errors import DataError, SettingError, did_you_mean
-from regard.metrics.resampling import Counts, Interval, chances, interval, resampled, scores_of
+from regard.metrics.intervals import over_sentences
+from regard.metrics.resampling import Counts, Interval, chances, resampled, scores_of
 
 Lines = Sequence[str]
 References = Sequence[str] | Sequence[Sequence[str]]       # one line each, or several such lists
@@ -137,7 +138,7 @@ def measure(
     found: list[Interval | None] = [None, None]
     if intervals:
         metrics.say(bs=_enough("samples", samples), seed=seed)
-        found = [interval(scores) for scores in scores_of(resampled(counts, samples, seed))]
+        found = [over_sentences(scores) for scores in scores_of(resampled(counts, samples, seed))]
     signature, chrf_signature = metrics.signatures()
     right = sum(any(line.strip() == other.strip() for other in others)
                 for line, *others in zip(hypotheses, *several, strict=True))
@@ -161,7 +162,7 @@ def paired(
     drawn = [y - x for x, y in zip(scores_of(both[:, :of_a.shape[1]]), scores_of(both[:, of_a.shape[1]:]), strict=True)]
     seen = [y - x for x, y in zip(scores_a, scores_b, strict=True)]
     p = chances(of_a, of_b, seen, trials, seed)
-    bleu, chrf = (Difference(scores_a[i], scores_b[i], interval(drawn[i]), p[i]) for i in range(2))
+    bleu, chrf = (Difference(scores_a[i], scores_b[i], over_sentences(drawn[i]), p[i]) for i in range(2))
     return Paired(bleu, chrf, len(a), *metrics.signatures(), names=names)
 
 

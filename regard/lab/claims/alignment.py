@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from regard.contract import Source
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Table, Values, column
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Table, Values, column
 from regard.lab.phrases import LONGEST, UNK, Phrases, phrases
 from regard.lab.tasks import FIRST, generator
 from regard.lab.tiny import Batch, accuracy, far_apart, fit, translator
@@ -171,7 +171,7 @@ EXPERIMENT = Experiment(
     equation="D[t, l] = log P(y_t | x) - log P(y_t | x without l), against A[t, l]",
     refuted="maps no better than word t from word t, erasing read words changing no more than erasing others, or maps "
             "that always name the word that is missed most",
-    flip="trains on pairs that do not belong together: there is nothing to align",
+    flips=(Flip("cause", "trains on pairs that do not belong together: there is nothing to align"),),
     arms=tuple(Arm(family, partial(trained, family=family)) for family in MODELS),
     rules=(Rule("the RNN's map has a lower error rate than word t from word t, by",
                 lambda s: s["rnn-attention"]["aer_diagonal"] - s["rnn-attention"]["aer_best"], above=0.05),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Values, column
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Values, column
 from regard.lab.tasks import FIRST, reversed_words
 from regard.lab.tiny import accuracy, fit, parameters, translator
 
@@ -45,7 +45,7 @@ EXPERIMENT = Experiment(
     claim="An encoder-decoder without attention loses quality as the source gets longer; with attention it does not.",
     source="lecture 000, issues of RNNs; lecture 002, attention", equation="c_t = sum_l softmax_l(e(s_t, h_l)) h_l",
     refuted="the model without attention being as good on long sources, or the one with attention losing as much",
-    flip="gives the model without attention attention",
+    flips=(Flip("cause", "gives the model without attention attention"),),
     arms=(Arm("rnn", lambda s: trained(s, s.flipped)), Arm("rnn-attention", lambda s: trained(s, True))),
     rules=(Rule("on the longest sources attention is right more often, by", lambda s:
                 s["rnn-attention"]["accuracy"][-1] - s["rnn"]["accuracy"][-1], above=0.2),

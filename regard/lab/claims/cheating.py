@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Table, Values, column
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Table, Values, column
 from regard.lab.tasks import FIRST, generator, letters, story_text
 from regard.lab.tiny import fit, language_model
 from regard.layers.self_attention import SelfAttention
@@ -112,7 +112,7 @@ EXPERIMENT = Experiment(
     source="lecture 000, no q_2 k_3 because of cheating; lecture 002, 10.5, looking into the future",
     equation="a_ts = 0 for s > t",
     refuted="a training loss without the mask near the one with it, or a model without it that writes as well",
-    flip="gives the model without the mask the mask",
+    flips=(Flip("cause", "gives the model without the mask the mask"),),
     arms=(Arm("masked", lambda s: trained(s, True)), Arm("unmasked", lambda s: trained(s, s.flipped))),
     rules=(Rule("without the mask the training loss is a small part of what it is with it",
                 lambda s: s["unmasked"]["training loss"] / s["masked"]["training loss"], below=0.1),

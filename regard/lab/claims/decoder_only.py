@@ -17,7 +17,7 @@ from typing import Any
 from regard.config import fill
 from regard.families.fit import fit_parameters
 from regard.families.translate import TRANSLATE, Vocabularies
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Table, Values, column
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Table, Values, column
 from regard.lab.phrases import phrases
 from regard.lab.tiny import accuracy, far_apart, fit, loss_on, parameters, predictions
 
@@ -80,7 +80,7 @@ EXPERIMENT = Experiment(
     source="lecture 003: decoder-only transformers have become the mainstream design",
     equation="P(y_t | y_<t, x) from one causal stack over [x; y], or from two",
     refuted="a difference of more than 0.05 in the share of words that are right, to either side",
-    flip="gives the decoder-only model an encoder: the two no longer differ",
+    flips=(Flip("cause", "gives the decoder-only model an encoder: the two no longer differ"),),
     arms=tuple(Arm(kind, partial(trained, kind=kind)) for kind in FAMILIES),
     rules=(Rule("the shares of words right differ by",
                 lambda s: abs(s["encoder-decoder"]["right"] - s["decoder-only"]["right"]), below=0.05),

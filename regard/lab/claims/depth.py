@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.contract import State
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Values
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Values
 from regard.lab.tasks import FIRST, letters, story_text
 from regard.lab.tiny import fit, loss_of, loss_on
 from regard.layers.feedforward import FeedForward
@@ -132,7 +132,7 @@ EXPERIMENT = Experiment(
     claim="Residuals and layer norm let 12 to 24 layers train; without them they do not.",
     source="lecture 002, 10.4 (12 to 24 layers) and 13, Add & Norm", equation="x + f(norm(x))",
     refuted="deep stacks that learn with neither, or that do not learn with both",
-    flip="gives the stack with neither both",
+    flips=(Flip("cause", "gives the stack with neither both"),),
     arms=tuple(Arm(kind, partial(trained, kind=kind)) for kind in KINDS),
     rules=(Rule("with both the deepest stack comes below the letters' frequencies by", lambda s: learned(s, "both"),
                 above=0.5, unit=" nats"),

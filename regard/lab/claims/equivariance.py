@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Values, column
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Values, column
 from regard.layers.attend import CAUSAL, attend
 from regard.layers.positions import SinusoidalPositions
 
@@ -59,7 +59,7 @@ EXPERIMENT = Experiment(
     claim="A(PX) = P A(X) to rounding without positions; positions break it, and so does the causal mask.",
     source="lecture 003: without order there is only a set", equation="A(PX) = P A(X)",
     refuted="a difference beyond rounding without positions, or none with positions or with the mask",
-    flip="adds positions to the arm that has none",
+    flips=(Flip("cause", "adds positions to the arm that has none"),),
     arms=(Arm("plain", plain), Arm("positions", lambda s: distance(s, positions=True)),
           Arm("causal", lambda s: distance(s, causal=True))),
     rules=(Rule("without positions the difference is rounding", lambda s: s["plain"]["largest"], below=1e-12,

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from regard.lab.claims.nonlinearity import WIDTH, stacked
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Values, column
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Values, column
 from regard.lab.tasks import FIRST, generator, only
 from regard.lab.tiny import Batch, accuracy, fit, parameters
 from regard.layers.self_attention import SelfAttention
@@ -84,7 +84,7 @@ EXPERIMENT = Experiment(
           "layers.",
     source="lecture 002, 10.4: a reading of it that goes too far", equation="y = a xor b",
     refuted="the exclusive or learned by some stack without feed-forward layers, or not by one with them",
-    flip="freezes the weights of attention, so that every average is a fixed one: then it should hold",
+    flips=(Flip("cause", "freezes the weights of attention, so that every average is a fixed one: then it should hold"),),
     arms=(Arm("attention", lambda s: trained(s, 1, False, s.flipped)),
           Arm("attention-4", lambda s: trained(s, 4, False, s.flipped)), Arm("feed", lambda s: trained(s, 4, True))),
     rules=(Rule("the best of all stacks without feed-forward layers is right in", lambda s:

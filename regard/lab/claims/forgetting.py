@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Values, column
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Values, column
 from regard.lab.tasks import FIRST, any_b, any_distance, recall_at
 from regard.lab.tiny import Batch, accuracy, far_apart, fit, language_model
 from regard.models.ngram import NGram
@@ -131,7 +131,7 @@ EXPERIMENT = Experiment(
           "does not.",
     source="lecture 001, why are RNNs bad; the As and Bs", equation="h_t = f(W_h h_{t-1} + W_c c_t)",
     refuted="an Elman RNN recalling as well as a Transformer at the longest distance, or a window beyond its reach",
-    flip="puts the name next to the question: there is no distance left",
+    flips=(Flip("cause", "puts the name next to the question: there is no distance left"),),
     arms=(Arm("ngram", counted), *(Arm(family, partial(trained, family=family)) for family in MODELS)),
     rules=(Rule(f"at {LONGEST} words the Transformer recalls more than the Elman RNN, by",
                 lambda s: last(s, "transformer") - last(s, "rnn"), above=0.3),

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Values, column
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Values, column
 from regard.lab.stopwatch import exponent, seconds
 from regard.lab.tiny import language_model
 
@@ -89,7 +89,7 @@ EXPERIMENT = Experiment(
     equation="state: O(1) against O(T)",
     refuted="a recurrent state that grows, a cache that does not, or a Transformer that writes as fast after a long "
             "text",
-    flip="lets the Transformer keep the last 32 words only",
+    flips=(Flip("cause", "lets the Transformer keep the last 32 words only"),),
     arms=tuple(Arm(name, lambda s, name=name: measured(s, name)) for name in SETTINGS),          # type: ignore[misc]
     rules=(Rule("the Transformer's state grows with the text to the power", lambda s: s["transformer"]["growth"],
                 above=0.9, exact=True),

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from regard.contract import Source, watch
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Values
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Values
 from regard.lab.tasks import FIRST, generator, reversed_words
 from regard.lab.tiny import Batch, accuracy, fit, language_model, parameters, translator
 from regard.probe.alignment import read_of_source
@@ -141,7 +141,7 @@ EXPERIMENT = Experiment(
     claim="Heads take roles (word before, first word, alignment), and several learn faster than one at equal cost.",
     source="lecture 002, 12, multi-head attention: each head deals with one part", equation="[head_1, ..., head_H] W_H",
     refuted="no head that gives most of its weight to one role, or one head learning as fast as four",
-    flip="gives the models with four heads a single one of the same width",
+    flips=(Flip("cause", "gives the models with four heads a single one of the same width"),),
     arms=(Arm("four heads", lambda s: language(s, 1 if s.flipped else HEADS)),
           Arm("one head", lambda s: language(s, 1)), Arm("translation", translation)),
     rules=(*(Rule(f"the best head for the {name} gives it a weight of", partial(best, role=role), above=0.6)

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Values, column
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Values, column
 from regard.lab.tasks import FIRST, generator, recall_at
 from regard.lab.tiny import accuracy, fit, language_model
 
@@ -119,7 +119,7 @@ EXPERIMENT = Experiment(
     source="lecture 002, 3.2: linear interaction distance", equation="d h[t] / d c[t-k] = product of k Jacobians",
     refuted="a way through the RNN that does not grow with k, one through the Transformer that does, or a gradient "
             "that falls no more in the RNN than in the Transformer",
-    flip="puts a layer of attention on the RNN",
+    flips=(Flip("cause", "puts a layer of attention on the RNN"),),
     arms=tuple(Arm(name, lambda s, name=name: measured(s, name)) for name in MODELS),            # type: ignore[misc]
     rules=(Rule("operations a word on the shortest way through the RNN", lambda s: s["rnn"]["growth"], above=1,
                 exact=True),

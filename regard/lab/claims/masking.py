@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Values, column
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Values, column
 from regard.lab.in_the_open import OpenDot
 from regard.lab.tiny import language_model
 from regard.layers.attend import CAUSAL, attend, weights
@@ -98,7 +98,7 @@ EXPERIMENT = Experiment(
           "gradients, in one product.",
     source="lecture 002, 10.5; lecture 000: no q_2 k_3", equation="softmax(Q K^T + M) V, M[t, s] = -inf for s > t",
     refuted="a difference beyond rounding, a weight on the future that is not zero, or none without the mask",
-    flip="takes the mask away",
+    flips=(Flip("cause", "takes the mask away"),),
     arms=(Arm("masked", lambda s: of_attention(s, not s.flipped)), Arm("unmasked", lambda s: of_attention(s, False)),
           Arm("model", of_model), Arm("cost", cost, once=True)),
     rules=(Rule("with the mask, outputs and gradients differ by rounding", lambda s: s["masked"]["largest"],

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import regard
 from regard.contract import SequenceLayer
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Values, column
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Values, column
 from regard.layers.feedforward import FeedForward
 from regard.layers.self_attention import SelfAttention
 from regard.layers.stack import Stack
@@ -84,7 +84,7 @@ EXPERIMENT = Experiment(
     claim="Stacking self-attention without feed-forward layers only re-averages values.",
     source="lecture 002, 10.4: non-linearities", equation="A_2 (A_1 X W_1) W_2 = (A_2 A_1) X (W_1 W_2)",
     refuted="a stack that is not an average of its inputs times a matrix; or one with feed-forward layers that is",
-    flip="gives the stack without feed-forward layers feed-forward layers",
+    flips=(Flip("cause", "gives the stack without feed-forward layers feed-forward layers"),),
     arms=(Arm("without", lambda s: averages(s, s.flipped)), Arm("with", lambda s: averages(s, True))),
     rules=(Rule("without feed-forward layers a stack differs from averages of its inputs times one matrix by",
                 lambda s: s["without"]["largest"], below=1e-10, exact=True),

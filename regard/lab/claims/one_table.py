@@ -22,7 +22,7 @@ import torch
 from regard.config import fill
 from regard.families import FAMILIES
 from regard.families.fit import fit_parameters
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Table, Values, column
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Table, Values, column
 from regard.lab.stopwatch import kept_bytes, seconds
 from regard.lab.tasks import FIRST, any_distance, letters, recall_at, story_text
 from regard.lab.tiny import Batch, accuracy, far_apart, fit, loss_of, loss_on, parameters
@@ -140,7 +140,7 @@ EXPERIMENT = Experiment(
     equation="state O(1), steps O(T) · state O(1), parallel · state O(T), parallel",
     refuted="an Elman RNN recalling as far or training as fast as a Transformer, an SSM recalling no farther, or "
             "a Transformer's state as small as a recurrent one",
-    flip=f"lets the Transformer see the last {WINDOW} words only",
+    flips=(Flip("cause", f"lets the Transformer see the last {WINDOW} words only"),),
     arms=tuple(Arm(family, partial(measured, family=family)) for family in MODELS),
     rules=(Rule(f"at {LONGEST} words the Transformer recalls more than the Elman RNN, by",
                 lambda s: last(s, "transformer") - last(s, "rnn"), above=0.3),

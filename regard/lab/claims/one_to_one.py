@@ -16,7 +16,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Values
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Values
 from regard.lab.tasks import FIRST, generator
 from regard.lab.tiny import Batch, far_apart, fit, language_model, predictions, translator
 
@@ -98,7 +98,7 @@ EXPERIMENT = Experiment(
           "not mind.",
     source="lecture 003: could we use a one-to-one input/output RNN?", equation="y_t = g(h_t) against P(y_t | y_<t, x)",
     refuted="a one-to-one RNN translating in another order or into longer sentences, or an encoder-decoder failing too",
-    flip="lets the one-to-one RNN read all of the source first: it becomes an encoder-decoder",
+    flips=(Flip("cause", "lets the one-to-one RNN read all of the source first: it becomes an encoder-decoder"),),
     arms=tuple(Arm(f"{way}, {task}", partial(run, way=way, task=task)) for way in WAYS for task in TASKS),
     rules=(Rule("in the same order one to one is right for", lambda s: of("one to one", "same order", s), above=0.9),
            Rule("reversed or unequal, one to one is right for at most",

@@ -19,7 +19,7 @@ import torch
 
 from regard.config import fill
 from regard.families.masked import MASKED
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Values
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Values
 from regard.lab.tasks import FIRST, generator
 from regard.lab.tiny import Batch, fit, language_model
 
@@ -101,7 +101,7 @@ EXPERIMENT = Experiment(
     source="lecture 002, 10.3, sequence order; lecture 003, positional encoding, with the caveat of the mask",
     equation="A(PX) = P A(X)",
     refuted="order told without positions and mask, not told with positions, or a causal model that cannot count",
-    flip="gives the encoder without positions learned ones",
+    flips=(Flip("cause", "gives the encoder without positions learned ones"),),
     arms=tuple(Arm(kind, partial(trained, kind=kind)) for kind in NAMES),
     rules=(Rule("who came first, without positions, is told better than chance by", lambda s: s["set"]["first"] - 0.5,
                 below=0.05),

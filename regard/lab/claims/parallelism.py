@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from regard.kernels.scan import scan, scan_loop
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Table, Values, column
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Table, Values, column
 from regard.lab.in_the_open import depth_of
 from regard.lab.stopwatch import exponent, seconds
 from regard.lab.tiny import Batch, language_model, loss_of
@@ -97,7 +97,7 @@ EXPERIMENT = Experiment(
     equation="RNN: T steps one after another; Transformer: as many as layers; linear RNN by scan: about sqrt(T)",
     refuted="an RNN whose operations do not grow in proportion to the text, a Transformer whose operations do, or a "
             "linear RNN that is as slow in long rows or differs from its loop",
-    flip="takes the nonlinearity out of the RNN: a linear RNN, by scan",
+    flips=(Flip("cause", "takes the nonlinearity out of the RNN: a linear RNN, by scan"),),
     arms=(*(Arm(name, lambda s, name=name: measured(s, name)) for name in MODELS),               # type: ignore[misc]
           Arm("scan", scans)),
     rules=(Rule("the RNN's operations grow with the length to the power", lambda s: s["rnn"]["exponent"], above=0.9,

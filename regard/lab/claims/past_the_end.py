@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from regard.errors import SettingError
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Table, Values, column
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Table, Values, column
 from regard.lab.tasks import FIRST, letters, story_text
 from regard.lab.tiny import fit, language_model
 
@@ -93,8 +93,9 @@ EXPERIMENT = Experiment(
     source="lecture 002, 10.3.2: we know nothing about sequences longer than n; lecture 003, the sinusoids",
     equation="x_t + p_t, t <= n",
     refuted="learned positions losing nothing past n, or a kind that is computed losing half as much as they do",
-    flip="trains the positions that are computed, and they alone, on all the places that are read later: if nothing "
-         "is lost then, what was missing is not a formula but practice",
+    flips=(Flip("cause", "trains the positions that are computed, and they alone, on all the places that are read "
+                "later: if nothing "
+         "is lost then, what was missing is not a formula but practice"),),
     arms=(Arm("refusal", refusal, once=True), *(Arm(kind, partial(trained, kind=kind)) for kind in KINDS)),
     rules=(Rule("a model with n learned positions refuses the next one", lambda s: s["refusal"]["refuses"], above=0.5,
                 exact=True),

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Values
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Values
 from regard.lab.tasks import FIRST, generator, only, reversed_words
 from regard.lab.tiny import Batch, accuracy, fit, language_model, parameters, translator
 
@@ -94,7 +94,7 @@ EXPERIMENT = Experiment(
     source="lecture 001, compare to DAN; lecture 002, 4.1 and 4.2, mean-pooling and weighted averaging",
     equation="sum_i a_i v_i with a_i = softmax_i(q . k_i), against a_i = 1/n",
     refuted="the mean being right nearly as often in either of them",
-    flip="gives the models that pool by the mean attention",
+    flips=(Flip("cause", "gives the models that pool by the mean attention"),),
     arms=(Arm("classifier, mean", lambda s: classified(s, s.flipped)),
           Arm("classifier, attention", lambda s: classified(s, True)),
           Arm("decoder, mean", lambda s: translated(s, s.flipped)),

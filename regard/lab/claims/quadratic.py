@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from regard.contract import SequenceLayer
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Table, Values, column
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Table, Values, column
 from regard.lab.in_the_open import OpenDot
 from regard.lab.stopwatch import crossover, exponent, kept_bytes, law, seconds
 from regard.layers.linear_recurrence import GatedRecurrence
@@ -114,7 +114,7 @@ EXPERIMENT = Experiment(
           "weights; recurrences and state spaces are linear.",
     source="lectures 001 and 003: memory and computation scale quadratically in sequence length",
     equation="Q K^T is T x T", refuted="attention that grows much slower than T^2, or a recurrence much faster than T",
-    flip=f"lets attention read blocks of {WINDOW} only",
+    flips=(Flip("cause", f"lets attention read blocks of {WINDOW} only"),),
     arms=tuple(Arm(name, lambda s, name=name: measured(s, name)) for name in LAYERS),            # type: ignore[misc]
     rules=(Rule("naive attention's time grows with the length to the power", lambda s: s["naive"]["time exponent"],
                 above=1.6),

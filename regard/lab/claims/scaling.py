@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Values, column
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Values, column
 from regard.lab.stopwatch import exponent
 from regard.lab.tasks import FIRST, recall_at
 from regard.lab.tiny import accuracy, fit
@@ -86,7 +86,7 @@ EXPERIMENT = Experiment(
     source="lecture 002, 12.3: scaled dot product", equation="Var(q · k) = d",
     refuted="scores whose variance does not follow d, a softmax that passes as much gradient unscaled, or training "
             "that goes as well",
-    flip="scales the arms that are not scaled",
+    flips=(Flip("cause", "scales the arms that are not scaled"),),
     arms=(Arm("scaled", lambda s: drawn(s, True)), Arm("unscaled", lambda s: drawn(s, s.flipped)),
           Arm("trained", lambda s: trained(s, True)), Arm("trained-unscaled", lambda s: trained(s, s.flipped))),
     rules=(Rule("unscaled, the variance grows with d to a power that differs from 1 by",

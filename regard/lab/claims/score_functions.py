@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Table, Values, column
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Table, Values, column
 from regard.lab.phrases import phrases
 from regard.lab.stopwatch import seconds
 from regard.lab.tasks import FIRST, generator
@@ -140,7 +140,7 @@ EXPERIMENT = Experiment(
     equation="A(q, K, V) = sum_i softmax_i(e(q, k_i)) v_i",
     refuted="scores that look at the keys differing by much, the location score keeping up, an additive score as "
             "cheap as a product, or another score than the dot product saturating",
-    flip="gives every arm the scaled dot product",
+    flips=(Flip("cause", "gives every arm the scaled dot product"),),
     arms=tuple(Arm(score, partial(measured, score=score)) for score in SCORES),
     rules=(Rule("of the scores that look at the keys the best is right more often than the worst by",
                 lambda s: max(s[name]["right"] for name in LOOKING) - min(s[name]["right"] for name in LOOKING),

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Values, column
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Values, column
 from regard.lab.tasks import FIRST, letters, story_text
 from regard.lab.tiny import fit, language_model, loss_on
 from regard.layers.attend import CAUSAL, scores_of
@@ -102,8 +102,8 @@ EXPERIMENT = Experiment(
     source="lecture 003, a conjecture: this normalization is critical for its training stability",
     equation="a_ts = exp(e_ts) / sum_r exp(e_tr)",
     refuted="weights that are not normalised bearing large learning rates as well as softmax does",
-    flip="takes its denominator from the sigmoid, which bounds each weight: if it is unstable then, bounds matter and "
-         "not the sum",
+    flips=(Flip("cause", "takes its denominator from the sigmoid, which bounds each weight: if it is unstable then, bounds matter and "
+         "not the sum"),),
     arms=tuple(Arm(kind, partial(trained, kind=kind)) for kind in WEIGHTS),
     rules=tuple(Rule(f"with {kind} weights more is lost at the two largest rates than with softmax, by",
                      partial(more_lost, kind=kind), above=0.2, unit=" nats")

@@ -19,7 +19,7 @@ from functools import cache
 import numpy as np
 import torch
 
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule, Seed, Setting, Table, Values, column
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Table, Values, column
 from regard.lab.tasks import FIRST, generator, recall_at
 from regard.lab.tiny import Batch, accuracy, far_apart, fit, language_model, loss_on
 from regard.models.ngram import NGram
@@ -127,7 +127,7 @@ EXPERIMENT = Experiment(
     claim="More words help until they are too rare to have been counted; beyond n - 1 words a window knows nothing.",
     source="lecture 001, recap of language models", equation="P(w_t | w_1 .. w_{t-1}) = P(w_t | w_{t-n+1} .. w_{t-1})",
     refuted="no gain from n = 2 to n = 4, no growing share of unseen n-grams, or recall beyond the window",
-    flip="gives the window 15 words instead of 5",
+    flips=(Flip("cause", "gives the window 15 words instead of 5"),),
     arms=(Arm("n-gram", counted), Arm("window", windowed), Arm("reach", reach)),
     rules=(Rule("from n = 2 to n = 4 the n-gram gains, in bits a word",
                 lambda s: s["n-gram"]["bits"][1] - s["n-gram"]["bits"][3], above=0.2),

@@ -1,0 +1,99 @@
+"""Two hashes of an experiment's code: of its rules, and of what is measured. Comments, docstrings and layout are in
+neither.
+
+`hash_rules` changes when a number, a bound or a side does: it covers the code of `rules=(...)`, and the functions and
+constants of the file that it uses. How a rule is worded, its unit, cause and condition change no verdict.
+
+`hash_measuring` changes when an arm might give other numbers: it covers the whole file but for what an Experiment says
+about itself. So rules can be dated, worded and judged anew without measuring anything again.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from pathlib import Path
+
+from regard.lab.experiment import Experiment
+
+WORDS = ("says", "unit", "cause", "condition")             # arguments of a Rule that change no verdict
+MEASURES = ("name", "arms", "timing")                      # arguments of an Experiment that change what is measured
+
+
+def hash_rules(experiment: Experiment) -> str:
+    """Twelve letters of SHA-256; none where the rules are not written in a file of their own."""
+    for file in experiment.files:
+        if found := hash_rules_in(Path(file).read_text("utf-8")):
+            return found
+    return ""
+
+
+def hash_measuring(source: str) -> str:
+    module = ast.parse(source)
+    return hashlib.sha256(ast.dump(_Measuring().visit(module)).encode()).hexdigest()
+
+
+def hash_rules_in(source: str) -> str:
+    """Of the text of a file; none where it has no rules."""
+    module = ast.parse(source)
+    rules = next((keyword.value for node in ast.walk(module) if isinstance(node, ast.Call)
+                  for keyword in node.keywords if keyword.arg == "rules" and _named(node.func) == "Experiment"), None)
+    if rules is None:
+        return ""
+    seen = hashlib.sha256()
+    for part in (rules, *_used_by(rules, module)):
+        seen.update(ast.dump(_Wordless().visit(part)).encode())
+    return seen.hexdigest()[:12]
+
+
+def _named(function: ast.expr) -> str:
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _used_by(rules: ast.expr, module: ast.Module) -> list[ast.stmt]:
+    """The functions and constants of the module that the rules use, and those that these use, in their order."""
+    defined = {name: statement for statement in module.body for name in _defines(statement)}
+    used: set[str] = set()
+    waiting: list[ast.AST] = [rules]
+    while waiting:
+        names = {node.id for node in ast.walk(waiting.pop()) if isinstance(node, ast.Name)}
+        new = (names & defined.keys()) - used
+        used |= new
+        waiting += [defined[name] for name in new]
+    return [statement for statement in module.body if used.intersection(_defines(statement))]
+
+
+def _defines(statement: ast.stmt) -> list[str]:
+    if isinstance(statement, ast.FunctionDef):
+        return [statement.name]
+    targets = statement.targets if isinstance(statement, ast.Assign) else ()
+    return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+
+
+class _WithoutDocstrings(ast.NodeTransformer):
+    def visit(self, node: ast.AST) -> ast.AST:
+        node = super().visit(node)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+        return node
+
+
+class _Wordless(_WithoutDocstrings):
+    """Rules without their words."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if _named(node.func) == "Rule":
+            node.args = node.args[1:]
+            node.keywords = [keyword for keyword in node.keywords if keyword.arg not in WORDS]
+        return node
+
+
+class _Measuring(_WithoutDocstrings):
+    """An experiment without what it says about itself, and without its rules."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if _named(node.func) == "Experiment":
+            node.keywords = [keyword for keyword in node.keywords if keyword.arg in MEASURES]
+        return node
