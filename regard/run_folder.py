@@ -103,11 +103,7 @@ class RunFolder:
 
     def refuse_links(self) -> None:
         """What is written, rotated and removed here must lie here: a link would reach into another run."""
-        for folder in (self.path, self.checkpoints_path):
-            for path in folder.iterdir() if folder.is_dir() else ():
-                if path.is_symlink():
-                    raise RunError(f"{path} is a link, and a run is written only where it lies: "
-                                   "put a copy in the link's place, or remove it")
+        refuse_links("a run", self.path, self.checkpoints_path)
 
     def remains(self) -> list[str]:
         """What is here of a run whose run.toml is lost; nothing where a run is whole, or never began."""
@@ -281,6 +277,14 @@ class RunFolder:
         if manifest is not None:
             return manifest.checkpointed
         return self.weights_path.exists() or any(self.checkpoints_path.glob(f"{DAMAGED}*"))
+
+
+def refuse_links(what: str, *folders: Path) -> None:
+    for folder in folders:
+        for path in folder.iterdir() if folder.is_dir() else ():
+            if path.is_symlink():
+                raise RunError(f"{path} is a link, and {what} is written only where it lies: "
+                               "put a copy in the link's place, or remove it")
 
 
 def verified(path: Path) -> dict[str, bytes] | None:
