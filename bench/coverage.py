@@ -1,8 +1,9 @@
 """How often a 95% interval over seeds covers what it is for: `python bench/coverage.py [--draws N] [--write]`.
 
 Seeds are drawn from shapes whose median is known: a normal, skewed ones, accuracies near 1, a share of seeds that fail,
-two humps, and the numbers of our own claims, each rule's about its own median and in units of its own spread. A rule that is exactly on
-its bound should say *holds* in at most 2.5% of cases. `--write` puts the table between its marks in docs/lab.md.
+two humps, and the numbers of our own claims, each rule's about its own median and in units of its own spread. A rule
+that is exactly on its bound should say *holds* in at most 2.5% of cases. `--write` puts the table between its marks in
+docs/lab.md.
 """
 
 from __future__ import annotations
@@ -37,13 +38,17 @@ def failing(share: float) -> Draw:
     return draw
 
 
+def two_humps(chance: np.random.Generator, size: tuple[int, ...]) -> NDArray[np.float64]:
+    return np.where(chance.random(size) < 0.45, 0.2, 0.9) + chance.normal(0, 0.02, size)
+
+
 def shapes() -> Iterator[tuple[str, Draw]]:
     yield "normal", lambda chance, size: chance.normal(size=size)
     yield "log-normal", lambda chance, size: chance.lognormal(size=size)
     yield "accuracies near 1", lambda chance, size: chance.beta(20, 0.7, size)
     yield "one seed in ten fails", failing(0.1)
     yield "one seed in three fails", failing(0.33)
-    yield "two humps", lambda chance, size: np.where(chance.random(size) < 0.45, 0.2, 0.9) + chance.normal(0, 0.02, size)
+    yield "two humps", two_humps
     own = our_values()
     yield "the numbers of our claims", lambda chance, size: chance.choice(own, size)
 

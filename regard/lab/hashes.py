@@ -38,7 +38,8 @@ def hash_measuring(source: str) -> str:
 def hash_rules_in(source: str) -> str:
     """Of the text of a file; none where it has no rules."""
     module = ast.parse(source)
-    rules = next((found for node in ast.walk(module) if isinstance(node, ast.Call) and (found := _rules_of(node))), None)
+    calls = (node for node in ast.walk(module) if isinstance(node, ast.Call))
+    rules = next((found for node in calls if (found := _rules_of(node))), None)
     if rules is None:
         return ""
     seen = hashlib.sha256()

@@ -98,8 +98,8 @@ def _index(claims: Sequence[Sequence[Card]], machines: Sequence[str]) -> str:
     head = "".join(f"<th>{escape(machine)}</th>" for machine in machines)
     rows = "".join(_row(group, machines) for group in claims)
     return (f'<div class="scroll" tabindex="0" role="region" aria-label="Summary"><table class="index"><thead><tr>'
-            f"<th>#</th><th>claim</th>{head}<th>with its causes taken away</th></tr></thead><tbody>{rows}</tbody></table>"
-            "</div>")
+            f"<th>#</th><th>claim</th>{head}<th>with its causes taken away</th></tr></thead><tbody>{rows}</tbody>"
+            "</table></div>")
 
 
 def _row(group: Sequence[Card], machines: Sequence[str]) -> str:

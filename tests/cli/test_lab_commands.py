@@ -14,8 +14,8 @@ def run(setting):
     return {{"x": {flipped} if setting.flipped else 2.0 + setting.seed / 100}}
 
 EXPERIMENT = Experiment(
-    "{name}", {number}, "Title of {name}", "It is more than one.", "nowhere", "x > 1", "less", [Flip("it", "takes it away")],
-    (Arm("a", run),), (Rule("x is", lambda seed: seed["a"]["x"], above=1),),
+    "{name}", {number}, "Title of {name}", "It is more than one.", "nowhere", "x > 1", "less",
+    [Flip("it", "takes it away")], (Arm("a", run),), (Rule("x is", lambda seed: seed["a"]["x"], above=1),),
     lambda seeds: [Chart("x", "place", "amount", [Line("a", [1], [[seed["a"]["x"]] for seed in seeds])])])
 '''
 

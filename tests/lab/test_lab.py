@@ -33,7 +33,8 @@ def toy(rules=None, calls=None):
 
     return Experiment(
         "toy", 99, "A toy <b>", "Two is more than one & less than three.", "nowhere", "2 > 1", "two being less",
-        [Flip("two", "takes two away", arms=("a",))], (Arm("a", run), Arm("b", lambda s: {"x": 1.0}, once=True)), rules or [rule(above=1)],
+        [Flip("two", "takes two away", arms=("a",))], (Arm("a", run), Arm("b", lambda s: {"x": 1.0}, once=True)),
+        rules or [rule(above=1)],
         lambda seeds: [Chart("x", "place", "amount", [Line("a", [1, 2], [seed["a"]["many"] for seed in seeds])])])
 
 
@@ -112,8 +113,8 @@ def test_results_of_other_code_are_dropped_and_other_files_refused(tmp_path):
 def test_a_file_is_enough_for_an_experiment_of_ones_own(tmp_path):
     (tmp_path / "mine.py").write_text(
         '"""Mine."""\nfrom regard.lab.experiment import *\n'
-        "EXPERIMENT = Experiment('mine', 100, 't', 'c', 's', 'e', 'r', [Flip('f', 'f')], (Arm('a', lambda s: {'x': 1.0}),),\n"
-        "    (Rule('x', lambda s: s['a']['x'], above=0, exact=True),), lambda seeds: [])\n")
+        "EXPERIMENT = Experiment('mine', 100, 't', 'c', 's', 'e', 'r', [Flip('f', 'f')],\n"
+        "    (Arm('a', lambda s: {'x': 1.0}),), (Rule('x', lambda s: s['a']['x'], above=0, exact=True),), lambda seeds: [])\n")
     assert experiment("mine", tmp_path).about == "Mine." and experiment("100", tmp_path).name == "mine"
     plan = runner.Plan(2, workers=2, folder=str(tmp_path))                       # in processes of their own
     assert runner.run([experiment("mine", tmp_path)], plan, tmp_path / "out", lambda text: None) == []
@@ -124,6 +125,7 @@ def test_every_claim_says_what_would_refute_it():
     numbers = [each.number for each in every.values()]
     assert len(set(numbers)) == len(numbers)
     for each in every.values():
-        assert each.about.strip() and each.refuted and each.flip_text and each.source and each.claim.endswith("."), each.name
+        assert each.about.strip() and each.refuted and each.flip_text and each.source, each.name
+        assert each.claim.endswith("."), each.name
     with pytest.raises(SettingError, match="did you mean bottleneck"):
         experiment("botleneck")

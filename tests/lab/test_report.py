@@ -4,8 +4,8 @@ import re
 
 from regard.lab.report import report
 
-RULE = {"says": "x is more, by", "values": [1, 2], "median": 1.5, "low": 1.0, "high": 2.0, "bound": 0.3, "side": "above",
-        "cause": "it", "condition": "", "verdict": "holds", "exact": False, "unit": " nats"}
+RULE = {"says": "x is more, by", "values": [1, 2], "median": 1.5, "low": 1.0, "high": 2.0, "bound": 0.3,
+        "side": "above", "cause": "it", "condition": "", "verdict": "holds", "exact": False, "unit": " nats"}
 
 
 def card(name="one", machine="cpu", verdict="holds", number=1, **more):

@@ -60,7 +60,7 @@ def test_a_claim_whose_condition_does_not_hold_could_not_be_tested(values, verdi
 
 def test_a_rule_is_told_with_its_interval_and_what_it_is_over():
     told = tell_rule(vars(judge_rule(rule(above=1, unit=" nats"), seeds(3.0, 3.1, 2.9))))
-    assert told == "x is: 3 nats (95% over seeds: 2.75 to 3.25), to be above 1 nats: holds"      # 3 +- 4.303 * 0.1 / sqrt 3
+    assert told == "x is: 3 nats (95% over seeds: 2.75 to 3.25), to be above 1 nats: holds"     # 4.303 * 0.1 / sqrt 3
     told = tell_rule(vars(judge_rule(rule(below=4, exact=True), seeds(3.0, 3.5))))
     assert "least and largest of the seeds: 3 to 3.5" in told
 
