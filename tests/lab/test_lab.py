@@ -114,7 +114,8 @@ def test_a_file_is_enough_for_an_experiment_of_ones_own(tmp_path):
     (tmp_path / "mine.py").write_text(
         '"""Mine."""\nfrom regard.lab.experiment import *\n'
         "EXPERIMENT = Experiment('mine', 100, 't', 'c', 's', 'e', 'r', [Flip('f', 'f')],\n"
-        "    (Arm('a', lambda s: {'x': 1.0}),), (Rule('x', lambda s: s['a']['x'], above=0, exact=True),), lambda seeds: [])\n")
+        "    (Arm('a', lambda s: {'x': 1.0}),), (Rule('x', lambda s: s['a']['x'], above=0, exact=True),),\n"
+        "    lambda seeds: [])\n")
     assert experiment("mine", tmp_path).about == "Mine." and experiment("100", tmp_path).name == "mine"
     plan = runner.Plan(2, workers=2, folder=str(tmp_path))                       # in processes of their own
     assert runner.run([experiment("mine", tmp_path)], plan, tmp_path / "out", lambda text: None) == []

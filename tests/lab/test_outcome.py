@@ -30,7 +30,8 @@ def sized(full=2.0, quick=2.0, flipped=0.0, name="sized", charts=1):
                 for at in range(charts)]
 
     return Experiment(name, 98, "Sized", "It is more than one.", "nowhere", "x > 1", "less",
-                      [Flip("it", "takes it away")], (Arm("a", run),), (Rule("x is", lambda seed: seed["a"]["x"], above=1),), drawn)
+                      [Flip("it", "takes it away")], (Arm("a", run),),
+                      (Rule("x is", lambda seed: seed["a"]["x"], above=1),), drawn)
 
 
 def ran(experiment, plan, folder):
