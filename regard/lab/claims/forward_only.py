@@ -1,14 +1,13 @@
 """Forward only: a decoder-only model reads its source from left to right, so no word of it knows what comes later.
 
-    encoder-decoder     each source word reads all source words, then the decoder reads what became of them
-    decoder-only        each source word reads those before it; only the answer reads them all
+    both ways        h_j = g(x_1 .. x_L)              an encoder: each source word reads all of them
+    forward only     h_j = g(x_1 .. x_j)              a decoder-only model: each reads those before it
 
-The answer here needs the other direction for every source word: how many words are followed by none as large? Word j
-stands out if x_j > x_l for all l > j. An encoder settles that where each word stands, in one layer, and the decoder
-counts. A decoder-only model of equally many layers reaches the last word before any earlier word is settled, and what
-is left over has to be done at one position. Mirrored (a word stands out if none before it is as large) the same task
-needs nothing but what was read already. Deeper decoder-only models show how far depth makes up for direction.
-B rows · L source words
+The source here is six words, and a seventh that decides what all of them mean: in dialect d, word x means x + 2 d (round).
+A model says what each word means, either at the word itself or after the whole source, word by word. Both models have
+the same layers and parameters, and differ by the mask alone. Read forward only, a word cannot be understood when it is
+read; it can afterwards, as the target reads all of the source. If the deciding word comes first, forward is enough.
+B rows · L words of the source
 """
 
 from __future__ import annotations
@@ -23,86 +22,92 @@ from torch import Tensor
 from regard.lab.claims.cheating import unmask
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Values
 from regard.lab.tasks import FIRST, generator
-from regard.lab.tiny import Batch, accuracy, far_apart, fit, parameters, translator
+from regard.lab.tiny import Batch, accuracy, far_apart, fit, language_model, parameters
 
-LENGTH, SIZES = 8, 8                       # words of a source, and how many sizes they come in
-VOCAB = FIRST + max(SIZES, LENGTH + 1)
-DEEPER = 4                                 # layers of the deeper decoder-only model
-
-
-def stand_out(words: Tensor) -> Tensor:
-    """(B,): how many words of each row are larger than every word after them. The last always is."""
-    later = words.flip(1).cummax(1).values.flip(1)                                    # (B, L) largest from here on
-    return 1 + (words[:, :-1] > later[:, 1:]).sum(1)
+WORDS, DIALECTS, LENGTH = 8, 4, 6
+DIALECT = FIRST + WORDS                    # the first of the words that decide
+VOCAB = DIALECT + DIALECTS
+BEGIN, NOTHING = 1, 0
 
 
-def count(rows: int, seed: int, step: int, mirrored: bool = False) -> Batch:
-    """A source of words of some size, ended by <eos>; the target is one token, the number of words that stand out."""
-    words = torch.randint(SIZES, (rows, LENGTH), generator=generator(seed, step))
-    answer = FIRST + stand_out(words)[:, None]
-    read = words.flip(1) if mirrored else words
-    source = torch.cat((FIRST + read, torch.full((rows, 1), 2)), 1)
-    begin = torch.ones(rows, 1, dtype=torch.long)
-    return Batch(begin, answer, begin.bool(), source, torch.full((rows,), LENGTH + 1))
+def drawn(rows: int, seed: int, step: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Words (B, L), the word that decides (B, 1), and what the words mean (B, L), as ids."""
+    chance = generator(seed, step)
+    words, dialect = (torch.randint(most, (rows, many), generator=chance)
+                      for most, many in ((WORDS, LENGTH), (DIALECTS, 1)))
+    return FIRST + words, DIALECT + dialect, FIRST + (words + 2 * dialect) % WORDS
 
 
-def model_of(kind: str, layers: int, device: str) -> Any:
-    """`layers` in all. What a decoder-only model saves on cross-attention it is given in feed-forward width."""
-    family, own, expand = ("transformer", layers // 2, 4.0) if kind == "encoder-decoder" else ("prefix", layers, 5.0)
-    return far_apart(translator(family, VOCAB, VOCAB, device, layers=own, width=32, heads=4, expand=expand,
-                                positions="learned", tied=False, dropout=0.0, context=LENGTH + 2))
+def at_the_word(rows: int, seed: int, step: int, first: bool = False) -> Batch:
+    """What each word means is due where it stands. The deciding word comes last, or first."""
+    words, decides, means = drawn(rows, seed, step)
+    none = torch.full_like(decides, NOTHING)
+    tokens, targets = ((decides, words), (none, means)) if first else ((words, decides), (means, none))
+    return counted(torch.cat(tokens, 1), torch.cat(targets, 1))
 
 
-def trained(setting: Setting, kind: str, layers: int = 2, mirrored: bool = False) -> Values:
-    model = model_of(kind, layers, setting.device)
-    if setting.flipped:
-        unmask(model)                      # the one target token is not read by anybody: nothing leaks
-    fit(model, lambda step: count(64, setting.seed, step, mirrored), setting.pick(700, 300), rate=5e-3)
-    return {"right": accuracy(model, count(1000, setting.seed, -1, mirrored)), "parameters": parameters(model)}
+def afterwards(rows: int, seed: int, step: int) -> Batch:
+    """What the words mean is due after the source, one after another, each read before the next."""
+    words, decides, means = drawn(rows, seed, step)
+    begin = torch.full_like(decides, BEGIN)
+    tokens = torch.cat((words, decides, begin, means[:, :-1]), 1)
+    return counted(tokens, torch.cat((torch.full_like(words, NOTHING), torch.full_like(decides, NOTHING), means), 1))
 
 
-ARMS = {"encoder-decoder": dict(kind="encoder-decoder"), "decoder-only": dict(kind="decoder-only"),
-        "decoder-only, mirrored": dict(kind="decoder-only", mirrored=True),
-        "decoder-only, deeper": dict(kind="decoder-only", layers=DEEPER)}
-NAMES = {"encoder-decoder": "encoder-decoder, 1 + 1", "decoder-only": "decoder-only, 2",
-         "decoder-only, deeper": f"decoder-only, {DEEPER}", "decoder-only, mirrored": "decoder-only, 2, mirrored"}
+def counted(tokens: Tensor, targets: Tensor) -> Batch:
+    return Batch(tokens, targets, targets != NOTHING)
+
+
+def model_of(layers: int, device: str) -> Any:
+    return far_apart(language_model("transformer", VOCAB, device, layers=layers, width=32, heads=4, expand=2.0,
+                                    positions="learned", context=2 * LENGTH + 2))
+
+
+def trained(setting: Setting, due: str, layers: int = 2, both_ways: bool = False) -> Values:
+    model = model_of(layers, setting.device)
+    if both_ways or setting.flipped == "mask":
+        unmask(model)
+    batch = TASKS["at the word" if setting.flipped == "waiting" else due]
+    fit(model, lambda step: batch(64, setting.seed, step), setting.pick(500, 300), rate=5e-3)
+    return {"right": accuracy(model, batch(500, setting.seed, -1)), "parameters": parameters(model)}
+
+
+TASKS = {"at the word": at_the_word, "first": partial(at_the_word, first=True), "afterwards": afterwards}
+ARMS: dict[str, dict[str, Any]] = {
+    "both ways": dict(due="at the word", both_ways=True), "forward only": dict(due="at the word"),
+    "forward only, decided before": dict(due="first"), "forward only, afterwards": dict(due="afterwards"),
+    "forward only, afterwards, one layer": dict(due="afterwards", layers=1)}
 
 
 def charts(seeds: Sequence[Seed]) -> list[Chart]:
-    rows = [[seed[arm]["right"] for arm in NAMES] for seed in seeds]
-    return [Chart("How many words are followed by none as large?", "model, layers", "share of answers right",
-                  [Line("right", list(NAMES.values()), rows)], kind="bars", y_from=0, y_to=1.02)]
-
-
-def ahead(seed: Seed, arm: str) -> float:
-    return float(seed[arm]["right"] - seed["decoder-only"]["right"])
-
-
-def apart(seed: Seed) -> float:
-    one, other = (seed[arm]["parameters"] for arm in ("encoder-decoder", "decoder-only"))
-    return abs(one - other) / float(one)
+    rows = [[seed[arm]["right"] for arm in ARMS] for seed in seeds]
+    return [Chart("What a word means, if a later word decides", "reading, and where the answer is due",
+                  "share of meanings right", [Line("right", list(ARMS), rows)], kind="bars", y_from=0, y_to=1.02,
+                  levels=[("without the deciding word", 1 / DIALECTS)])]
 
 
 EXPERIMENT = Experiment(
     name="forward-only", number=30, title="Decoder-only models think forward only",
-    claim="Where what each source word means depends on later source words, a decoder-only model of equal depth and "
-          "parameters answers worse than an encoder-decoder; where it depends on earlier ones, it does not.",
+    claim="At a source word, a decoder-only model cannot use the later words that decide what it means, as an encoder "
+          "of equal depth and parameters can; it can use them after the whole source was read.",
     source="lecture 003: one potential issue is that it cannot reason back and forth across the words but must think "
            "in a forward only direction",
-    equation="y = number of j with x_j > x_l for all l > j",
-    refuted="a decoder-only model of two layers that is right as often as an encoder-decoder of one layer each, or as "
-            "seldom when the source is mirrored",
-    flips=(Flip("mask", "takes the mask away: every source word of the decoder-only model reads all others",
-                arms=("decoder-only",)),),
-    arms=tuple(Arm(name, partial(trained, **how)) for name, how in ARMS.items()),      # type: ignore[arg-type]
-    rules=(Rule("the encoder-decoder gives the right answer more often than the decoder-only model, by a share of",
-                lambda s: ahead(s, "encoder-decoder"), above=0.15),
-           Rule("the decoder-only model gives it more often when the source is mirrored, by a share of",
-                lambda s: ahead(s, "decoder-only, mirrored"), above=0.15),
-           Rule("the encoder-decoder gives the right answer in a share of", lambda s: s["encoder-decoder"]["right"],
-                above=0.9, condition="else the task was not learned"),
-           Rule("the numbers of parameters differ by a share of", apart, below=0.03, exact=True,
-                condition="else the larger one might be better for that alone")),
+    equation="h_j = g(x_1 .. x_j), against h_j = g(x_1 .. x_L)",
+    refuted="a model that reads forward only and knows at a word what a later one decides, or one that does not know it "
+            "after the source either",
+    flips=(Flip("mask", "takes the mask away: each word reads the later ones too", arms=("forward only",)),
+           Flip("waiting", "asks for what each word means at the word itself", arms=("forward only, afterwards",))),
+    arms=tuple(Arm(name, partial(trained, **how)) for name, how in ARMS.items()),
+    rules=(Rule("at the word itself, the model that reads forward only is right in a share of",
+                lambda s: s["forward only"]["right"], below=0.5, cause="mask"),
+           Rule("after the source, the model that reads forward only is right in a share of",
+                lambda s: s["forward only, afterwards"]["right"], above=0.9, cause="waiting"),
+           Rule("at the word itself, the model that reads both ways is right in a share of",
+                lambda s: s["both ways"]["right"], above=0.9, condition="else the task was not learned"),
+           Rule("at the word itself and with the deciding word first, the model that reads forward only is right in a "
+                "share of", lambda s: s["forward only, decided before"]["right"], above=0.9,
+                condition="else it is not the direction")),
     charts=charts,
-    notes=f"Sources of {LENGTH} words in {SIZES} sizes; width 32, four heads, learned positions. Of the deeper "
-          f"decoder-only model ({DEEPER} layers, about twice the parameters) the chart tells; no rule judges it.")
+    notes=f"{LENGTH} words of {WORDS} and {DIALECTS} dialects; two layers of width 32 with four heads and learned "
+          "positions. The chart also tells of one layer. What this does not show is a loss in translation: there the "
+          "answers come after the source, and a decoder-only model makes up for its direction.")
