@@ -276,16 +276,16 @@ def test_a_shortened_source_has_its_first_words_and_the_target_of_all():
 
 def test_a_later_word_decides_what_each_word_means():
     last, first = (forward_only.at_the_word(30, 0, 0, each) for each in (False, True))
-    after = forward_only.afterwards(30, 0, 0)
+    twice = forward_only.read_twice(30, 0, 0)
     for row, means in zip(last.tokens.tolist(), last.targets.tolist(), strict=True):
         dialect = row[-1] - forward_only.DIALECT
         assert 0 <= dialect < forward_only.DIALECTS and means[-1] == 0
         assert means[:-1] == [FIRST + (word - FIRST + 2 * dialect) % forward_only.WORDS for word in row[:-1]]
     assert torch.equal(first.tokens, last.tokens.roll(1, 1)) and torch.equal(first.targets, last.targets.roll(1, 1))
     length = forward_only.LENGTH
-    assert torch.equal(after.tokens[:, :length + 1], last.tokens) and not after.counts[:, :length + 1].any()
-    assert torch.equal(after.targets[:, length + 1:], last.targets[:, :-1])
-    assert torch.equal(after.tokens[:, length + 2:], after.targets[:, length + 1:-1]) and last.counts.sum() == 30 * length
+    assert torch.equal(twice.tokens[:, :length + 1], last.tokens) and not twice.counts[:, :length + 1].any()
+    assert torch.equal(twice.tokens[:, length + 1:], last.tokens[:, :-1])
+    assert torch.equal(twice.targets[:, length + 1:], last.targets[:, :-1]) and last.counts.sum() == 30 * length
 
 
 def test_only_without_the_mask_an_early_word_knows_of_a_later_one():
@@ -308,10 +308,12 @@ def test_only_without_the_mask_an_early_word_knows_of_a_later_one():
 
 
 def test_the_verdict_on_forward_only_follows_each_number():
-    def seed(at_once=0.25, afterwards=1.0, both=1.0, before=1.0):
-        found = zip(forward_only.ARMS, (both, at_once, before, afterwards, 1.0), strict=True)
+    def seed(at_once=0.25, deeper=0.25, twice=1.0, both=1.0, first=1.0):
+        found = zip(forward_only.ARMS, (both, at_once, deeper, first, twice), strict=True)
         return {name: {"right": right} for name, right in found}
 
     assert verdicts("forward-only", seed())[0] == HOLDS
-    assert verdicts("forward-only", seed(at_once=1.0))[0] == verdicts("forward-only", seed(afterwards=0.3))[0] == FAILS
-    assert verdicts("forward-only", seed(both=0.5))[0] == verdicts("forward-only", seed(before=0.5))[0] == UNCLEAR
+    for broken in (dict(at_once=1.0), dict(deeper=1.0), dict(twice=0.3)):
+        assert verdicts("forward-only", seed(**broken))[0] == FAILS
+    for untold in (dict(both=0.5), dict(first=0.5)):
+        assert verdicts("forward-only", seed(**untold))[0] == UNCLEAR

@@ -1,4 +1,4 @@
-"""Complex enough: a recurrence that adds, adds some words only, or adds while it is told to, learned from examples.
+"""Complex enough: a recurrence that adds, adds some words only, or stops when told to, learned from examples.
 
     RNN        h_t = f(h_{t-1}, c_t), a gated cell     what a word adds may depend on the word and on the state
     DAN        the mean of c_1 .. c_t                  a network reads a mean: no state, no order
@@ -122,8 +122,11 @@ EXPERIMENT = Experiment(
            Rule("where no digit is added between off and on, the RNN is right in a share of",
                 lambda s: of("gru", "switch", s), above=0.95, cause="nonlinearity"),
            Rule("the best of mean and window, in any of the three tasks, is right in a share of",
-                lambda s: max(of(family, task, s) for family in ("average", "window") for task in TASKS), below=0.8,
+                lambda s: max(of(family, task, s) for family in ("average", "window") for task in TASKS), below=0.6,
                 condition="else the tasks are not hard")),
+    fixed=Fixed("2026-11-17", "dac5bb6e1805", after=
+                "a tanh RNN had not learned sums modulo three in 400 steps, so that a GRU learns whether "
+                "sums are odd, short ones first; the bounds are the first ones"),
     charts=charts,
     notes="A GRU of 32 hidden numbers; networks of 64 read the mean and the window, which are trained for fewer steps: "
           "they lack what the sum needs. `switch` is trained for twice as long as the others; its words on and off are "
