@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from regard.lab.claims import cheating, depth, heads, order, past_the_end, pooling, softmax
+from regard.lab.claims import cheating, depth, heads, order, past_the_end, softmax
 from regard.lab.experiment import Setting
 from regard.lab.find import experiment
 from regard.lab.tasks import FIRST, letters, reversed_words, story_text
@@ -220,22 +220,6 @@ def test_weights_by_softmax_are_attention_and_the_others_are_not():
     for weigh in softmax.WEIGHTS.values():                 # the mask still hides what comes later
         softmax.reweigh(layer, weigh)
         assert torch.equal(layer(x)[0][:, :4], layer(later)[0][:, :4])
-
-
-# ----------------------------------------------------------------------------------------------- pooling
-
-
-def test_the_value_of_the_key_is_asked():
-    batch = pooling.look_up(100, 0, 0)
-    for row, target in zip(batch.tokens.tolist(), batch.targets[:, -1].tolist(), strict=True):
-        entries = dict(divmod(word - FIRST, pooling.VALUES) for word in row[:-1])
-        assert len(entries) == pooling.ENTRIES and target == FIRST + entries[row[-1] - pooling.ASKED]
-
-
-def test_both_ways_of_pooling_have_equally_many_parameters():
-    for build in (pooling.classifier, pooling.decoder):
-        mean, attention = (parameters(build(each, "cpu")) for each in (False, True))
-        assert abs(mean - attention) / attention < 0.03
 
 
 # ------------------------------------------------------------------------------------------ whole, in small
