@@ -169,8 +169,8 @@ EXPERIMENT = Experiment(
            Flip("syntax", "draws the number in the verb's form by lot: no head noun has to be found",
                 arms=("two heads",))),
     arms=(Arm("two heads", partial(trained, heads=2)), Arm("one head", partial(trained, heads=1))),
-    rules=(Rule("without its own head, a task (name or number) loses a larger share of its right answers than the other "
-                "task does, by at least", lambda s: min(more_lost(s, task) for task in TASKS), above=0.5,
+    rules=(Rule("without its own head, each task (name, number) loses a larger share of its right answers than the "
+                "other, by at least", lambda s: min(more_lost(s, task) for task in TASKS), above=0.5,
                 cause="heads"),
            Rule("the entity head gives the name a weight of", partial(weight_of, task="entity"), above=0.6,
                 cause="entity"),

@@ -4,8 +4,8 @@
     two layers      A_2 (A_1 X W_1) W_2  =  (A_2 A_1) X (W_1 W_2)                   again shares, again one matrix
 
 So whatever the depth, what comes out is an average of the inputs times one matrix. A feed-forward layer between two of
-them, W_2 f(W_1 x), is what breaks the chain, by its f. Checked on our layers, with the weights that they report: without
-feed-forward layers against the product of the matrices, with them against the one matrix that fits best.
+them, W_2 f(W_1 x), is what breaks the chain, by its f. Checked on our layers, with the weights that they report:
+without feed-forward layers against the product of the matrices, with them against the one matrix that fits best.
 """
 
 from __future__ import annotations
@@ -105,14 +105,15 @@ EXPERIMENT = Experiment(
            Flip("activation", "takes the activation out of the feed-forward layers", arms=("with",))),
     arms=(Arm("without", lambda s: averages(s, s.flipped == "absence")),
           Arm("with", lambda s: averages(s, True, linear=s.flipped == "activation"))),
-    rules=(Rule("without feed-forward layers, a stack's outputs differ from averages of its inputs times the product of "
-                "its matrices by at most", lambda s: s["without"]["largest"], below=1e-10, exact=True,
+    rules=(Rule("without feed-forward layers, outputs differ from averages of the inputs times the product of the "
+                "matrices by at most", lambda s: s["without"]["largest"], below=1e-10, exact=True,
                 cause="absence"),
            Rule("with feed-forward layers, they differ from averages times the matrix that fits best by at least",
                 lambda s: s["with"]["least_apart"], above=1e-3, exact=True, cause="activation")),
-    fixed=Fixed("2026-11-17", "d65cec8fa1a3", after="stacks with feed-forward layers are compared with the one matrix that fits "
-                "best; at first it was the product of the attention's own matrices, which leaves the feed-forward "
-                "layers' matrices out and is far off even where these are linear"), charts=charts,
+    fixed=Fixed("2026-11-17", "d65cec8fa1a3",
+                after="stacks with feed-forward layers are compared with the one matrix that fits best; at first it "
+                "was the product of the attention's own matrices, which is far off even where the feed-forward layers are "
+                "linear"), charts=charts,
     notes="A theorem, checked on our layers: stacks of one to four layers, one head, width 32, 64 texts of 12 words, "
           "nothing normalised, and nothing added but by the feed-forward layers, x + feed(x). Differences are the "
           "largest of all entries, over the largest entry. It does not say that nothing else can be learned: see "

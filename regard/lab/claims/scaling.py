@@ -110,5 +110,5 @@ EXPERIMENT = Experiment(
                 lambda s: s["trained-unscaled"]["mean loss"] - s["trained"]["mean loss"], above=0.1, unit=" nats",
                 cause="size")),
     fixed=Fixed("2026-11-15", "f6bcdc46d9ca"), charts=charts,
-    notes=f"{KEYS} keys and 256 queries of each width, entries of variance 1. Training: {NAMES} names, {DISTANCE} words "
-          "of noise, 150 steps of 16 texts, AdamW, one learning rate for both.")
+    notes=f"{KEYS} keys and 256 queries of each width, entries of variance 1. Training: {NAMES} names, {DISTANCE} "
+          "words of noise, 150 steps of 16 texts, AdamW, one learning rate for both.")
