@@ -52,6 +52,11 @@ def network(norm: bool, std: float) -> nn.Sequential:
     return nn.Sequential(*layers, nn.Linear(WIDTH, CLASSES, bias=False))
 
 
+def layers_of(model: nn.Sequential) -> list[Layer]:
+    """Without the linear one above."""
+    return [each for each in model if isinstance(each, Layer)]
+
+
 def points(rows: int, seed: int, step: int) -> tuple[Tensor, Tensor]:
     """Inputs around the seed's places, and the class of each place: four places for every class."""
     where = torch.randn(POINTS, INPUTS, generator=generator(seed, -9))
@@ -64,7 +69,7 @@ def points(rows: int, seed: int, step: int) -> tuple[Tensor, Tensor]:
 def sizes(model: nn.Sequential, x: Tensor) -> list[float]:
     """The root of the mean square of each layer's activations, from the lowest on."""
     found = []
-    for layer in list(model)[:LAYERS]:
+    for layer in layers_of(model):
         x = layer(x)
         found.append(float(x.square().mean().sqrt()))
     return found
@@ -73,9 +78,9 @@ def sizes(model: nn.Sequential, x: Tensor) -> list[float]:
 def gradients(model: nn.Sequential, x: Tensor, y: Tensor) -> list[float]:
     """The norm of the gradient of each layer's matrix, from the lowest on."""
     F.cross_entropy(model(x), y).backward()
-    found = [float(layer.linear.weight.grad.norm()) for layer in list(model)[:LAYERS]]       # type: ignore[union-attr]
+    found = [layer.linear.weight.grad for layer in layers_of(model)]
     model.zero_grad()
-    return found
+    return [float(each.norm()) for each in found if each is not None]
 
 
 def train(model: nn.Sequential, setting: Setting, optimizer: torch.optim.Optimizer, rate: float) -> float:
