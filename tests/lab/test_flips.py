@@ -27,7 +27,7 @@ def measured(one: Experiment, flip: str = "") -> list[Seed]:
 def in_small(one: Experiment) -> Experiment:
     """A test says nothing about how long something takes, and trains nothing: without the rules about that."""
     if one.name == "scaling":
-        flips = [replace(flip, arms=tuple(set(flip.arms) & {"scaled", "unscaled"})) for flip in one.flips]
+        flips = [replace(flip, arms=tuple({"scaled", "unscaled"} & set(flip.arms))) for flip in one.flips]
         return replace(one, arms=one.arms[:2], rules=one.rules[:-1], flips=flips)
     if not one.timing:
         return one

@@ -57,11 +57,11 @@ def drawn(setting: Setting, scaled: bool) -> Values:
 def trained(setting: Setting, scaled: bool) -> Values:
     torch.manual_seed(setting.seed)
     vocab = FIRST + 1 + NAMES + NOISE
-    mixer = SelfAttention(LARGE, heads=1, score="scaled-dot" if scaled else "dot")
+    mixer = SelfAttention(LARGE, heads=1, score="scaled-dot" if scaled else "dot", qk_norm=setting.flipped == "size")
     nn.init.normal_(mixer.qkv.weight, std=LARGE**-0.5)           # entries of q, k and v of variance 1 after the norm
-    if setting.flipped == "size":
-        with torch.no_grad():
-            mixer.qkv.weight[:2 * LARGE] *= LARGE**-0.25         # of q and k
+    for norm in (mixer.q_norm, mixer.k_norm):
+        if norm is not None:
+            nn.init.constant_(norm.weight, LARGE**-0.25)         # entries of variance 1 / sqrt d, whatever is learned
     block = Block(mixer, FeedForward(LARGE, expand=1))
     model = NeuralLM(Stack([block]), vocab=vocab, norm=make_norm("layer", LARGE), tied=False).to(setting.device)
     losses = fit(model, lambda step: recall_at(16, DISTANCE, NAMES, NOISE, setting.seed, step), setting.pick(150, 100),
@@ -93,8 +93,8 @@ EXPERIMENT = Experiment(
     source="lecture 002, 12.3: scaled dot product", equation="Var(q · k) = d",
     refuted="scores whose variance does not follow d, a softmax that passes as much gradient unscaled, or training "
             "that goes as well",
-    flips=(Flip("size", "makes queries and keys so small that their products have the variance 1 at every width",
-                arms=("unscaled", "trained-unscaled")),
+    flips=(Flip("size", "keeps queries and keys so small that their products have the variance 1 without a scale: "
+                "drawn so, and in training normalised", arms=("unscaled", "trained-unscaled")),
            Flip("scale", "takes the scale away from the scores that have it", arms=("scaled",))),
     arms=(Arm("scaled", lambda s: drawn(s, s.flipped != "scale")), Arm("unscaled", lambda s: drawn(s, False)),
           Arm("trained", lambda s: trained(s, True)), Arm("trained-unscaled", lambda s: trained(s, False))),
