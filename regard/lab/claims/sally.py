@@ -127,8 +127,8 @@ def behind(seed: Seed, arm: str) -> float:
 
 EXPERIMENT = Experiment(
     name="sally", number=31, title="Sally's story, by distance, for every family",
-    claim="In a long story attention still finds the name from the beginning; an n-gram and a window cannot, and "
-          "recurrent networks forget it.",
+    claim="After equally many steps of training attention finds the name from the beginning of a long story; an n-gram "
+          "and a window cannot, and recurrent networks find it less often.",
     source="lecture 001, why are RNNs bad: Sally looked around and saw a field",
     equation="P(name | the whole story)",
     refuted="attention losing the name, an n-gram or a window knowing it, or a recurrent network finding it about as "
