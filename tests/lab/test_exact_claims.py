@@ -142,7 +142,7 @@ def test_prefixes_whose_keys_are_kept_cost_no_more_than_one_product() -> None:
 
 def test_the_shortest_way_through_an_rnn_grows_by_the_same_number_for_each_word() -> None:
     model = language_model("rnn", 8, width=interaction_distance.WIDTH, hidden=8)
-    ways = [interaction_distance.operations_between(model, k, by_words=True) for k in (1, 2, 3, 10)]
+    ways = [interaction_distance.operations_between(model, k) for k in (1, 2, 3, 10)]
     step = ways[1] - ways[0]
     assert step > 0 and ways == [ways[0] + step * (k - 1) for k in (1, 2, 3, 10)]
 
