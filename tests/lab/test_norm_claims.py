@@ -74,6 +74,11 @@ def test_an_erased_head_tells_no_text_from_another_and_the_other_head_still_does
     torch.testing.assert_close(layer(x)[0], whole)                        # afterwards it is as it was
     with head_roles.erased(layer, 0), head_roles.erased(layer, 1):
         assert (layer(x)[0] - layer(x)[0].mean(0)).abs().max() < 1e-6
+    with torch.no_grad():
+        layer.out.weight[:, :4] = 0                                       # nobody reads head 0: it is the one erased
+    whole = layer(x)[0]
+    with head_roles.erased(layer, 0):
+        torch.testing.assert_close(layer(x)[0], whole)
 
 
 def test_a_lost_share_is_of_what_was_right_beyond_chance():

@@ -186,5 +186,5 @@ EXPERIMENT = Experiment(
           "entity head is the one whose erasing costs names the most beyond what it costs numbers, and likewise for "
           "the syntax head: a head that is both is neither. Lost shares are of right answers beyond chance (1 of 8 "
           "names, 1 of 2 numbers). Syntax is here a fixed place relative to the verb. How cleanly heads divide the "
-          "work depends on the seed. A harder task was tried for two seeds, with three kinds of names of which the verb "
-          "asks for one: there both heads took part in both tasks.")
+          "work depends on the seed. A harder task was tried for two seeds, with three kinds of names and a verb for "
+          "each: there both heads took part in both tasks.")

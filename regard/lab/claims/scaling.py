@@ -60,8 +60,8 @@ def trained(setting: Setting, scaled: bool) -> Values:
     mixer = SelfAttention(LARGE, heads=1, score="scaled-dot" if scaled else "dot", qk_norm=setting.flipped == "size")
     nn.init.normal_(mixer.qkv.weight, std=LARGE**-0.5)           # entries of q, k and v of variance 1 after the norm
     for norm in (mixer.q_norm, mixer.k_norm):
-        if norm is not None:
-            nn.init.constant_(norm.weight, LARGE**-0.25)         # entries of variance 1 / sqrt d, whatever is learned
+        if norm is not None:                                     # products of variance 1, with the scale and without
+            nn.init.constant_(norm.weight, 1.0 if scaled else LARGE**-0.25)
     block = Block(mixer, FeedForward(LARGE, expand=1))
     model = NeuralLM(Stack([block]), vocab=vocab, norm=make_norm("layer", LARGE), tied=False).to(setting.device)
     losses = fit(model, lambda step: recall_at(16, DISTANCE, NAMES, NOISE, setting.seed, step), setting.pick(150, 100),
@@ -94,7 +94,7 @@ EXPERIMENT = Experiment(
     refuted="scores whose variance does not follow d, a softmax that passes as much gradient unscaled, or training "
             "that goes as well",
     flips=(Flip("size", "keeps queries and keys so small that their products have the variance 1 without a scale: "
-                "drawn so, and in training normalised", arms=("unscaled", "trained-unscaled")),
+                "drawn so, and in training normalised", arms=("unscaled", "trained", "trained-unscaled")),
            Flip("scale", "takes the scale away from the scores that have it", arms=("scaled",))),
     arms=(Arm("scaled", lambda s: drawn(s, s.flipped != "scale")), Arm("unscaled", lambda s: drawn(s, False)),
           Arm("trained", lambda s: trained(s, True)), Arm("trained-unscaled", lambda s: trained(s, False))),
