@@ -147,7 +147,7 @@ def test_rules_that_were_changed_after_a_look_are_told(tmp_path, monkeypatch):
 
 def test_what_was_changed_after_a_look_is_said_in_the_claim_s_own_words():
     fixed = vars(Fixed("2020-01-01", "0", after="the bound was 0.3"))
-    assert tell_looks({"fixed": fixed}) == "rules changed before 2020-01-01, after a first look: the bound was 0.3"
+    assert tell_looks({"fixed": fixed}) == "changed by 2020-01-01, after a first look: the bound was 0.3"
     looks = [{"rules": "a", "when": "2020-01-01"}, {"rules": "b", "when": "2020-01-05"}]
     assert tell_looks({"fixed": fixed, "looks": looks}).endswith("first look on 2020-01-01: the bound was 0.3")
 
