@@ -153,7 +153,8 @@ EXPERIMENT = Experiment(
            Rule(f"at {LONGEST} words, beyond their reach, the better of n-gram and window recalls above chance",
                 lambda s: max(last(s, "ngram"), last(s, "window")) - 1 / NAMES, below=0.15, cause="distance")),
     charts=charts,
-    fixed=Fixed("2026-11-17", "0f03a46658d8", after="all were changed after a first look at a smaller run; the condition on one "
+    fixed=Fixed("2026-11-17", "0f03a46658d8",
+                after="all were changed after a first look at a smaller run; the condition on one "
                 "word was added when an Elman RNN trained for 260 steps, as the others are, was seen to recall about "
                 "half of the names even there, and it was given more steps"),
     notes=f"{NAMES} names, {NOISE} words of noise; an n-gram of {ORDER} and a window of {WINDOW}; the others of "

@@ -152,7 +152,8 @@ EXPERIMENT = Experiment(
            *(Rule(f"at {LONGEST} words the {family.upper()} finds the name less often than the Transformer, by",
                   partial(behind, arm=family), above=0.3, cause="training") for family in GATED)),
     charts=charts,
-    fixed=Fixed("2026-11-17", "074276b7cee0", after="at first stories had 20 words at least and there were eight names, and in a "
+    fixed=Fixed("2026-11-17", "074276b7cee0",
+                after="at first stories had 20 words at least and there were eight names, and in a "
                 "quick run no family learned to fill any blank; shorter stories, six names, more steps and the "
                 "condition came after that look; the bounds stayed"),
     notes=f"{len(GIRLS) + len(BOYS)} of the corpus's names, {len(GIRLS)} of each pronoun; an n-gram of {ORDER} and a "
