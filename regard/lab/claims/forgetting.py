@@ -156,8 +156,8 @@ EXPERIMENT = Experiment(
     fixed=Fixed("2026-11-17", "0f03a46658d8",
                 after="all were changed after a first look at a smaller run; the condition on one "
                 "word was added when an Elman RNN trained for 260 steps, as the others are, was seen to recall about "
-                "half of the names even there, and was given 900, after which three seeds of three recalled all; the few "
-                "steps of its flip were chosen after a look at 150"),
+                "half of the names even there, and was given 900, after which three seeds of three recalled all; the "
+                "few steps of its flip were chosen after a look at 150"),
     notes=f"{NAMES} names, {NOISE} words of noise; an n-gram of {ORDER} and a window of {WINDOW}; the others of "
           "eight to ten thousand weights, trained alike on all distances, with word vectors far apart from the start; "
           f"the Elman RNN for {LONG} steps at half the rate, the others for 260. Whoever is as bad next to the name as "

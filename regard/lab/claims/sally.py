@@ -155,8 +155,8 @@ EXPERIMENT = Experiment(
     fixed=Fixed("2026-11-17", "074276b7cee0",
                 after="at first stories had 20 words at least and there were eight names, and in a "
                 "quick run no family learned to fill any blank; shorter stories, six names, more steps and the "
-                "condition came after that look; rate and steps were chosen on four other seeds, on which GRU and LSTM were "
-                "seen to find the name, so that their flip became another; the bounds stayed"),
+                "condition came after that look; rate and steps were chosen on four other seeds, on which GRU and "
+                "LSTM were seen to find the name, so that their flip became another; the bounds stayed"),
     notes=f"{len(GIRLS) + len(BOYS)} of the corpus's names, {len(GIRLS)} of each pronoun; an n-gram of {ORDER} and a "
           f"window of {WINDOW}; the others of about {WEIGHTS:,} weights, trained for 300 steps (200 in a quick run, "
           f"too few for most) on the same stories, of {DISTANCES[0]} to {LONGEST} words and marks, in which only the "
