@@ -158,8 +158,8 @@ def states(seed: Seed) -> float:
 
 EXPERIMENT = Experiment(
     name="one-table", number=21, title="RNN against Transformer against SSM",
-    claim="At equally many weights and steps an RNN needs less memory to generate, but recalls less of what is far back "
-          "and is slower to train than a Transformer; an SSM recalls it with the memory of an RNN.",
+    claim="At equally many weights and steps an RNN needs less memory to generate, but recalls less of what is far "
+          "back and is slower to train than a Transformer; an SSM recalls it with the memory of an RNN.",
     source="lecture 003, comparison between RNNs and attention-based models",
     equation="state O(1), steps O(T) · state O(1), parallel · state O(T), parallel",
     refuted="an Elman RNN recalling as far or training as fast as a Transformer, an SSM recalling no farther, or "
@@ -181,11 +181,12 @@ EXPERIMENT = Experiment(
                 lambda s: s[TIMES["transformer"]]["train_speed"] / s[TIMES["rnn"]]["train_speed"], above=1,
                 cause="length")),
     charts=charts, table=table, timing=True,
-    fixed=Fixed("2026-11-15", "", after="the speed of training was first judged on texts of 256 tokens alone; after a "
+    fixed=Fixed("2026-11-15", "6821b9f6bc5f",
+                after="the speed of training was first judged on texts of 256 tokens alone; after a "
                 "first look the longer texts were added and judged, for the reason in the notes"),
     notes=f"About {WEIGHTS:,} weights each, one layer; as many steps on the same batches. The speed of training was "
           "first judged on texts of 256 tokens alone; on an H200 a model so small waits there for its orders, the "
           "Transformer for more of them, and the RNN was trained 1.9 times faster. What the claim is about is how the "
           "cost of a text grows, so both lengths are shown and the longer one is judged. After so few "
-          "steps the Elman RNN recalls little one word later, too (first chart): it has not forgotten, it has not learned "
-          "yet. What it can do with more steps is the matter of forgetting.")
+          "steps the Elman RNN recalls little one word later, too (first chart): it has not forgotten, it has not "
+          "learned yet. What it can do with more steps is the matter of forgetting.")

@@ -119,8 +119,8 @@ EXPERIMENT = Experiment(
     equation="A(PX) = P A(X)",
     refuted="order told without positions and mask, not told with positions, or a causal model that cannot count",
     flips=(Flip("positions", "gives the encoder without positions learned ones", arms=("set",)),
-           Flip("shuffling", "shuffles the words of each text after the answer is known: a word's position is no longer its "
-                "place", arms=("positions",)),
+           Flip("shuffling", "shuffles the words of each text after the answer is known: a word's position is no "
+                "longer its place", arms=("positions",)),
            Flip("mask", "takes the mask away from the causal model without positions", arms=("causal",))),
     arms=tuple(Arm(kind, partial(trained, kind=kind)) for kind in NAMES),
     rules=(Rule("who came first, without positions, is told better than chance by", lambda s: s["set"]["first"] - 0.5,
@@ -133,5 +133,5 @@ EXPERIMENT = Experiment(
                 "is", lambda s: s["causal"]["first"], above=0.9, cause="mask"),
            Rule("behind a causal mask, without positions, which place is told better than chance by",
                 lambda s: s["causal"]["place"] - 1 / LENGTH, above=0.4, cause="mask")),
-    charts=charts, fixed=Fixed("2026-11-15", ""),
+    charts=charts, fixed=Fixed("2026-11-15", "39726116b6a5"),
     notes="Two layers of width 32, 12 words; 2000 texts that were not learned from.")

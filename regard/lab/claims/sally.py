@@ -30,7 +30,7 @@ from regard.lab.tasks import FIRST, any_distance, only
 from regard.lab.tiny import Batch, accuracy, far_apart, fit
 from regard.text import sally
 
-GIRLS, BOYS = sally.GIRLS[:4], sally.BOYS[:4]
+GIRLS, BOYS = sally.GIRLS[:3], sally.BOYS[:3]
 GUESS = 1 / len(GIRLS)                     # of who knows `she` or `he` and no more
 DISTANCES = (2, 5, 10, 20, 40, 80)
 LONGEST = DISTANCES[-1]
@@ -90,7 +90,7 @@ def exam(setting: Setting, model: Any) -> list[float]:
 
 
 def steps(setting: Setting) -> int:
-    return FEW if setting.flipped == "training" else int(setting.pick(300, 220))
+    return FEW if setting.flipped == "training" else int(setting.pick(300, 200))
 
 
 def built(setting: Setting, family: str) -> Any:
@@ -152,10 +152,12 @@ EXPERIMENT = Experiment(
            *(Rule(f"at {LONGEST} words the {family.upper()} finds the name less often than the Transformer, by",
                   partial(behind, arm=family), above=0.3, cause="training") for family in GATED)),
     charts=charts,
-    fixed=Fixed("2026-11-17", "", after="at first stories had 20 words at least, and in a quick run no family learned to "
-                "fill any blank; shorter ones, more steps and the condition came after that look, and other bounds did "
-                "not"),
+    fixed=Fixed("2026-11-17", "074276b7cee0",
+                after="at first stories had 20 words at least and there were eight names, and in a "
+                "quick run no family learned to fill any blank; shorter stories, six names, more steps and the "
+                "condition came after that look; rate and steps were chosen on four other seeds, on which GRU and "
+                "LSTM were seen to find the name, so that their flip became another; the bounds stayed"),
     notes=f"{len(GIRLS) + len(BOYS)} of the corpus's names, {len(GIRLS)} of each pronoun; an n-gram of {ORDER} and a "
-          f"window of {WINDOW}; the others of about {WEIGHTS:,} weights, trained for as many steps on the same stories, "
-          f"of {DISTANCES[0]} to {LONGEST} words and marks, in which only the blank counts. Average, linear RNN and SSM "
-          "are shown and not judged.")
+          f"window of {WINDOW}; the others of about {WEIGHTS:,} weights, trained for 300 steps (200 in a quick run, "
+          f"too few for most) on the same stories, of {DISTANCES[0]} to {LONGEST} words and marks, in which only the "
+          "blank counts. Average, linear RNN and SSM are shown and not judged.")
