@@ -4,8 +4,8 @@
     forward only     h_j = g(x_1 .. x_j)              a decoder-only model: each reads those before it
 
 The source here is six words, and a seventh that decides what all of them mean: in dialect d, word x means x + 2 d
-(round). A model says at each word what it means. The two ways of reading have the same layers and parameters, and differ
-by the mask alone. Read forward only, a word cannot be understood when it is read, however deep the model is. It can be
+(round). A model says at each word what it means. The two ways of reading have the same layers and parameters, and
+differ by the mask alone. Read forward only, a word cannot be understood when it is read, however deep the model is. It can be
 in a second reading, after the whole source was read once; and where the deciding word comes first, forward is enough.
 B rows · L words of the source
 """
@@ -122,5 +122,5 @@ EXPERIMENT = Experiment(
                 "and in a second reading"),
     charts=charts,
     notes=f"{LENGTH} words of {WORDS} and {DIALECTS} dialects; layers of width 32 with four heads and learned "
-          "positions. This is about what is known at a source word. A decoder-only translator answers after its source, "
-          "and may find out then: see decoder-only.")
+          "positions. This is about what is known at a source word. A decoder-only translator answers after its "
+          "source, and may find out then: see decoder-only.")

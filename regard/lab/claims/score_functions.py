@@ -52,7 +52,7 @@ def looking_up(setting: Setting, score: str) -> Values:
     model = model_of(setting, score)
     if setting.flipped == "keys":
         hide_keys(model)
-    fit(model, lambda step: look_up(64, setting.seed, step), setting.pick(120, 80), rate=1e-2)
+    fit(model, lambda step: look_up(64, setting.seed, step), setting.pick(160, 120), rate=1e-2)
     return {"looked_up": accuracy(model, look_up(300, setting.seed, -1)), "parameters": parameters(model)}
 
 
