@@ -75,7 +75,7 @@ def trained(setting: Setting, task: str = "once", layers: int = LAYERS, both_way
     if both_ways or setting.flipped == "mask":
         unmask(model)
     batch = TASKS["once" if setting.flipped == "second-reading" else task]
-    fit(model, lambda step: batch(64, setting.seed, step), setting.pick(300, 200), rate=5e-3)
+    fit(model, lambda step: batch(64, setting.seed, step), setting.pick(500, 400), rate=5e-3)
     return {"right": accuracy(model, batch(500, setting.seed, -1)), "parameters": parameters(model)}
 
 
