@@ -5,8 +5,9 @@
 
 The source here is six words, and a seventh that decides what all of them mean: in dialect d, word x means x + 2 d
 (round). A model says at each word what it means. The two ways of reading have the same layers and parameters, and
-differ by the mask alone. Read forward only, a word cannot be understood when it is read, however deep the model is. It can be
-in a second reading, after the whole source was read once; and where the deciding word comes first, forward is enough.
+differ by the mask alone. Read forward only, a word cannot be understood when it is read, however deep the model is. It
+can be in a second reading, after the whole source was read once; and where the deciding word comes first, forward is
+enough.
 B rows · L words of the source
 """
 
