@@ -17,7 +17,7 @@ from typing import Any
 
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Values, column
 from regard.lab.tasks import FIRST, reversed_words
-from regard.lab.tiny import accuracy, fit, parameters, translator
+from regard.lab.tiny import accuracy, far_apart, fit, parameters, translator
 
 LENGTHS = (2, 3, 4, 6, 8, 10, 12)
 ARMS = ("rnn", "rnn-attention")
@@ -35,14 +35,15 @@ def model_of(setting: Setting, arm: str) -> Any:
     attention = (arm == "rnn-attention") != (setting.flipped in ("vector", "attention"))
     wide, narrow = setting.pick((80, 64), (40, 32))
     vocab = FIRST + words(setting)
-    return translator("rnn-attention" if attention else "rnn", vocab, vocab, setting.device, width=setting.pick(32, 16),
-                      hidden=wide if arm == "rnn" else narrow, score="scaled-dot", dropout=0.0, context=32)
+    return far_apart(translator(
+        "rnn-attention" if attention else "rnn", vocab, vocab, setting.device, width=setting.pick(32, 16),
+        hidden=wide if arm == "rnn" else narrow, score="scaled-dot", dropout=0.0, context=32))
 
 
 def trained(setting: Setting, arm: str) -> Values:
     model, known = model_of(setting, arm), words(setting)
     losses = fit(model, lambda step: reversed_words(32, (2, LENGTHS[-1]), known, setting.seed, step),
-                 setting.pick(3000, 700), rate=setting.pick(5e-3, 1e-2))
+                 setting.pick(3000, 500), rate=setting.pick(5e-3, 1e-2))
     right = [accuracy(model, reversed_words(200, (n, n), known, setting.seed, -1 - n)) for n in LENGTHS]
     return {"accuracy": right, "loss": losses[-1], "parameters": parameters(model), "words": known}
 

@@ -29,7 +29,7 @@ from regard.lab.phrases import UNK, phrases
 from regard.lab.tasks import FIRST
 from regard.lab.tiny import Batch, accuracy, far_apart, fit, loss_on, parameters, predictions
 
-WEIGHTS = 64_000
+WEIGHTS = 67_000
 ROWS = 64                                  # pairs a step
 LOOKS = 6                                  # at the quality, on the way
 FAMILIES = {"encoder-decoder": "transformer", "decoder-only": "prefix"}

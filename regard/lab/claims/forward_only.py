@@ -4,9 +4,10 @@
     forward only     h_j = g(x_1 .. x_j)              a decoder-only model: each reads those before it
 
 The source here is six words, and a seventh that decides what all of them mean: in dialect d, word x means x + 2 d
-(round). A model says at each word what it means. The two ways of reading have the same layers and parameters, and differ
-by the mask alone. Read forward only, a word cannot be understood when it is read, however deep the model is. It can be
-in a second reading, after the whole source was read once; and where the deciding word comes first, forward is enough.
+(round). A model says at each word what it means. The two ways of reading have the same layers and parameters, and
+differ by the mask alone. Read forward only, a word cannot be understood when it is read, however deep the model is. It
+can be in a second reading, after the whole source was read once; and where the deciding word comes first, forward is
+enough.
 B rows · L words of the source
 """
 
@@ -75,7 +76,7 @@ def trained(setting: Setting, task: str = "once", layers: int = LAYERS, both_way
     if both_ways or setting.flipped == "mask":
         unmask(model)
     batch = TASKS["once" if setting.flipped == "second-reading" else task]
-    fit(model, lambda step: batch(64, setting.seed, step), setting.pick(300, 200), rate=5e-3)
+    fit(model, lambda step: batch(64, setting.seed, step), setting.pick(500, 400), rate=5e-3)
     return {"right": accuracy(model, batch(500, setting.seed, -1)), "parameters": parameters(model)}
 
 
@@ -122,5 +123,5 @@ EXPERIMENT = Experiment(
                 "and in a second reading"),
     charts=charts,
     notes=f"{LENGTH} words of {WORDS} and {DIALECTS} dialects; layers of width 32 with four heads and learned "
-          "positions. This is about what is known at a source word. A decoder-only translator answers after its source, "
-          "and may find out then: see decoder-only.")
+          "positions. This is about what is known at a source word. A decoder-only translator answers after its "
+          "source, and may find out then: see decoder-only.")

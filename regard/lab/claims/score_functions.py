@@ -28,7 +28,7 @@ from regard.lab.stopwatch import seconds
 from regard.lab.tasks import FIRST, generator
 from regard.lab.tiny import Batch, accuracy, far_apart, fit, parameters, translator
 from regard.layers.attend import attend, weights
-from regard.layers.scores import SCORES, Additive, Score, make_score, per_head
+from regard.layers.scores import SCORES, Additive, ProductScore, Score, make_score, per_head
 
 WIDTHS = (8, 32, 128, 512)
 KEYS = 32
@@ -52,7 +52,7 @@ def looking_up(setting: Setting, score: str) -> Values:
     model = model_of(setting, score)
     if setting.flipped == "keys":
         hide_keys(model)
-    fit(model, lambda step: look_up(64, setting.seed, step), setting.pick(120, 80), rate=1e-2)
+    fit(model, lambda step: look_up(64, setting.seed, step), setting.pick(160, 120), rate=1e-2)
     return {"looked_up": accuracy(model, look_up(300, setting.seed, -1)), "parameters": parameters(model)}
 
 
@@ -76,12 +76,13 @@ def look_up(rows: int, seed: int, step: int) -> Batch:
 # ------------------------------------------------------------------------------------------- cost and width
 
 
-class Separate(Additive):
-    """An additive score without its tanh: v . (W q) + v . (U k), a number for each query and one for each key."""
+class Separate(ProductScore, Additive):
+    """An additive score without its tanh: v . (W q) + v . (U k), a product of [v . W q, 1] and [1, v . U k]."""
 
-    def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        of_queries, of_keys = (per_head(x, weight) @ self.v for x, weight in ((q, self.w), (k, self.u)))
-        return of_queries + of_keys.transpose(-1, -2)
+    def factors(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor, float]:
+        of_queries, of_keys = (per_head(per_head(x, weight), self.v) for x, weight in ((q, self.w), (k, self.u)))
+        return (torch.cat((of_queries, torch.ones_like(of_queries)), -1),
+                torch.cat((torch.ones_like(of_keys), of_keys), -1), 1.0)
 
 
 def costs(setting: Setting, length: int = 64, width: int = 64) -> Values:
