@@ -17,6 +17,7 @@ from pathlib import Path
 
 from regard.lab.experiment import Experiment
 
+CLAIMS = "regard.lab.claims"
 WORDS = ("says", "unit", "cause", "condition")             # arguments of a Rule that change no verdict
 PLACE = [field.name for field in fields(Experiment)].index("rules")
 MEASURES = ("name", "arms", "timing")                      # arguments of an Experiment that change what is measured
@@ -33,6 +34,13 @@ def hash_rules(experiment: Experiment) -> str:
 def hash_measuring(source: str) -> str:
     module = ast.parse(source)
     return hashlib.sha256(ast.dump(_Measuring().visit(module)).encode()).hexdigest()
+
+
+def imported_claims(source: str) -> list[str]:
+    """The modules of other claims that a claim's file imports: what these measure, it measures, too."""
+    named = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
+    return [node.module for node in named if (node.module or "").startswith(f"{CLAIMS}.")] + [
+        f"{CLAIMS}.{each.name}" for node in named if node.module == CLAIMS for each in node.names]
 
 
 def hash_rules_in(source: str) -> str:
@@ -76,7 +84,8 @@ def _used_by(rules: ast.expr, module: ast.Module) -> list[ast.stmt]:
 def _defines(statement: ast.stmt) -> list[str]:
     if isinstance(statement, ast.FunctionDef):
         return [statement.name]
-    targets = statement.targets if isinstance(statement, ast.Assign) else ()
+    targets = statement.targets if isinstance(statement, ast.Assign) else \
+        [statement.target] if isinstance(statement, ast.AnnAssign) else ()
     return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
 
 

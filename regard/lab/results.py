@@ -17,6 +17,7 @@ import platform
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from math import fsum
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from regard import __version__, storage
 from regard.errors import RunError
 from regard.lab import in_the_open, phrases, stopwatch, tasks, tiny
 from regard.lab.experiment import Arm, Experiment, Seed, Setting, Values
-from regard.lab.hashes import hash_measuring
+from regard.lab.hashes import hash_measuring, imported_claims
 
 HELPERS = (tiny, tasks, phrases, in_the_open, stopwatch)   # what claims share: if it changes, they are measured again
 
@@ -104,12 +105,14 @@ def open_results(folder: Path, experiment: Experiment, device: str) -> Kept:
 
 
 def version_of(experiment: Experiment) -> str:
-    """A hash of the code that measures: of the experiment's own files and of what all share."""
+    """A hash of the code that measures: of the experiment's own files, claims that these import, and what all share."""
+    own = experiment.files or (inspect.getsourcefile(experiment.charts) or "",)
+    sources = [Path(file).read_text("utf-8") for file in own]
+    claims = sorted({name for source in sources for name in imported_claims(source)})
+    shared = [inspect.getsourcefile(each) or "" for each in (*map(import_module, claims), *HELPERS)]
     seen = hashlib.sha256()
-    for file in (*(experiment.files or [inspect.getsourcefile(experiment.charts)]),
-                 *map(inspect.getsourcefile, HELPERS)):
-        assert file is not None
-        seen.update(hash_measuring(Path(file).read_text("utf-8")).encode())
+    for source in (*sources, *(Path(file).read_text("utf-8") for file in shared)):
+        seen.update(hash_measuring(source).encode())
     return seen.hexdigest()[:16]
 
 

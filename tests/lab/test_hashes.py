@@ -3,7 +3,7 @@
 import pytest
 
 from regard.lab.find import experiments
-from regard.lab.hashes import hash_measuring, hash_rules, hash_rules_in
+from regard.lab.hashes import hash_measuring, hash_rules, hash_rules_in, imported_claims
 
 FILE = '''"""About."""
 from regard.lab.experiment import Arm, Experiment, Flip, Rule
@@ -29,7 +29,8 @@ EXPERIMENT = Experiment(
 
 
 @pytest.mark.parametrize("old, new", [
-    ("0.3", "0.4"), ("return 2 *", "return 3 *"), ("above=BOUND", "below=BOUND"), ("below=3", "below=2"),
+    ("0.3", "0.4"), ("BOUND = 0.3", "BOUND: float = 0.4"),
+    ("return 2 *", "return 3 *"), ("above=BOUND", "below=BOUND"), ("below=3", "below=2"),
     ("exact=True", "exact=False"), ('lambda s: s["a"]["x"]', 'lambda s: s["a"]["y"]')])
 def test_another_number_bound_or_side_is_another_rule(old, new):
     assert old in FILE and hash_rules_in(FILE.replace(old, new)) != hash_rules_in(FILE)
@@ -56,6 +57,11 @@ def test_rules_are_found_by_place_too_and_none_where_there_are_none():
     ("BOUND = 0.3\n", "BOUND = 0.3  # why\n", True)])
 def test_what_is_measured_has_a_hash_of_its_own(old, new, same):
     assert old in FILE and (hash_measuring(FILE.replace(old, new)) == hash_measuring(FILE)) is same
+
+
+def test_claims_that_a_claim_imports_are_found():
+    source = "from regard.lab.claims import a, b\nfrom regard.lab.claims.c import d\nfrom regard.lab import claims\n"
+    assert imported_claims(source) == ["regard.lab.claims.c", "regard.lab.claims.a", "regard.lab.claims.b"]
 
 
 @pytest.mark.parametrize("one", experiments().values(), ids=lambda one: one.name)

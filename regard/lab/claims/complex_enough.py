@@ -126,7 +126,8 @@ EXPERIMENT = Experiment(
                 condition="else the tasks are not hard")),
     fixed=Fixed("2026-11-17", "dac5bb6e1805", after=
                 "a tanh RNN had not learned sums modulo three in 400 steps, so that a GRU learns whether "
-                "sums are odd, short ones first; the bounds are the first ones"),
+                "sums are odd, short ones first: some twenty ways to train were tried on one seed; the "
+                "bounds are the first ones"),
     charts=charts,
     notes="A GRU of 32 hidden numbers; networks of 64 read the mean and the window, which are trained for fewer steps: "
           "they lack what the sum needs. `switch` is trained for twice as long as the others; its words on and off are "

@@ -181,12 +181,12 @@ EXPERIMENT = Experiment(
                 condition="else the model was not trained")),
     fixed=Fixed("2026-11-17", "8f0205e5e532", after="two rules, on erasing either head, became one on the smaller of "
                 "both, since one head that learned names alone looked like an entity head; and nouns have three stems "
-                "instead of eight, and training has fewer steps, since with eight one seed of three had not learned the "
-                "number"), charts=charts,
+                "instead of eight, and training has fewer steps, since with eight one seed of three had not learned "
+                "the number"), charts=charts,
     notes="One layer of width 32, two heads of 16 or one of 32, rotary positions, a feed-forward layer above. The "
           "entity head is the one whose erasing costs names the most beyond what it costs numbers, and likewise for "
           "the syntax head: a head that is both is neither. Lost shares are of right answers beyond chance (1 of 8 "
           "names, 1 of 2 numbers). Syntax is here a fixed place relative to the verb. How cleanly heads divide the "
           "work depends on the seed. A harder task was tried for two seeds, with three kinds of names and a verb for "
-          "each: there both heads took part in both tasks. Learned positions, another rate, another batch and more steps "
-          "were tried too; none divided the work reliably over seeds.")
+          "each: there both heads took part in both tasks. Learned positions, another rate, another batch and more "
+          "steps were tried too; none divided the work reliably over seeds.")

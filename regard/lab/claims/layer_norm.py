@@ -166,8 +166,8 @@ EXPERIMENT = Experiment(
                 condition="else the task is not learned at this size")),
     fixed=Fixed("2026-11-17", "37d84e767ea9",
                 after="networks are trained by SGD, and not by AdamW, which is another cure for small gradients: with "
-                "it they were right in 0.82 to 0.98 without layer norm; width, batch, steps and the rates were then chosen for SGD; "
-                "rules and bounds stayed as they were"),
+                "it they were right in 0.82 to 0.98 without layer norm; width, batch, steps and the rates were then "
+                "chosen for SGD; rules and bounds stayed as they were"),
     charts=charts,
     notes="12 layers of width 32 without biases and without residuals; SGD with momentum 0.9, the best of the rates "
           "0.003, 0.01 and 0.03 for each. The chart shows AdamW without layer norm too: no rule judges it, "

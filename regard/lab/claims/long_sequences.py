@@ -137,7 +137,7 @@ EXPERIMENT = Experiment(
                 "text")),
     fixed=Fixed("2026-11-17", "3407facc10c3", after=
                 "a tanh RNN had not learned the task in 400 steps, so that a GRU learns it, short "
-                "sequences first; the bounds are the first ones"),
+                "sequences first, in the way found for complex-enough; the bounds are the first ones"),
     charts=charts,
     notes=f"A GRU of {WIDTH} hidden numbers, asked after every letter. A Transformer with {N} learned positions "
           "refuses the next letter: see past-the-end.")

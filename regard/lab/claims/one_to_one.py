@@ -142,7 +142,7 @@ EXPERIMENT = Experiment(
     fixed=Fixed("2026-11-17", "9cfc65962441", after=
                 "the rule of unequal lengths was changed after an earlier look; it was then parted from "
                 "that of another order, the same order became a condition, and sources have four words, "
-                "which an RNN that waits can learn in seconds"),
+                "which an RNN that waits can learn in seconds, with more steps than at first"),
     charts=charts,
     notes=f"{WORDS} words, sources of {LONGEST}; the encoder-decoder is measured with the right words before each "
           "prediction, the whole sentence having to be right. Unequal, every other word becomes two; one target in 16 "

@@ -175,7 +175,8 @@ EXPERIMENT = Experiment(
     fixed=Fixed("2026-11-17", "da271996b6d9", after=
                 "the rule of the location score was changed after an earlier look; the rule on "
                 "translation was replaced by one on looking up, as the phrasebook's words were right most "
-                "often with the location score, whatever the keys"),
+                "often with the location score, whatever the keys; the flip of the additive score was "
+                "written anew after it had come out 5.4 times as slow, and steps were raised"),
     charts=charts, table=table, timing=True,
     notes="GRU encoder and decoder, one head of 40. The low-rank score has rank 16. A score without keys is not blind: "
           "each vector of the encoder tells something of the whole source, so that it reads a summary wherever it "
