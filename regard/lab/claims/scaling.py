@@ -113,6 +113,6 @@ EXPERIMENT = Experiment(
     notes=f"{KEYS} keys and 256 queries of each width, entries of variance 1. Training: {NAMES} names, {DISTANCE} "
           "words of noise, 150 steps of 16 texts, AdamW, one learning rate for both. Flipped, both normalise "
           "queries and keys in training, so that scores stay small whatever the scale. Three other flips were tried "
-          "for that rule before: small initial weights and a head 4 wide left the loss higher by 1.0 and 0.25 nats, and "
+          "for that rule before: small initial weights and a head 4 wide left the loss higher by 1.0 and 0.25 nats; "
           "normalising the unscaled head alone was unclear. So the size of scores is shown to be the cause at the "
           "start, and less surely over a whole training.")
