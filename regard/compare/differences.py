@@ -63,6 +63,7 @@ class Difference:
     p_seeds: float | None = None
     over_sentences: OverSentences | None = None
     p_corrected: float | None = None
+    comparisons: int = 1                   # for so many, this one included
 
     @property
     def p(self) -> float | None:
@@ -80,15 +81,15 @@ class Difference:
             "a": self.a, "b": self.b, "difference": self.difference,
             "over_seeds": seeds and {"low": seeds.low, "high": seeds.high, "seeds": seeds.seeds, "p": self.p_seeds},
             "over_sentences": sentences and vars(sentences), "p": self.p, "p_corrected": self.p_corrected,
-            "beyond_the_noise": self.beyond}
+            "comparisons": self.comparisons, "beyond_the_noise": self.beyond}
 
 
 def all_differences(found: Sequence[Results], score: Score, trials: int = TRIALS) -> list[Difference]:
     """Every pair of families, in the order given, judged and corrected."""
     draws = Draws.make(found, trials)
     judged = [one_difference(a, b, score, draws) for a, b in combinations(found, 2)]
-    corrected = holm([each.p for each in judged])
-    return [replace(each, p_corrected=p) for each, p in zip(judged, corrected, strict=True)]
+    corrected, made = holm([each.p for each in judged]), sum(each.p is not None for each in judged)
+    return [replace(each, p_corrected=p, comparisons=made) for each, p in zip(judged, corrected, strict=True)]
 
 
 def one_difference(a: Results, b: Results, score: Score, draws: Draws) -> Difference:

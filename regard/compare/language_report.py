@@ -22,7 +22,7 @@ def lead(plan: Plan, rows: Sequence[Row]) -> str:
     there = [row for row in rows if row["bits_per_byte"] is not None]
     best, tied = there[0], [row["family"] for row in there if row["tied"]]
     said = f"{escape(name(best))} predicts the held-out text best: <strong>{escape(bits(best))}</strong> bits per byte"
-    said += f", tied with {escape(', '.join(tied))}. " if tied else ". "
+    said += f", within the noise of it {escape(', '.join(tied))}. " if tied else ". "
     base = next((row for row in there if row["counted"]), None)
     neural = [row for row in there if row["crosses"]]
     if base is not None and neural:

@@ -19,7 +19,7 @@ def lead(plan: Plan, rows: Sequence[Row]) -> str:
     langs = f" of {escape(plan.text['langs'])}" if plan.text.get("langs") else ""
     said = (f"{escape(best['family'])} translates the held-out pairs{langs} best after {escape(budget(plan))}: "
             f"<strong>{escape(bleu(best))}</strong> BLEU")
-    return said + (f", tied with {escape(', '.join(tied))}." if tied else ".")
+    return said + (f", within the noise of it {escape(', '.join(tied))}." if tied else ".")
 
 
 def sections(plan: Plan, rows: Sequence[Row], done: Sequence[Record]) -> Iterator[tuple[str, Iterator[str]]]:

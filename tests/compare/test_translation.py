@@ -6,6 +6,7 @@ import re
 import pytest
 
 from regard.compare import measure, translation, trial
+from regard.compare.noise import judge_rows
 from regard.compare.plan import Entry, Plan, Wanted, make_plan
 from regard.compare.run import compare, dry_run, planned, report
 from regard.compare.summary import summarise
@@ -120,22 +121,28 @@ def record(family, bleu, seed=0, signature="nrefs:1"):
             "by_length": [{"words": "1-5", "bleu": bleu}], "curve": {"valid": [], "train": []}}
 
 
-def test_the_highest_bleu_is_first_and_who_overlaps_it_is_tied():
-    plan = plan_of("low", "near", "top")
-    records = [record("top", 30.0), record("top", 30.4, 1), record("near", 29.9), record("near", 30.3, 1),
-               record("low", 20.0), record("low", 20.1, 1)]
+def judged(plan, records):
     rows = summarise(plan, records)
+    judge_rows(plan, rows, records, {})
+    return rows
+
+
+def test_the_highest_bleu_is_first_and_who_is_within_its_noise_is_marked():
+    plan = plan_of("low", "near", "top")
+    records = [record("top", 30.0), record("top", 30.4, 1), record("near", 30.1), record("near", 30.2, 1),
+               record("low", 20.0), record("low", 20.40001, 1)]
+    rows = judged(plan, records)
     assert [row["family"] for row in rows] == ["top", "near", "low"]
     assert [row["tied"] for row in rows] == [False, True, False]
     assert rows[0]["shorter"] == pytest.approx(31.2) and rows[0]["by_length"] == {"1-5": pytest.approx(30.2)}
     lines = as_markdown(rows, plan).splitlines()
-    assert lines[2].startswith("| top | 30.20 ± 2.54 | 60.40 | 1.000 | 31.2 / – | 10 | 9.0 s | 5 | 3 |")
+    assert lines[2].startswith("| top | 30.20 (27.66 to 32.74) | 60.40 | 1.000 | 31.2 / – | 10 | 1 | 9.0 s | 5 | 3 |")
     assert any("3 of the 100 held-out target tokens are <unk>" in note for note in notes(rows, plan))
 
 
 def test_scores_with_other_signatures_are_not_passed_off_as_comparable():
     plan = plan_of("a", "b", seeds=1)
-    rows = summarise(plan, [record("a", 3.0), record("b", 2.0, signature="nrefs:2")])
+    rows = judged(plan, [record("a", 3.0), record("b", 2.0, signature="nrefs:2")])
     assert any("cannot be compared" in note for note in notes(rows, plan))
 
 
