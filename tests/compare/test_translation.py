@@ -3,6 +3,7 @@
 import json
 import re
 
+import numpy as np
 import pytest
 
 from regard.compare import measure, translation, trial
@@ -12,6 +13,7 @@ from regard.compare.run import compare, dry_run, planned, report
 from regard.compare.summary import summarise
 from regard.compare.table import as_markdown, as_text, notes
 from regard.errors import SettingError
+from regard.metrics.resampling import bleu_of
 
 SMALL = {"training": {"batch": 64}, "model": {"width": 16, "context": 32},
          "rnn": {"hidden": 16}, "prefix": {"layers": 1, "heads": 2}}
@@ -158,3 +160,27 @@ def test_what_validation_said_of_bleu_is_in_the_curve():
     rows = [{"tokens": 1, "seconds": 2.0, "valid_loss": 3.0, "valid_bleu": 4.0},
             {"tokens": 5, "seconds": 6.0, "train_loss": 1.0}]
     assert measure.curve(rows)["bleu"] == [[1, 2.0, 4.0]] and "bleu" not in measure.curve(rows[1:])
+
+
+# ------------------------------------------------------------------------------- parts, and what is kept
+
+
+def test_half_of_the_held_out_pairs_is_reported_and_its_counts_are_kept(quick, tmp_path):
+    names = ["pairs.fr", "pairs.en"]
+    for name in names:
+        (tmp_path / name).write_text((tmp_path / name).read_text() + "".join(
+            f"un {i}\n" for i in range(150, 400)))
+    found = quick(seeds=1)
+    source = (tmp_path / "pairs.fr").read_text().splitlines()[360:]                       # the last tenth
+    text = as_text(found.rows, found.plan)
+    assert "best validation on one half of the held-out pairs: these are of the other half" in text
+    for record in found.records:
+        assert [each["source"] for each in record["translations"]] == source[1::2][:2]
+        with np.load(tmp_path / "out" / "trials" / f"{record['name']}.npz", allow_pickle=False) as file:
+            counts = file["units"]
+        assert counts.shape == (12, 10) and record["units"] == {"of": "sentences"}
+        assert counts[:, 1].tolist() == [len(line.split()) for line in source[1::2][:12]]      # words of the reference
+        assert bleu_of(counts.sum(0)) == pytest.approx(record["bleu"])
+    one, = found.as_dict()["differences"]
+    assert one["over_seeds"] is None and one["over_sentences"]["sentences"] == 12
+    assert "seeds are not judged" in text
