@@ -62,7 +62,8 @@ def results_table(subject: Subject, plan: Plan, rows: Sequence[Row]) -> str:
         if row[subject.metric] is None:
             cell += f'<td class="failed" colspan="{len(subject.headings) - 1}">{escape(second)}</td>'
         else:
-            cell += "".join(f"<td>{escape(text)}</td>" for text in (second, *others))
+            cell += f"<td>{escape(second).replace(' (', '<br>(')}</td>"              # the interval below the number
+            cell += "".join(f"<td>{escape(text)}</td>" for text in others)
         body.append(f'<tr class="{kind}">{cell}</tr>')
     said = "".join(f"<li>{escape(note)}</li>" for note in notes(rows, plan))
     return (f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
