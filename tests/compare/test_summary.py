@@ -157,3 +157,17 @@ def test_unknown_words_are_warned_of_in_the_notes_of_every_form():
         assert warning in said
     assert warning in Compared(Path("folder"), strange, [], rows).as_dict()["notes"]
     assert not any("<unk>" in note for note in notes(rows, plan("a")))
+
+
+def test_the_order_is_chosen_by_validation_and_its_own_units_are_judged():
+    """Order 2 is better on the text that chooses, order 3 on the text that is reported: order 2 stands in the table."""
+    chosen, other = record("ngram", 2.0, order=2), record("ngram", 1.0, order=3)
+    records = [chosen | {"name": "two", "valid_loss": 0.5}, other | {"name": "three", "valid_loss": 0.9}]
+    records.append(record("a", 1.5) | {"valid_loss": 0.7})
+    nats = {"two": 2.0, "three": 1.0, "a-0": 1.5}
+    units = {name: np.full((10, 2), [value * math.log(2), 1.0]) for name, value in nats.items()}
+    for order in (records, records[::-1]):
+        rows, (found,) = judged(plan("a", seeds=1), order, units)
+        assert [(row["family"], row["bits_per_byte"]) for row in rows] == [("a", 1.5), ("ngram", 2.0)]
+        assert rows[1]["order"] == 2 and found.difference == pytest.approx(-0.5)
+        assert (found.over_sentences.low, found.over_sentences.high) == pytest.approx((-0.5, -0.5))
