@@ -7,6 +7,7 @@ from typing import Any
 
 from regard.compare.plan import Plan
 from regard.compare.subject import Row
+from regard.compare.units import FEW
 from regard.metrics.intervals import SEEDS
 
 
@@ -22,6 +23,9 @@ def notes_on_noise(rows: Sequence[Row], plan: Plan) -> list[str]:
     close = [row["family"] for row in rows[2:] if not row["tied"] and within_noise(row["against_above"])]
     if close:
         said.append(f"Within the noise of the family above: {', '.join(close)}.")
+    few = min((each["over_sentences"]["sentences"] for each in judged if each["over_sentences"]), default=FEW)
+    if few < FEW:
+        said.append(f"What is measured has only {few} such units: too few for sentences to tell families apart.")
     if any(each["over_sentences"] is None for each in judged):
         said.append("Some trials were made before the counts of each sentence were kept: their sentences are not "
                     "judged.")

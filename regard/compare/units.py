@@ -18,7 +18,7 @@ from regard.errors import RunError
 from regard.metrics.resampling import Counts
 from regard.text.shards import Shard
 
-FEW = 20                             # documents; fewer are taken for one long text
+FEW = 10                             # documents; fewer are taken for one long text
 STRETCH, SHORT_STRETCH = 1024, 256   # tokens of such a text that make a unit; the second where it has few of the first
 MOST = 2048                          # units; more are put together, so that what is kept is bounded
 
@@ -28,7 +28,7 @@ def unit_ends(shard: Shard) -> tuple[np.ndarray, str]:
     tokens = len(shard.tokens)
     ends, of = np.asarray(shard.ends, dtype=np.int64), "documents"
     if len(ends) < FEW:
-        size = STRETCH if tokens >= FEW * STRETCH else SHORT_STRETCH
+        size = STRETCH if tokens >= 2 * FEW * STRETCH else SHORT_STRETCH
         ends, of = np.append(np.arange(size, tokens, size), tokens), f"stretches of {size:,} tokens"
     if len(ends) <= MOST:
         return ends, of

@@ -108,6 +108,7 @@ def test_what_is_too_small_to_divide_is_said_to_favour(quick):
     compared = quick(families=("rnn",), seeds=1)                             # 324 characters are held out
     text = as_text(compared.rows, compared.plan)
     assert "which favours it" in text and "too small to be divided: name other files with --test" in text
+    assert "What is measured has only 2 such units: too few for sentences to tell families apart." in text
     assert "chosen and measured on the same held-out part" in dry_run(compared.plan, Path("out"))
 
 
@@ -154,8 +155,8 @@ def test_a_long_text_is_cut_into_stretches_and_many_documents_into_groups():
     assert of == "stretches of 1,024 tokens" and ends[0] == 1024 and ends[-1] == 30_000 and len(ends) == 30
     ends, of = units.unit_ends(shard(1000, [500, 1000]))
     assert of == "stretches of 256 tokens" and ends.tolist() == [256, 512, 768, 1000]
-    ends, of = units.unit_ends(shard(60, range(3, 61, 3)))
-    assert of == "documents" and ends.tolist() == list(range(3, 61, 3))
+    ends, of = units.unit_ends(shard(30, range(3, 31, 3)))                  # ten: half of the least that is divided
+    assert of == "documents" and ends.tolist() == list(range(3, 31, 3))
     ends, of = units.unit_ends(shard(10_000, range(2, 10_001, 2)))
     assert of == "groups of documents" and len(ends) == 2048 and ends[-1] == 10_000
     assert set(np.diff(ends)) == {4, 6} and len(units.unit_ends(shard(9_000_000, [9_000_000]))[0]) == 2048
