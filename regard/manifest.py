@@ -76,6 +76,24 @@ def digest_values(values: dict[str, Any]) -> str:
     return storage.digest(json.dumps(values, sort_keys=True).encode())
 
 
+def write_sealed(path: Path, values: dict[str, Any]) -> None:
+    """Write an object as JSON, with the SHA-256 of all its values among them."""
+    plain = json.loads(json.dumps(values))                   # as it will be read: keys are texts, tuples lists
+    storage.write_json(path, {**plain, "sha256": digest_values(plain)})
+
+
+def read_sealed(path: Path) -> tuple[dict[str, Any], bool]:
+    """The values that `write_sealed` wrote, and whether they are still those; of a file without a hash it is believed.
+
+    A ValueError where it is no object.
+    """
+    values = json.loads(path.read_bytes())
+    if not isinstance(values, dict):
+        raise ValueError("it holds no object")
+    own = values.pop("sha256", None)
+    return values, own in (None, digest_values(values))
+
+
 def check_format(found: object, where: Path | str) -> None:
     """Refuse a folder in a format that this version does not know; older formats are all read."""
     if isinstance(found, bool) or not isinstance(found, int) or found < 0:

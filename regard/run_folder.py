@@ -27,7 +27,16 @@ from typing import Any
 from regard import storage
 from regard.config import parse_toml, write_toml
 from regard.errors import RunError, note
-from regard.manifest import FORMAT, MANIFEST, DamagedManifest, Manifest, check_format, read_manifest, write_manifest
+from regard.manifest import (
+    FORMAT,
+    MANIFEST,
+    DamagedManifest,
+    Manifest,
+    check_format,
+    digest_values,
+    read_manifest,
+    write_manifest,
+)
 
 SETTINGS, TOKENIZER, SOURCE_TOKENIZER, WEIGHTS, METRICS, SAMPLES, CHECKPOINTS = (
     "run.toml", "tokenizer.json", "source-tokenizer.json", "model.safetensors", "metrics.jsonl", "samples.jsonl",
@@ -94,11 +103,7 @@ class RunFolder:
 
     def refuse_links(self) -> None:
         """What is written, rotated and removed here must lie here: a link would reach into another run."""
-        for folder in (self.path, self.checkpoints_path):
-            for path in folder.iterdir() if folder.is_dir() else ():
-                if path.is_symlink():
-                    raise RunError(f"{path} is a link, and a run is written only where it lies: "
-                                   "put a copy in the link's place, or remove it")
+        refuse_links("a run", self.path, self.checkpoints_path)
 
     def remains(self) -> list[str]:
         """What is here of a run whose run.toml is lost; nothing where a run is whole, or never began."""
@@ -107,7 +112,8 @@ class RunFolder:
         manifest = self.manifest()
         if manifest is not None and not manifest.names(SETTINGS):
             return []
-        there = [path.name for path in (self.weights_path, self.metrics_path, self.checkpoints_path) if path.exists()]
+        kept = (self.weights_path, self.metrics_path, self.samples_path, self.checkpoints_path)
+        there = [path.name for path in kept if path.exists()]
         return there if there != [CHECKPOINTS] or self.checkpoints() else []
 
     def manifest(self) -> Manifest | None:
@@ -118,13 +124,13 @@ class RunFolder:
             return None
 
     def adopted(self) -> Manifest:
-        """The manifest to go on with; where there is none to believe, one of the files as they are."""
+        """The manifest to go on with, in today's format; where there is none to believe, of the files as they are."""
         found = self.manifest()
         if found is None:
             there = [name for name in RECORDED if (self.path / name).is_file()]
             found = Manifest({name: storage.file_digest(self.path / name) for name in there},
                              checkpointed=self.had_checkpoints())
-        return found
+        return replace(found, format=FORMAT)                 # what is written next, an older version may not read
 
     def write_recorded(self, name: str, data: bytes) -> None:
         """Replace a file that the manifest knows, and its hash there: whoever dies in between loses neither."""
@@ -217,7 +223,8 @@ class RunFolder:
         for name, data in files.items():
             storage.write_part(part / name, data)
         digests = {name: storage.digest(data) for name, data in files.items()}
-        storage.write_part(part / MANIFEST, json.dumps({"format": FORMAT, "step": step, "files": digests}, indent=2))
+        values = {"format": FORMAT, "step": step, "files": digests}
+        storage.write_part(part / MANIFEST, json.dumps({**values, "sha256": digest_values(values)}, indent=2))
         storage.move_folder(part, final)
         self._mark_checkpointed()
         return self._rotate(keep)
@@ -272,6 +279,14 @@ class RunFolder:
         return self.weights_path.exists() or any(self.checkpoints_path.glob(f"{DAMAGED}*"))
 
 
+def refuse_links(what: str, *folders: Path) -> None:
+    for folder in folders:
+        for path in folder.iterdir() if folder.is_dir() else ():
+            if path.is_symlink():
+                raise RunError(f"{path} is a link, and {what} is written only where it lies: "
+                               "put a copy in the link's place, or remove it")
+
+
 def verified(path: Path) -> dict[str, bytes] | None:
     """The checkpoint's files, if every one is there and hashes to what its manifest says."""
     try:
@@ -292,6 +307,9 @@ def is_whole(path: Path) -> bool:
 
 def checkpoint_digests(path: Path) -> dict[str, str]:
     manifest = json.loads((path / MANIFEST).read_bytes())
+    own = manifest.pop("sha256", None)                       # checkpoints had none at first
+    if own is not None and own != digest_values(manifest):   # asked first: a damaged number is no newer format
+        raise ValueError
     check_format(manifest.get("format", 0), path)
     if not manifest["files"] or any("/" in name for name in manifest["files"]):
         raise ValueError

@@ -34,33 +34,37 @@ def hold_lock(folder: Path) -> Iterator[None]:
     """Hold the folder's lock; a RunError with the other's process and host where somebody else does."""
     path = folder / LOCK
     file, done = acquire(path), threading.Event()
-    touching = threading.Thread(target=touch, args=(path, done), daemon=True)
+    touching = threading.Thread(target=touch, args=(file, done), daemon=True)
     touching.start()
     try:
         yield
     finally:
         done.set()
         touching.join()
-        with suppress(FileNotFoundError):                    # the whole folder may have been removed
+        if is_same_file(file, path):                         # the folder may have been removed, and made again
             path.unlink()                                    # while it is held: nobody can lock it in between
         file.close()
 
 
 @contextmanager
 def use_folder(folder: Path, made: bool, begun: Path) -> Iterator[None]:
-    """Hold the lock of a folder. One that was `made` for this goes again unless the file `begun` came to be in it."""
-    try:
-        with hold_lock(folder):
+    """Hold the lock of a folder. One that was `made` for this goes again unless the file `begun` came to be in it.
+
+    Only the holder removes it: whoever is refused leaves it to the process that was quicker.
+    """
+    with hold_lock(folder):
+        try:
             yield
-    finally:
-        if made and not begun.exists():
-            storage.remove(folder)
-            with suppress(OSError):                          # `runs`, unless something else is in it
-                folder.parent.rmdir()
+        finally:
+            if made and not begun.exists():
+                storage.remove(folder)
+                with suppress(OSError):                      # `runs`, unless something else is in it
+                    folder.parent.rmdir()
 
 
 def acquire(path: Path) -> IO[bytes]:
     while True:
+        storage.make_folder(path.parent)                     # its last holder may have removed it, too
         file: IO[bytes] = storage.perform("lock", path, lambda: open_lock(path))
         given = ask_system(file)
         holder = read_holder(file)
@@ -136,7 +140,8 @@ def refuse(path: Path, holder: dict[str, Any], or_else: str = "") -> NoReturn:
                    f"{or_else}")
 
 
-def touch(path: Path, done: threading.Event) -> None:
+def touch(file: IO[bytes], done: threading.Event) -> None:
+    """Touch the file that is held, whatever its name means by now."""
     while not done.wait(TOUCH_SECONDS):
         with suppress(OSError):                              # a disk that refuses is met by training itself
-            os.utime(path)
+            os.utime(file.fileno() if os.utime in os.supports_fd else file.name)

@@ -9,7 +9,7 @@ import pytest
 
 from regard import storage
 from regard.errors import RegardNote, RunError
-from regard.manifest import FORMAT, MANIFEST, Manifest, read_manifest, write_manifest
+from regard.manifest import FORMAT, MANIFEST, Manifest, digest_values, read_manifest, write_manifest
 from regard.run_folder import SOURCE_TOKENIZER, RunFolder, read_log
 from regard.text import tokenizer_pair
 from regard.trained import load
@@ -177,9 +177,35 @@ def test_steps_of_more_digits_are_newer(folder):
 def test_a_checkpoint_of_a_newer_format_is_refused_and_not_taken_for_damaged(folder):
     save(folder, 1)
     manifest = folder.checkpoints()[-1] / MANIFEST
-    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": FORMAT + 1}))
+    values = {**json.loads(manifest.read_text()), "format": FORMAT + 1}
+    values.pop("sha256")
+    for own in ({"sha256": digest_values(values)}, {}):      # as it is written, and as it was at first
+        manifest.write_text(json.dumps({**values, **own}))
+        with pytest.raises(RunError, match="update Regard"):
+            folder.newest_checkpoint()
+
+
+def test_a_damaged_format_of_a_checkpoint_is_damage_and_stops_no_training(folder):
+    for step in (1, 2):
+        save(folder, step)
+    manifest = folder.checkpoints()[-1] / MANIFEST
+    manifest.write_text(manifest.read_text().replace(f'"format": {FORMAT}', '"format": 9'))
+    assert folder.newest_checkpoint()[1] == ["00000002"]
+    save(folder, 3)
+    assert names(folder) == ["00000001", "00000003", "damaged-00000002"]
+
+
+def test_what_a_newer_version_writes_into_an_older_run_has_the_newer_format(run, monkeypatch):
+    """Or the older version would load it without a word."""
+    monkeypatch.setattr("regard.run_folder.FORMAT", FORMAT + 1)
+    run.save_settings(run.read_settings())
     with pytest.raises(RunError, match="update Regard"):
-        folder.newest_checkpoint()
+        read_manifest(run.path)
+
+
+def test_samples_alone_are_remains_of_a_run(folder):
+    folder.samples_path.write_text("{}\n")
+    assert "samples.jsonl" in folder.remains()
 
 
 # --------------------------------------------------------------------------------------------------- links

@@ -11,9 +11,9 @@ from multiprocessing import get_context
 
 import pytest
 
-from regard import run_lock
+from regard import run_lock, storage
 from regard.errors import RunError
-from regard.run_lock import LOCK, hold_lock
+from regard.run_lock import LOCK, hold_lock, use_folder
 
 HOLD = """
 import sys, time
@@ -112,3 +112,40 @@ def test_many_that_ask_at_once_are_never_inside_together(tmp_path):
     for child in children:
         child.join()
     assert [seen.get() for _ in children] == ["alone"] * 6
+
+
+def test_whoever_is_refused_leaves_the_folder_that_it_made_to_the_one_that_was_quicker(tmp_path):
+    folder = tmp_path / "run"
+    made = storage.claim_folder(folder)
+    with hold_lock(folder):                                  # another one locks it before its maker does
+        (folder / "tokenizer.json").write_text("of the other")
+        with pytest.raises(RunError, match="in use"), use_folder(folder, made, folder / "run.toml"):
+            pass
+        assert (folder / "tokenizer.json").exists()
+
+
+def test_a_folder_that_was_made_goes_while_it_is_held(tmp_path, monkeypatch):
+    """Removed after the lock is let go, it may be another's already."""
+    folder, held = tmp_path / "runs" / "run", []
+
+    def ask(operation, path):
+        if operation == "rename" and path == folder:
+            with pytest.raises(RunError, match="in use"), hold_lock(folder):
+                pass
+            held.append(path)
+
+    made = storage.claim_folder(folder)
+    with use_folder(folder, made, folder / "run.toml"):
+        monkeypatch.setattr(storage, "before_operation", ask)
+    assert held == [folder]
+    assert not folder.parent.exists()
+
+
+def test_the_lock_of_a_folder_that_was_made_again_is_left_to_its_holder(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with hold_lock(folder):
+        storage.remove(folder)
+        folder.mkdir()
+        (folder / LOCK).write_text("of another")
+    assert (folder / LOCK).read_text() == "of another"

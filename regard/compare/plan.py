@@ -16,12 +16,12 @@ from typing import Any
 
 import torch
 
-from regard import storage
 from regard.config import as_values, fill
-from regard.errors import RunError, SettingError
+from regard.errors import RunError, SettingError, note
 from regard.families import FAMILIES, Family
 from regard.families.fit import parameters
 from regard.families.translate import TRANSLATE
+from regard.manifest import read_sealed, write_sealed
 from regard.tasks import task_named
 from regard.text.corpus import Corpus
 from regard.trained import pick_device
@@ -147,20 +147,23 @@ class Plan:
     # -------------------------------------------------------------------------------------- keeping
 
     def save(self, folder: Path) -> None:
-        storage.write_json(folder / FILE, asdict(self))
+        write_sealed(folder / FILE, asdict(self))
 
     @classmethod
     def load(cls, folder: Path) -> Plan:
         try:
-            values = json.loads((folder / FILE).read_text("utf-8"))
+            values, whole = read_sealed(folder / FILE)
             values["entries"] = tuple(Entry(**entry) for entry in values["entries"])
             values["files"], values["orders"] = tuple(values["files"]), tuple(values["orders"])
-            return cls(**values)
+            plan = cls(**values)
         except FileNotFoundError:
             raise RunError(f"there is no comparison at {folder}: make one with `regard compare lm` or `regard compare "
                            "translate`, or check the path") from None
         except (ValueError, KeyError, TypeError) as error:
             raise RunError(f"{folder / FILE} is damaged ({error}): choose another folder with --out") from None
+        if not whole:
+            note(f"{folder / FILE} was changed since it was written: it is used as it is now")
+        return plan
 
     def joined(self, new: Plan, folder: Path) -> Plan:
         """This plan with the families, seeds and orders of another one added; refused where they differ otherwise."""

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
@@ -30,6 +29,8 @@ from regard.compare.summary import summarise
 from regard.compare.table import as_markdown, budget, notes
 from regard.compare.trial import trial_file
 from regard.errors import Interrupted, RunError, TrainingStopped
+from regard.manifest import read_sealed, write_sealed
+from regard.run_folder import refuse_links
 from regard.run_lock import LOCK, use_folder
 from regard.training.log import spoken
 from regard.training.loop import stop_signals
@@ -68,6 +69,7 @@ def compare(wanted: Wanted, say: Say = print, start: Start | None = None) -> Com
 
 
 def run_trials(plan: Plan, folder: Path, say: Say, start: Start | None) -> Compared:
+    refuse_links("a comparison", folder, folder / "runs", folder / "trials")
     storage.make_folder(folder / "trials")
     plan.save(folder)
     trials = plan.trials()
@@ -157,7 +159,7 @@ def note_crash(folder: Path, trial: Trial, code: int, log: Path) -> None:
     lines = log.read_text(errors="replace").strip().splitlines()
     why = f"its process was killed by signal {-code}" + (" (memory may have run out)" if code == -9 else "") \
         if code < 0 else f"its process ended with code {code}" + (f": {lines[-1]}" if lines else "")
-    storage.write_json(trial_file(folder, trial), {
+    write_sealed(trial_file(folder, trial), {
         "name": trial.name, "family": trial.family, "seed": trial.seed, "order": trial.order, "status": "failed",
         "reason": why, "wall": 0.0})
 
@@ -167,11 +169,14 @@ def is_done(folder: Path, trial: Trial) -> bool:
 
 
 def read_record(folder: Path, trial: Trial) -> Record:
+    path = trial_file(folder, trial)
     try:
-        return json.loads(trial_file(folder, trial).read_text("utf-8"))
+        record, whole = read_sealed(path)
+        if not whole:
+            raise ValueError("it does not match its SHA-256")
+        return record
     except ValueError as error:
-        raise RunError(f"{trial_file(folder, trial)} is damaged ({error}): remove it, and the trial is made again") \
-            from None
+        raise RunError(f"{path} is damaged ({error}): remove it, and the trial is made again") from None
 
 
 def time_left(plan: Plan, waiting: Sequence[Trial], spent: Sequence[float]) -> float | None:

@@ -27,6 +27,7 @@ from regard.compare.units import save_units, units_file
 from regard.config import fill
 from regard.contract import LanguageModel
 from regard.errors import Interrupted, RegardError, RunError
+from regard.manifest import write_sealed
 from regard.run_folder import RunFolder
 from regard.tasks import task_named
 from regard.training.run import Order, carry_out
@@ -57,7 +58,7 @@ def carry_out_trial(folder: Path, plan: Plan, trial: Trial) -> dict[str, Any]:
         reason = (str(error).strip().splitlines() or [""])[0]
         record |= {"status": "failed", "reason": f"{type(error).__name__}: {reason} (see trials/{trial.name}.log)"}
     record["wall"] = round(time.monotonic() - began, 2)
-    storage.write_json(trial_file(folder, trial), record)
+    write_sealed(trial_file(folder, trial), record)
     return record
 
 

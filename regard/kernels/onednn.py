@@ -8,6 +8,7 @@ round.   N rows · D width in · E width out
 from __future__ import annotations
 
 import platform
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
 
@@ -34,6 +35,18 @@ def better(x: Tensor, weight: Tensor) -> bool:
     """Whether a product with a weight as it is goes by `linear` sooner than by torch; asked where nothing learns."""
     return (len(weight) >= WIDE and x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32
             and x.numel() > 0 and not torch.is_autocast_enabled("cpu") and preferred())
+
+
+def widened(x: Tensor) -> AbstractContextManager[object]:
+    """A context without autocast where a recurrent kernel would be asked for bfloat16 on a CPU that has none: torch's
+    LSTM does not run there."""
+    refused = x.device.type == "cpu" and torch.is_autocast_enabled("cpu") and not has_bfloat16()
+    return torch.autocast("cpu", enabled=False) if refused else nullcontext()
+
+
+@cache
+def has_bfloat16() -> bool:
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()) if there() else True
 
 
 @cache

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import ast
 import hashlib
+from dataclasses import fields
 from pathlib import Path
 
 from regard.lab.experiment import Experiment
 
 WORDS = ("says", "unit", "cause", "condition")             # arguments of a Rule that change no verdict
+PLACE = [field.name for field in fields(Experiment)].index("rules")
 MEASURES = ("name", "arms", "timing")                      # arguments of an Experiment that change what is measured
 
 
@@ -36,14 +38,22 @@ def hash_measuring(source: str) -> str:
 def hash_rules_in(source: str) -> str:
     """Of the text of a file; none where it has no rules."""
     module = ast.parse(source)
-    rules = next((keyword.value for node in ast.walk(module) if isinstance(node, ast.Call)
-                  for keyword in node.keywords if keyword.arg == "rules" and _named(node.func) == "Experiment"), None)
+    calls = (node for node in ast.walk(module) if isinstance(node, ast.Call))
+    rules = next((found for node in calls if (found := _rules_of(node))), None)
     if rules is None:
         return ""
     seen = hashlib.sha256()
     for part in (rules, *_used_by(rules, module)):
         seen.update(ast.dump(_Wordless().visit(part)).encode())
     return seen.hexdigest()[:12]
+
+
+def _rules_of(node: ast.Call) -> ast.expr | None:
+    """The rules that a call of Experiment gives, by name or by place."""
+    if _named(node.func) != "Experiment":
+        return None
+    by_name = (keyword.value for keyword in node.keywords if keyword.arg == "rules")
+    return next(by_name, node.args[PLACE] if len(node.args) > PLACE else None)
 
 
 def _named(function: ast.expr) -> str:

@@ -156,12 +156,12 @@ def card_of(path: Path) -> Card | None:
 
 
 def tell_looks(record: Mapping[str, Any]) -> str:
-    """Whether the rules were changed after the numbers were seen, and what was changed; empty where they were not."""
+    """Whether rules or sizes were changed after numbers were seen, and what was changed; empty where they were not."""
     looks, fixed = record.get("looks", []), record.get("fixed") or {}
     if len(looks) > 1:
         why = f": {fixed['after']}" if fixed.get("after") else ""
         return f"rules changed on {looks[-1]['when']}, after a first look on {looks[0]['when']}{why}"
-    return f"rules changed before {fixed['on']}, after a first look: {fixed['after']}" if fixed.get("after") else ""
+    return f"changed by {fixed['on']}, after a first look: {fixed['after']}" if fixed.get("after") else ""
 
 
 def _where(where: Mapping[str, Any]) -> dict[str, str]:

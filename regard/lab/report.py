@@ -56,7 +56,10 @@ def report(cards: Sequence[Card], missing: Sequence[str] = (), old: Collection[t
     """The page. `old` are the (name, machine) that were measured by other code than today's."""
     machines = sorted({card["machine"] for card in cards})
     claims = [list(group) for _, group in groupby(cards, key=lambda card: card["name"])]
+    shown = {(card["name"], card["machine"]) for card in cards}
+    gone = ", ".join(f"{name} ({machine})" for name, machine in old if (name, machine) not in shown)
     late = f'<p class="soft">Not measured yet: {escape(", ".join(missing))}.</p>' if missing else ""
+    late += f'<p class="soft">Measured by an earlier version of the lab, not shown: {escape(gone)}.</p>' if gone else ""
     return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>The lab: every claim, measured</title>'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<style>{STYLE}{MORE}</style></head><body><main>"
@@ -95,8 +98,8 @@ def _index(claims: Sequence[Sequence[Card]], machines: Sequence[str]) -> str:
     head = "".join(f"<th>{escape(machine)}</th>" for machine in machines)
     rows = "".join(_row(group, machines) for group in claims)
     return (f'<div class="scroll" tabindex="0" role="region" aria-label="Summary"><table class="index"><thead><tr>'
-            f"<th>#</th><th>claim</th>{head}<th>with its causes taken away</th></tr></thead><tbody>{rows}</tbody></table>"
-            "</div>")
+            f"<th>#</th><th>claim</th>{head}<th>with its causes taken away</th></tr></thead><tbody>{rows}</tbody>"
+            "</table></div>")
 
 
 def _row(group: Sequence[Card], machines: Sequence[str]) -> str:

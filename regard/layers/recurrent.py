@@ -16,6 +16,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.contract import Memory, SequenceLayer, State
 from regard.errors import SettingError
+from regard.kernels.onednn import widened
 from regard.layers.dropout import Dropout
 
 ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu}
@@ -137,15 +138,19 @@ class Recurrence(SequenceLayer):
             y, after = self._run(x, hx)
         else:              # the kernel tells a row's state only at its end, so each row must end where its tokens do
             real = lengths.clamp(min=1).cpu()              # it refuses rows without tokens
-            packed, after = self.kernel(pack_padded_sequence(x, real, batch_first=True, enforce_sorted=False), hx)
+            with widened(x):
+                packed, after = self.kernel(pack_padded_sequence(x, real, batch_first=True, enforce_sorted=False), hx)
             y, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])
         vectors = after if isinstance(after, tuple) else (after,)
         return y, tuple(each.transpose(0, 1).contiguous() for each in vectors)
 
     def _run(self, x: Tensor, hx: Any) -> tuple[Tensor, Any]:
         """The kernel; in training on a CPU a layer at a time, as our dropout between them is drawn much sooner."""
-        if not (self.training and self.kernel.dropout and x.device.type == "cpu"):
-            return self.kernel(x, hx)                                                 # type: ignore[no-any-return]
+        with widened(x):
+            return self._run_layers(x, hx) if self.training and self.kernel.dropout and x.device.type == "cpu" else \
+                self.kernel(x, hx)
+
+    def _run_layers(self, x: Tensor, hx: Any) -> tuple[Tensor, Any]:
         carried = self._for_kernel(self.first(x.shape[0]), x) if hx is None else hx
         carried, run, ends = carried if isinstance(carried, tuple) else (carried,), KERNELS[self.kernel.mode], []
         for layer in range(self.layers):

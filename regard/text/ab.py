@@ -9,10 +9,11 @@ without it nobody could tell the answer from one more symbol. It also is the tok
 last.
 
 Every part has as many lines of one answer as of the other, at every length. A row with a B belongs to one part only,
-and a hash of the row decides which: no such row of `valid` or `test` is in `train`, whatever the seeds. Only one row
-of each length has no B, so every part has it, and it is never new. The measure loses nothing by it: the rule is to
-tell this row from all others, and the others are new. Short rows are few (15 rows of four symbols have a B), so a
-part repeats them.
+whatever the seeds: no such row of `valid` or `test` is in `train`. A hash of the row decides which part. Rows with a
+single B are the hardest and few, as many as places; they are dealt out in the order of their hashes, so that every part
+has some of every length. Only one row of each length has no B, so every part has it, and it is never new. The measure
+loses nothing by it: the rule is to tell this row from all others, and the others are new. Short rows are few (15 rows
+of four symbols have a B), so a part repeats them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from regard.errors import SettingError, did_you_mean
 
@@ -52,9 +54,9 @@ def _lines(count: int, chance: random.Random, part: str, lengths: Sequence[int])
 
 def _with_b(chance: random.Random, length: int, part: str) -> list[str]:
     """A row of this part with a B in it. Half have a single one, which is the hardest to keep in mind."""
+    single = chance.random() < 0.5
     while True:
-        number = 1 if chance.random() < 0.5 else chance.randint(1, length)
-        places = chance.sample(range(length), number)
+        places = chance.sample(range(length), 1 if single else chance.randint(2, length))
         symbols = ["B" if at in places else "A" for at in range(length)]
         if part_of(symbols) == part:
             return symbols
@@ -62,8 +64,17 @@ def _with_b(chance: random.Random, length: int, part: str) -> list[str]:
 
 def part_of(symbols: Sequence[str]) -> str:
     """The only part that a row with a B may come in."""
-    share = zlib.crc32("".join(symbols).encode()) % SHARES
-    return {SHARES - 2: "valid", SHARES - 1: "test"}.get(share, "train")
+    row = "".join(symbols)
+    share = _singles(len(row))[row] if row.count("B") == 1 else zlib.crc32(row.encode())
+    return {SHARES - 2: "valid", SHARES - 1: "test"}.get(share % SHARES, "train")
+
+
+@cache
+def _singles(length: int) -> dict[str, int]:
+    """The rows of this length with a single B, each with a number; four rows have one of `valid` and one of `test`."""
+    rows = ["A" * at + "B" + "A" * (length - at - 1) for at in range(length)]
+    rows.sort(key=lambda row: zlib.crc32(row.encode()))
+    return {row: SHARES - 2 + number for number, row in enumerate(rows)}
 
 
 def answer(symbols: Sequence[str]) -> str:

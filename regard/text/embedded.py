@@ -2,8 +2,9 @@
 
 Each has three parts: `train` to learn from, `valid` to choose by while learning, `test` to measure on afterwards. A
 hash of the line, pair or caption decides what is held out, so that nothing of `valid` or `test` is ever in `train`.
-Nor is a line, pair or picture of `test` in `valid`. (`ab` says what that means where only one row exists.) Some
-corpora have a fourth part, `unseen`: words that are known, in combinations that are not.
+Nor is a line, pair or picture of `test` in `valid`. (`ab` says what that means where only one row exists, `shapes`
+where only a few captions of one thing do.) Some corpora have a fourth part, `unseen`: words that are
+known, in combinations that are not.
 """
 
 from __future__ import annotations

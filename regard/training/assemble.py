@@ -82,7 +82,8 @@ def finish(job: Job, at: At, tables: Tables, folder: RunFolder, say: Callable[[s
         for log in job.logs[1:]:
             log.close()
     say(f"done: {at.tokens:,} tokens in {at.seconds:.0f} s ({at.tokens / max(at.seconds, 1e-9):,.0f} tokens/s) · "
-        f"best validation {f'loss {at.best:.4f}' if job.judge is None else f'score {0 - at.best:.2f}'} · {folder.path}")
+        f"best validation {f'loss {at.best:.4f}' if job.judge is None else f'score {max(0.0, -at.best):.2f}'} · "
+        f"{folder.path}")
     return load(folder.path, device=str(job.model.device), trust=True)          # its code runs already
 
 

@@ -64,6 +64,9 @@ def resume(order: Order, folder: RunFolder, say: Callable[[str], None]) -> Any:
     model = new_model(kind, chosen, task.vocab(tokenizer), device)
     job = make_job(model, corpus, chosen, folder, order)
     at = At(micro_batch=training.micro_batch) if files is None else At(**job.restore(files))
+    if training.steps < at.step:
+        raise SettingError(f"--steps {training.steps}: {folder.path} is at step {at.step:,} already: give as many at "
+                           "least")
     at = mend_weights(job, at, say)
     for log in (job.metrics, job.samples):
         if not log.unchanged(session.get("logs", {}).get(log.path.name, {"bytes": 0, "sha256": storage.digest(b"")})):

@@ -81,7 +81,7 @@ def page(browser, theme):
     context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme=theme, accept_downloads=True)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = context.new_page()
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(60_000)                       # a limit for a busy machine, not a wait
     troubles: list[str] = []
     page.on("console", lambda said: troubles.append(said.text) if said.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: troubles.append(str(error)))

@@ -7,7 +7,7 @@ import pytest
 from tests.browser.conftest import Served, sync_api
 
 expect = sync_api.expect
-SOON = 30_000                  # milliseconds: the first look loads the model
+SOON = 60_000                  # milliseconds: the first look loads the model
 TEXT = "models=stories-transformer&text=Tom had a red kite."
 
 

@@ -17,7 +17,7 @@ START = "#tab=generate&models={}&text=Tom+had+a"
 
 def opened(page, served, model="stories-transformer", more=""):
     page.goto(f"{served}/{START.format(model)}{more}")
-    page.wait_for_selector("#gen-bars button, .gen-ended", timeout=40_000)              # the model is loaded first
+    page.wait_for_selector("#gen-bars button, .gen-ended", timeout=90_000)              # the model is loaded first
     return page
 
 
@@ -156,7 +156,7 @@ def test_the_end_is_said_and_the_next_text_begins_anew(page, served):
     "models=phrasebook&source=Elle+donne+le+journal.", "models=shapes&image=shapes-1", "models=stories-ngram&text=Tom"])
 def test_translators_captioners_and_counts_go_on_too(page, served, address):
     page.goto(f"{served}/#tab=generate&{address}&temperature=0")
-    page.wait_for_selector("#gen-bars button", timeout=40_000)
+    page.wait_for_selector("#gen-bars button", timeout=90_000)
     page.click("text=Step 10")
     page.wait_for_selector(".gen-token")
 

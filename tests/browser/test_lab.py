@@ -12,11 +12,17 @@ SVG = ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 320 160"><script>wi
        'stroke-width="3"/><text x="30" y="24" font-size="12">quality over length</text></svg>')
 
 
+RULE = {"says": "it is more, by", "median": 0.75, "low": 0.5, "high": 1.0, "bound": 0.1, "side": "above",
+        "verdict": "holds", "cause": "mask", "condition": "", "unit": " nats"}
+FLIPS = {"mask": {"quick": True, "seeds": 3, "does": "no mask", "rules": [
+    {"says": RULE["says"], "before": "holds", "after": "fails", "median": -0.25}]}}
+
+
 def card(number, name, verdict, **more):
     return {"name": name, "number": number, "title": name.title(), "claim": f"The claim of {name}.", "source": "a book",
-            "rule": "above 0.1", "verdict": verdict, "seconds": 31.5,
-            "where": {"device": "2 CPU cores", "when": "2026-01-01"},
-            "command": f"regard lab run {name} --seeds 5", "flipped": {"verdict": "fails"}, "rules": [],
+            "rule": "above 0.1", "verdict": verdict, "seconds": 31.5, "flip": "no mask",
+            "where": {"device": "2 CPU cores", "when": "2026-01-01"}, "fixed": {"on": "2026-01-02", "after": ""},
+            "command": f"regard lab run {name} --seeds 5", "rules": [RULE],
             "table": {"columns": ["family", "loss"], "rows": [["rnn", 1.25], ["transformer", 0.5]]},
             "plots": [{"title": "quality over length", "file": "chart.svg"}], **more}
 
@@ -24,8 +30,7 @@ def card(number, name, verdict, **more):
 @pytest.fixture(scope="module")
 def on_two_machines(runs, tmp_path_factory):
     folder = tmp_path_factory.mktemp("lab-of-two")
-    flipped = {"verdict": "fails", "unflipped": "holds", "quick": True}
-    for machine, verdict, more in (("cpu", "holds", {"flipped": flipped, "flip": "no mask"}), ("cuda", "unclear", {})):
+    for machine, verdict, more in (("cpu", "holds", {"flips": FLIPS}), ("cuda", "unclear", {})):
         (folder / machine).mkdir()
         for each in (card(1, "bottleneck", "holds"), card(2, "masking", verdict, **more)):
             (folder / machine / f"{each['name']}.json").write_text(json.dumps(each))
@@ -44,9 +49,11 @@ def test_machines_stand_side_by_side_and_it_is_said_where_they_disagree(page, on
     agreed, apart = page.locator("#lab-bottleneck h2").inner_text(), page.locator("#lab-masking h2").inner_text()
     assert "cpu: holds" in agreed and "cuda: holds" in agreed and "disagree" not in agreed
     assert "cpu: holds" in apart and "cuda: unclear" in apart and "machines disagree" in apart
-    assert page.locator("#lab-masking >> text=above 0.1").count() == 1                  # what is common is told once
-    assert "no mask: holds → fails (quick)" in page.inner_text("#lab-masking-cpu")
-    assert "→" not in page.inner_text("#lab-masking-cuda")
+    assert page.locator("#lab-masking >> text=stand since 2026-01-02").count() == 1     # what is common is told once
+    assert "no mask: 1 of 1 rules changed (quick, 3 seeds)" in page.inner_text("#lab-masking-cpu")
+    rows = [page.locator(f"#lab-masking-{on} .lab-rules tbody td").all_inner_texts() for on in ("cpu", "cuda")]
+    common = ["it is more, by", "0.75 nats", "0.5 to 1", "above 0.1", "holds"]
+    assert rows == [[*common, "fails: −0.25 (mask)"], [*common, "not run"]]
     assert serious(page) == []
     page.click("button:has-text('machines disagree 1')")
     assert page.locator(".lab-claim").count() == 1 and page.locator(".lab-card").count() == 2
@@ -64,7 +71,8 @@ def measured(runs, tmp_path_factory):
     (folder / "cpu").mkdir()
     (folder / "cpu" / "chart.svg").write_text(SVG)
     for each in (card(1, "bottleneck", "holds"), card(2, "cheating", "fails"),
-                 card(3, "scaling", "unclear", claim="<b>no markup</b>", flipped=None)):
+                 card(3, "scaling", "unclear", claim="<b>no markup</b>", rules=[
+                     {**RULE, "cause": "", "condition": "else <i>nothing</i> was learned"}])):
         (folder / "cpu" / f"{each['name']}.json").write_text(json.dumps(each))
     server = Served(runs / "stories-ngram", "--lab", folder)
     yield server.url
@@ -78,11 +86,12 @@ def test_cards_tell_the_claim_the_verdict_and_the_command(page, measured):
     first = page.locator("#lab-bottleneck")
     assert "holds" in first.inner_text() and "regard lab run bottleneck --seeds 5" in first.inner_text()
     assert "<b>no markup</b>" in page.locator("#lab-scaling").inner_text()
+    assert "Condition: else <i>nothing</i> was learned." in page.locator("#lab-scaling .lab-rules").inner_text()
     assert page.locator("#panel svg").count() == 0                     # charts are pictures, not part of the page
     until(page, "[...document.querySelectorAll('.lab-card img')].every(each => each.naturalWidth > 0)")
     assert page.evaluate("window.ran") is None
     first.locator("summary").click()
-    assert first.locator("tbody tr").count() == 2
+    assert first.locator("details tbody tr").count() == 2
     with page.expect_download() as saved:
         first.locator("text=CSV").click()
     assert saved.value.suggested_filename == "bottleneck.csv"

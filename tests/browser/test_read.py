@@ -227,7 +227,7 @@ def test_space_plays_through_the_rows(page, served):
     open_view(page, served, "stories-transformer", text=SHORT)
     page.locator(".read-grid").focus()
     page.keyboard.press(" ")
-    page.wait_for_url(re.compile("row=2"), timeout=8000)
+    page.wait_for_url(re.compile("row=2"), timeout=60_000)
     page.keyboard.press(" ")
     assert page.locator("#said").inner_text() == "Stopped."
 

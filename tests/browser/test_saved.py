@@ -36,7 +36,7 @@ def opened(browser, tmp_path):
         path = tmp_path / "map.html"
         path.write_text(text)
         tab.goto(f"{path.as_uri()}{address}")
-        tab.wait_for_selector("#panel[data-ready]", timeout=15_000)
+        tab.wait_for_selector("#panel[data-ready]", timeout=60_000)
         return tab
 
     yield open_file

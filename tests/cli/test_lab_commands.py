@@ -8,14 +8,14 @@ import pytest
 from regard.lab import find, folders
 
 FILE = '''"""{name}."""
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule
+from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule
 
 def run(setting):
     return {{"x": {flipped} if setting.flipped else 2.0 + setting.seed / 100}}
 
 EXPERIMENT = Experiment(
-    "{name}", {number}, "Title of {name}", "It is more than one.", "nowhere", "x > 1", "less", "takes it away",
-    (Arm("a", run),), (Rule("x is", lambda seed: seed["a"]["x"], above=1),),
+    "{name}", {number}, "Title of {name}", "It is more than one.", "nowhere", "x > 1", "less",
+    [Flip("it", "takes it away")], (Arm("a", run),), (Rule("x is", lambda seed: seed["a"]["x"], above=1),),
     lambda seeds: [Chart("x", "place", "amount", [Line("a", [1], [[seed["a"]["x"]] for seed in seeds])])])
 '''
 
@@ -36,20 +36,24 @@ def lab(regard, *arguments):
     return regard("lab", *arguments, "--from", "own", *more)
 
 
-def test_flipping_all_says_how_many_verdicts_changed_and_names_the_others(regard, own):
-    assert "to compare with, run as they are at the same size: caused, chance" in lab(regard, "flip", "all").done()
-    lab(regard, "run", "all").done()
+def test_flipping_all_says_how_many_rules_changed_and_names_the_others(regard, own):
     said = lab(regard, "flip", "all").done()
-    assert "holds -> fails\n" in said and "holds -> holds: flipping did not change it" in " ".join(said.split())
-    assert said.endswith("1 of 2 verdicts changed\nflipping did not change: chance\n")
+    assert "Flip it: takes it away (full, 6 seeds): fails" in said and "x is: 2.02 -> 0: holds -> fails" in said
+    assert said.endswith("1 of 2 rules changed when their cause was taken away\n"
+                         "flipping did not change:\nchance: x is: holds -> holds\n")
     told = {each["name"]: each for each in json.loads(lab(regard, "flip", "all", "--json").done())}
-    assert told["caused"]["verdict"] == "fails" and told["chance"]["unflipped"] == "holds"
+    assert told["caused"]["flips"]["it"]["verdict"] == "fails" and told["chance"]["flips"]["it"]["verdict"] == "holds"
+
+
+def test_a_cause_that_there_is_not_is_one_line(regard, own):
+    assert lab(regard, "flip", "caused", "--cause", "that").mistake() == \
+        "--cause that: there is no such flip; say one of it"
 
 
 def test_a_quick_run_tells_its_own_verdict_and_leaves_the_card(regard, own):
     lab(regard, "run", "caused").done()
     said = lab(regard, "run", "caused", "--quick").done()
-    assert "Verdict: holds" in said and "What is kept goes on telling of the larger run (full, 5 seeds)." in said
+    assert "Verdict: holds" in said and "What is kept goes on telling of the larger run (full, 6 seeds)." in said
     listed = {each["name"]: each for each in json.loads(lab(regard, "list", "--json").done())}
     assert listed["caused"]["verdicts"] == {"cpu": "holds"} and listed["caused"]["quick"] == []
     lab(regard, "run", "chance", "--quick").done()
@@ -63,7 +67,7 @@ def test_a_report_is_made_from_what_is_kept_of_a_device_that_is_not_here(regard,
     (here / "lab" / "results" / "cuda" / "caused-1.svg").unlink()
     lab(regard, "report", "lab.html").done()
     page = (here / "lab.html").read_text()
-    assert "fails (quick, 3 seeds); not run at that size as it is" in page and "--device cuda" in page
+    assert "1 of 1 rules changed (quick, 3 seeds)" in page and "--device cuda" in page
     assert (here / "lab" / "results" / "cuda" / "caused-1.svg").exists()
     assert "Verdict: holds" in lab(regard, "run", "caused", "--device", "cuda").done()
 
@@ -75,7 +79,7 @@ def test_code_that_changes_after_the_last_arm_is_told(regard, own, monkeypatch):
 
     def run(*arguments):
         left = carried_out(*arguments)
-        file.write_text(file.read_text() + "# edited\n")
+        file.write_text(file.read_text() + "EDITED = True\n")
         return left
 
     monkeypatch.setattr(runner, "run", run)

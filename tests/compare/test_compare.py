@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from regard.compare.plan import Wanted, make_plan
 from regard.compare.run import in_a_process, read_record, report
 from regard.compare.table import as_text
-from regard.errors import Interrupted, RegardError, RunError, SettingError, TrainingStopped
+from regard.errors import Interrupted, RegardError, RegardNote, RunError, SettingError, TrainingStopped
 from regard.trained import load
 
 from .conftest import SMALL
@@ -187,7 +188,7 @@ def test_an_embedded_corpus_is_chosen_by_its_valid_part_and_measured_on_its_test
     assert "measured is the test part, by which nothing was chosen" in as_text(compared.rows, compared.plan)
     assert "figures are of the test part" in Path("out", "report.html").read_text()
     plan = json.loads(Path("out", "compare.json").read_text())
-    del plan["text"]["measured_on"]                                   # as it was before there was a test part
+    del plan["text"]["measured_on"], plan["sha256"]                   # as it was before there was a test part
     Path("out", "compare.json").write_text(json.dumps(plan))
     with pytest.raises(RegardError, match="measured_on"):
         quick(**wanted | {"seeds": 2})
@@ -227,3 +228,37 @@ def test_a_report_can_be_made_before_all_trials_are_done(quick):
     compared = report("out")
     assert compared.as_dict()["waiting"] == ["rnn-0"]
     assert "1 of 3 trials are still to come" in Path("out", "report.html").read_text()
+
+
+def test_a_changed_digit_of_a_trial_is_refused(quick):
+    quick(families=("rnn",), seeds=1)
+    path = Path("out", "trials", "rnn-0.json")
+    text = path.read_text()
+    path.write_text(re.sub(r'(?<="bits_per_byte": )\d', lambda found: str(int(found[0]) ^ 1), text, count=1))
+    assert path.read_text() != text
+    with pytest.raises(RunError, match=r"rnn-0.json is damaged \(it does not match its SHA-256\): remove it"):
+        report("out")
+    path.unlink()
+    quick(families=("rnn",), seeds=1)
+    assert quick.ran == ["rnn-0"]
+
+
+def test_a_changed_plan_is_used_with_a_note(quick):
+    quick(families=("rnn",), seeds=1)
+    path = Path("out", "compare.json")
+    path.write_text(path.read_text().replace('"seeds": 1', '"seeds": 2'))
+    with pytest.warns(RegardNote, match=r"compare.json was changed since it was written: it is used as it is now"):
+        assert report("out").plan.seeds == 2
+
+
+@pytest.mark.parametrize("what", ["runs", "trials", "runs/ngram-order2"])
+def test_a_link_in_a_comparison_is_refused_and_what_it_points_to_left_alone(quick, what):
+    quick(families=("rnn",), seeds=1, out="theirs")
+    quick(families=("rnn",), seeds=1)
+    shutil.rmtree(Path("out", what))
+    Path("out", what).symlink_to(Path("theirs", what).absolute())
+    Path("out", "trials", "ngram-order2.json").unlink(missing_ok=True)
+    before = {path: path.stat().st_mtime_ns for path in Path("theirs").rglob("*") if path.is_file()}
+    with pytest.raises(RunError, match=f"{what} is a link, and a comparison is written only where it lies"):
+        quick(families=("rnn",), seeds=1)
+    assert {path: path.stat().st_mtime_ns for path in before} == before

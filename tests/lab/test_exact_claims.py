@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.kernels.scan import scan_loop
+from regard.kernels.scan import scan, scan_loop
 from regard.lab.claims import (
     exclusive_or,
     generation_memory,
@@ -25,7 +25,7 @@ from regard.lab.verdict import HOLDS, judge
 from regard.layers.self_attention import SelfAttention
 
 
-def verdict(experiment: Experiment, *, flipped: bool, seeds: int = 1) -> str:
+def verdict(experiment: Experiment, *, flipped: str = "", seeds: int = 1) -> str:
     ran = [{arm.name: arm.run(Setting(seed, quick=True, flipped=flipped)) for arm in experiment.arms}
            for seed in range(seeds)]
     return judge(experiment, ran)[0]
@@ -90,8 +90,8 @@ def test_attention_in_the_open_is_the_same_attention() -> None:
 
 
 def test_masking_holds_and_without_the_mask_does_not() -> None:
-    assert verdict(masking.EXPERIMENT, flipped=False) == HOLDS
-    assert verdict(masking.EXPERIMENT, flipped=True) != HOLDS
+    assert verdict(masking.EXPERIMENT) == HOLDS
+    assert verdict(masking.EXPERIMENT, flipped="mask") != HOLDS
 
 
 def test_operations_of_an_rnn_follow_the_text_and_those_of_a_transformer_do_not() -> None:
@@ -103,9 +103,46 @@ def test_operations_of_an_rnn_follow_the_text_and_those_of_a_transformer_do_not(
     assert parallelism.scans(Setting(quick=True))["apart"] < 1e-10
 
 
+def test_writing_waits_for_each_word_and_layers_side_by_side_do_not_wait() -> None:
+    models = [language_model("transformer", 8, width=8, layers=layers, heads=1, context=64) for layers in (1, 3)]
+    short, long = (parallelism.operations_of_writing(models[0], n) for n in (8, 16))
+    assert long - short == 8 * (short // 8)
+    stacked = [parallelism.operations(each, 16) for each in models]
+    beside = [parallelism.operations_side_by_side(each, 16) for each in models]
+    assert beside[1] == beside[0] and stacked[1] > 2 * stacked[0]
+    linear = language_model("linear-rnn", 8, width=8, layers=1)
+    assert parallelism.operations_by_loop(linear, 64) > parallelism.operations(linear, 64) + 60
+
+
+def test_pieces_that_are_not_carried_equal_the_scan_in_the_first_piece_alone() -> None:
+    a, b = torch.rand(2, 64, 3).double(), torch.randn(2, 64, 3).double()
+    pieces, whole = parallelism.scan_pieces(a, b), scan(a, b)
+    torch.testing.assert_close(pieces[:, :32], whole[:, :32])
+    assert (pieces[:, 32] - whole[:, 32]).abs().max() > 1e-3
+    torch.testing.assert_close(pieces[:, 32], b[:, 32])                   # begins at zero
+
+
+def test_a_sum_over_all_pairs_is_the_scan() -> None:
+    a, b = torch.rand(2, 20, 3).double(), torch.randn(2, 20, 3).double()
+    torch.testing.assert_close(quadratic.sum_over_pairs(a, b), scan_loop(a, b))
+    layer, x = quadratic.LAYERS["linear-rnn"]("cpu"), torch.randn(1, 20, quadratic.WIDTH)
+    torch.testing.assert_close(quadratic.without_state(layer, x), quadratic.whole(layer, x), rtol=1e-4, atol=1e-5)
+    held = [kept_bytes(lambda n=n: quadratic.without_state(layer, torch.randn(1, n, quadratic.WIDTH)), "cpu")
+            for n in (64, 256)]
+    assert exponent((64, 256), held) > 1.7
+
+
+def test_prefixes_whose_keys_are_kept_cost_no_more_than_one_product() -> None:
+    layer, x = SelfAttention(8, heads=2, positions="none").double(), torch.randn(1, 16, 8, dtype=torch.float64)
+    layer.score = OpenDot()
+    once, kept, anew = (masking.counted(work) for work in (
+        lambda: layer(x), lambda: masking.word_by_word(layer, x), lambda: masking.every_prefix(layer, x)))
+    assert kept <= 1.1 * once < anew / 4
+
+
 def test_the_shortest_way_through_an_rnn_grows_by_the_same_number_for_each_word() -> None:
     model = language_model("rnn", 8, width=interaction_distance.WIDTH, hidden=8)
-    ways = [interaction_distance.operations_between(model, k, by_words=True) for k in (1, 2, 3, 10)]
+    ways = [interaction_distance.operations_between(model, k) for k in (1, 2, 3, 10)]
     step = ways[1] - ways[0]
     assert step > 0 and ways == [ways[0] + step * (k - 1) for k in (1, 2, 3, 10)]
 
@@ -156,6 +193,13 @@ def test_a_stack_of_attention_is_an_average_and_with_feed_forward_layers_it_is_n
     assert nonlinearity.averages(Setting(), False)["largest"] < 1e-12
     assert min(nonlinearity.averages(Setting(), False)["least"]) >= 0
     assert nonlinearity.averages(Setting(), True)["largest"] > 1e-3
+
+
+def test_the_best_matrix_is_found_where_there_is_one_and_feed_forward_layers_leave_none() -> None:
+    average, matrix = torch.randn(4, 10, 8).double(), torch.randn(8, 8).double()
+    torch.testing.assert_close(nonlinearity.best_matrix(average @ matrix, average), matrix)
+    with_feed, linear = (nonlinearity.averages(Setting(), True, linear)["least_apart"] for linear in (False, True))
+    assert linear < 1e-10 and with_feed > 1e-3
 
 
 def test_the_answer_is_the_exclusive_or_of_the_two_bits_in_the_text() -> None:

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from regard.errors import RunError
-from regard.lab import outcome, runner
-from regard.lab.experiment import Arm, Chart, Experiment, Line, Rule
-from regard.lab.outcome import cards, conclude, did_change, flip_told, redraw
-from regard.lab.results import kind_of, open_results
+from regard.lab import flipping, outcome, runner
+from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule
+from regard.lab.find import experiments
+from regard.lab.flipping import did_change, tell_flips
+from regard.lab.outcome import cards, conclude, redraw, tell_looks
+from regard.lab.results import key_of, open_results
 from regard.lab.verdict import FAILS, HOLDS, UNCLEAR
 
 FULL, QUICK = runner.Plan(5, workers=1), runner.Plan(3, quick=True, workers=1)
@@ -27,8 +29,9 @@ def sized(full=2.0, quick=2.0, flipped=0.0, name="sized", charts=1):
         return [Chart(f"chart {at}", "x", "y", [Line("a", [1], [[seed["a"]["x"]] for seed in seeds])])
                 for at in range(charts)]
 
-    return Experiment(name, 98, "Sized", "It is more than one.", "nowhere", "x > 1", "less", "takes it away",
-                      (Arm("a", run),), (Rule("x is", lambda seed: seed["a"]["x"], above=1),), drawn)
+    return Experiment(name, 98, "Sized", "It is more than one.", "nowhere", "x > 1", "less",
+                      [Flip("it", "takes it away")], (Arm("a", run),),
+                      (Rule("x is", lambda seed: seed["a"]["x"], above=1),), drawn)
 
 
 def ran(experiment, plan, folder):
@@ -64,7 +67,7 @@ def test_a_card_tells_of_the_largest_run_that_is_complete(tmp_path):
 
 
 def test_a_card_that_told_of_the_latest_run_would_be_seen(tmp_path, monkeypatch):
-    monkeypatch.setattr(outcome, "_size", lambda told: (True, 0))
+    monkeypatch.setattr(outcome, "size_of", lambda told: (True, 0))
     with pytest.raises(AssertionError):
         tells_of_the_largest(tmp_path)
 
@@ -83,54 +86,70 @@ def test_where_and_when_are_those_of_the_run_that_the_card_tells_of(tmp_path, mo
 def keeps_flips_of_another_size(folder):
     one = sized(full=2.0, quick=2.0, flipped=0.0)
     ran(one, FULL, folder)
-    assert ran(one, QUICK_FLIPPED, folder)["unflipped"] is None
+    assert cards(folder)[0]["flip_told"] == "not run"
+    assert ran(one, QUICK_FLIPPED, folder)["flips"]["it"]["verdict"] == FAILS     # measured as it is, too
     card = cards(folder)[0]
-    assert card["flip_told"] == "fails (quick, 3 seeds); not run at that size as it is"
-    ran(one, QUICK, folder)                                          # comes later, and is what there is to compare with
-    ran(one, FULL, folder)
-    card = cards(folder)[0]
-    assert card["flipped"]["unflipped"] == HOLDS and did_change(card["flipped"]) is True
-    assert not card["quick"] and card["flip_told"] == "holds -> fails (quick, 3 seeds)"
+    assert not card["quick"] and card["flip_told"] == "1 of 1 rules changed (quick, 3 seeds)"
     ran(one, FLIPPED, folder)
-    assert cards(folder)[0]["flip_told"] == "holds -> fails"
-    assert ran(one, QUICK_FLIPPED, folder)["smaller_than"] == "full, 5 seeds"
-    assert not cards(folder)[0]["flipped"]["quick"]
+    assert cards(folder)[0]["flip_told"] == "1 of 1 rules changed (full, 5 seeds)"
+    ran(one, QUICK_FLIPPED, folder)                                  # smaller: the card goes on telling of the larger
+    assert not cards(folder)[0]["flips"]["it"]["quick"]
 
 
-def test_a_flip_of_another_size_is_kept_and_compared_with_a_run_of_its_own_size(tmp_path):
+def test_the_largest_run_of_a_flip_is_kept_whatever_the_size_of_the_card(tmp_path):
     keeps_flips_of_another_size(tmp_path)
 
 
-def test_a_flip_compared_with_a_run_of_another_size_would_be_seen(tmp_path, monkeypatch):
-    monkeypatch.setattr(outcome, "_compare_flipped", lambda experiment, kept: (kept.record.get("flipped") or {}).update(
-        unflipped=kept.record.get("verdict")))
+def test_a_flip_that_replaced_a_larger_one_would_be_seen(tmp_path, monkeypatch):
+    monkeypatch.setattr(flipping, "size_of", lambda told: (True, 0))
     with pytest.raises(AssertionError):
         keeps_flips_of_another_size(tmp_path)
 
 
-def test_a_flip_is_judged_against_the_verdict_of_its_own_size_even_where_the_card_says_otherwise(tmp_path):
+def test_a_flip_is_compared_with_the_rules_at_its_own_size_even_where_the_card_says_otherwise(tmp_path):
     one = sized(full=2.0, quick=0.5, flipped=0.0)
-    for plan in (FULL, QUICK, QUICK_FLIPPED):
+    for plan in (FULL, QUICK_FLIPPED):
         ran(one, plan, tmp_path)
     card = cards(tmp_path)[0]
     assert card["verdict"] == HOLDS
-    assert card["flip_told"] == "fails -> fails (quick, 3 seeds): flipping did not change it"
+    assert card["flip_told"] == "0 of 1 rules changed (quick, 3 seeds); not: x is (fails -> fails)"
 
 
-def test_a_flip_alone_has_an_outcome(tmp_path):
-    own = ran(sized(), FLIPPED, tmp_path)
-    assert own["verdict"] == FAILS and own["unflipped"] is None and cards(tmp_path) == []
+def test_only_a_rule_that_is_clear_both_times_was_seen_to_change():
+    for before, after, changed in ((HOLDS, FAILS, True), (FAILS, HOLDS, True), (HOLDS, HOLDS, False),
+                                   (HOLDS, UNCLEAR, False), (UNCLEAR, FAILS, False)):
+        assert did_change({"before": before, "after": after}) is changed
 
 
-def test_what_a_flip_did_is_told_in_a_few_words():
-    def told(verdict, unflipped, **more):
-        return flip_told({"seeds": 5, "flipped": {"verdict": verdict, "unflipped": unflipped, "seeds": 5, **more}})
+def test_rules_whose_flip_was_not_run_are_counted():
+    rule = {"says": "x is", "cause": "it"}
+    flip = {"quick": True, "seeds": 3, "rules": [{"says": "x is", "before": HOLDS, "after": FAILS}]}
+    card = {"rules": [rule, {"says": "y is", "cause": "that"}, {"says": "z is", "condition": "else"}]}
+    assert tell_flips(card) == "not run"
+    assert tell_flips({**card, "flips": {"it": flip}}) == "1 of 2 rules changed (quick, 3 seeds); 1 not run"
 
-    assert flip_told({"flipped": None}) == "not run"
-    assert told(FAILS, HOLDS) == "holds -> fails"
-    assert told(UNCLEAR, HOLDS, quick=True) == "holds -> unclear (quick)"
-    assert told(HOLDS, HOLDS) == "holds -> holds: flipping did not change it"
-    assert flip_told({"flipped": {"verdict": FAILS}}) == "fails; not run at that size as it is"    # older
+
+# ------------------------------------------------------------------------------------------- looks and rules
+
+
+def test_rules_that_were_changed_after_a_look_are_told(tmp_path, monkeypatch):
+    one, hashes = sized(), iter(["first", "first", "second"])
+    monkeypatch.setattr(outcome, "hash_rules", lambda experiment: next(hashes))
+    for day in ("2020-01-01", "2020-01-02", "2020-01-03"):
+        monkeypatch.setattr("regard.lab.results.today", lambda day=day: day)
+        ran(one, FULL, tmp_path)
+        told = cards(tmp_path)[0]["looked"]
+        assert told == ("rules changed on 2020-01-03, after a first look on 2020-01-01" if day[-1] == "3" else "")
+    file = tmp_path / "cpu" / "sized.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "version": "other"}))
+    assert [look["rules"] for look in open_results(tmp_path, one, "cpu").record["looks"]] == ["first", "second"]
+
+
+def test_what_was_changed_after_a_look_is_said_in_the_claim_s_own_words():
+    fixed = vars(Fixed("2020-01-01", "0", after="the bound was 0.3"))
+    assert tell_looks({"fixed": fixed}) == "changed by 2020-01-01, after a first look: the bound was 0.3"
+    looks = [{"rules": "a", "when": "2020-01-01"}, {"rules": "b", "when": "2020-01-05"}]
+    assert tell_looks({"fixed": fixed, "looks": looks}).endswith("first look on 2020-01-01: the bound was 0.3")
 
 
 # ------------------------------------------------------------------------------------------ without measuring
@@ -138,11 +157,10 @@ def test_what_a_flip_did_is_told_in_a_few_words():
 
 def test_everything_is_worked_out_again_from_what_is_kept(tmp_path):
     one = sized()
-    for plan in (FULL, FLIPPED):
-        ran(one, plan, tmp_path)
+    ran(one, runner.Plan(runner.SEEDS, flipped=True, workers=1), tmp_path)
     file, picture = tmp_path / "cpu" / "sized.json", tmp_path / "cpu" / "sized-1.png"
     first = json.loads(file.read_text())
-    bare = {name: first[name] for name in ("version", "arms", "ran")}
+    bare = {name: first[name] for name in ("version", "arms", "ran", "looks")}
     file.write_text(json.dumps(bare))                                # as if it had ended before the conclusion
     picture.unlink()
     assert redraw([one], tmp_path) == []
@@ -158,20 +176,19 @@ def test_seconds_are_added_up_exactly_so_that_no_order_of_the_arms_changes_a_fil
     for turn in range(5):
         for at, arm in enumerate(kept.arms.values()):
             arm["seconds"] = measured[(at + turn) % 5]
-        assert kept.seconds(one, FULL.settings) == float(sum(map(Fraction, measured)))
+        assert kept.seconds(one, FULL.settings()) == float(sum(map(Fraction, measured)))
 
 
 def test_the_seconds_of_the_results_in_the_tree_are_those_that_a_report_writes():
+    every = experiments()
     for path in sorted((Path(outcome.__file__).parents[2] / "lab" / "results").glob("*/*.json")):
         record = json.loads(path.read_text())
-        for told, flipped in ((record, False), (record.get("flipped") or {}, True)):
-            if "seconds" in told:
-                plan = runner.Plan(told["seeds"], told["quick"], path.parent.name, flipped)
-                kinds = {kind_of(setting) for setting in plan.settings}
-                seeds = {"once", *(f"seed {setting.seed}" for setting in plan.settings)}
-                exact = sum(Fraction(arm["seconds"]) for key, arm in record["arms"].items()
-                            if key.split(" \u00b7 ", 2)[1] in seeds and key.split(" \u00b7 ", 2)[2] in kinds)
-                assert told["seconds"] == round(float(exact), 1), path
+        one = every[record["name"]]
+        for flip, told in (("", record), *record.get("flips", {}).items()):
+            settings = runner.Plan(told["seeds"], told["quick"], path.parent.name).settings(flip)
+            keys = {key_of(one, arm, setting) for setting in settings for arm in one.arms}
+            exact = sum(Fraction(record["arms"][key]["seconds"]) for key in keys)
+            assert told["seconds"] == round(float(exact), 1), path
 
 
 def test_results_of_a_device_that_is_not_here_are_concluded_and_run_asks_for_no_device(tmp_path, monkeypatch):

@@ -4,8 +4,8 @@ import re
 
 from regard.lab.report import report
 
-RULE = {"says": "x is more, by", "values": [1, 2], "mean": 1.5, "low": 1.0, "high": 2.0, "bound": 0.3, "side": "above",
-        "verdict": "holds", "exact": False, "unit": " nats"}
+RULE = {"says": "x is more, by", "values": [1, 2], "median": 1.5, "low": 1.0, "high": 2.0, "bound": 0.3,
+        "side": "above", "cause": "it", "condition": "", "verdict": "holds", "exact": False, "unit": " nats"}
 
 
 def card(name="one", machine="cpu", verdict="holds", number=1, **more):
@@ -17,9 +17,11 @@ def card(name="one", machine="cpu", verdict="holds", number=1, **more):
             "plots": [{"title": "p", "svg": "<svg/>"}], **more}
 
 
-def flipped(verdict, unflipped, **more):
-    return {"verdict": verdict, "unflipped": unflipped, "seeds": 5, "quick": False, "rules": [RULE],
-            "command": "regard lab flip one --seeds 5", **more}
+def flipped(after, before="holds", **more):
+    rule = {"says": RULE["says"], "before": before, "after": after, "median_before": 1.5, "median": -7.0, "low": -8.0,
+            "high": -6.0, "unit": " nats"}
+    return {"it": {"does": "takes it away", "verdict": after, "seeds": 5, "quick": False, "rules": [rule],
+                   "command": "regard lab flip one --seeds 5", **more}}
 
 
 def rows(page):
@@ -30,10 +32,11 @@ def rows(page):
 
 
 def test_a_claim_says_what_was_run_where_when_by_which_command_and_rule():
-    page = report([card(flipped=flipped("fails", "holds"))])
+    page = report([card(flips=flipped("fails"), looked="rules changed on 2026-01-01, after a first look")])
     for said in ("Title of one &lt;b&gt;", "one &amp; more.", "a &lt; b", "2 CPU cores, torch 2", "2026-01-02",
                  "full, 5 seeds, 1,234 s", "regard lab run one --seeds 5\nregard lab flip one --seeds 5", "1.5 nats",
-                 "1 to 2", "above 0.3", "holds -&gt; fails", "&lt;i&gt;", "95% bootstrap interval", "small"):
+                 "1 to 2", "above 0.3", ">fails</span>: -7", "&lt;i&gt;", "95% over seeds", "small",
+                 "1 of 1 rules changed (full, 5 seeds)", "rules changed on 2026-01-01, after a first look"):
         assert said in page, said
     assert "<b>" not in page.replace("</b>", "") and "<i>" not in page
 
@@ -46,19 +49,21 @@ def test_machines_stand_next_to_each_other_in_the_summary_and_in_the_claim():
     assert "On cpu 1 hold, 0 fail, 0 are unclear. On cuda 1 hold, 1 fail, 0 are unclear." in page
 
 
-def test_a_flip_that_changed_nothing_is_told_plainly():
-    page = report([card(flipped=flipped("holds", "holds")), card("two", number=2, flipped=flipped("fails", "holds")),
-                   card("three", number=3, flipped=flipped("fails", None, quick=True, seeds=3))])
-    assert "holds -&gt; holds: flipping did not change it" in page
-    assert "Flipped: 3 of 3 results; the verdict changed in 1, and did not change in 1: one (cpu)." in page
-    assert "fails (quick, 3 seeds); not run at that size as it is" in page
-    assert "did not change" not in report([card(flipped=flipped("fails", "holds"))])
+def test_a_rule_that_did_not_change_is_told_plainly():
+    same, condition = flipped("holds"), {**RULE, "cause": "", "condition": "else nothing was learned <b>"}
+    page = report([card(flips=same), card("two", number=2, flips=flipped("fails"), rules=[RULE, condition]),
+                   card("three", number=3)])
+    assert "3 rules carry the claims. With its cause taken away 2 were judged again; 1 came out otherwise, and not: " \
+        "one on cpu (x is more, by: holds -&gt; holds)." in page
+    assert "condition: else nothing was learned &lt;b&gt;" in page
+    assert "and not:" not in report([card(flips=flipped("fails"))])
 
 
 def test_what_is_missing_or_measured_by_older_code_is_said():
     page = report([card()], ["other"], [("one", "cpu")])
     assert "Not measured yet: other." in page and "earlier version of this experiment" in page
-    assert "earlier version" not in report([card()], old=[("one", "cuda")])
+    assert "not shown: one (cuda)" in report([card()], old=[("one", "cuda")])
+    assert "earlier version" not in report([card()])
 
 
 def test_the_page_needs_nothing_else_and_knows_the_dark():

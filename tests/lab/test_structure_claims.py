@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from regard.lab.claims import cheating, depth, heads, order, past_the_end, pooling, softmax
+from regard.lab.claims import cheating, depth, heads, order, past_the_end, softmax
 from regard.lab.experiment import Setting
 from regard.lab.find import experiment
 from regard.lab.tasks import FIRST, letters, reversed_words, story_text
@@ -160,6 +160,17 @@ def test_gradients_are_of_each_block_and_fade_with_neither():
     assert found["both"][0] > 1e3 * found["neither"][0]
 
 
+def test_a_flip_takes_the_residuals_or_the_depth(monkeypatch):
+    monkeypatch.setattr(depth, "fit", lambda *args, **more: None)
+    built = []
+    usual = depth.stack_of
+    monkeypatch.setattr(depth, "stack_of", lambda *args, **more: built.append(args[0::2]) or usual(*args, **more))
+    assert depth.trained(Setting(quick=True, flipped="residuals"), "both")["depths"] == (12,)
+    assert {residuals for _, residuals in built} == {False}
+    assert depth.trained(Setting(quick=True, flipped="depth"), "neither")["depths"] == (2,)
+    assert len(depth.trained(Setting(quick=True, flipped="depth"), "both")["gradients, usual"]) == 2
+
+
 def test_entropy_of_even_letters_is_the_log_of_their_number():
     assert depth.entropy(FIRST + torch.arange(8).repeat(3)) == pytest.approx(math.log(8))
 
@@ -201,6 +212,24 @@ def test_one_head_costs_as_much_as_four_and_the_table_is_the_seeds():
     assert len(set(table.values())) > 4 and not batch.counts[:, :2].any()
 
 
+def test_without_the_topic_only_the_word_before_tells_the_answer():
+    batch = heads.first_and_previous(300, 1, 0, topic=False)
+    table = {}
+    for row, targets in zip(batch.tokens.tolist(), batch.targets.tolist(), strict=True):
+        for t in range(2, heads.LENGTH):
+            assert table.setdefault(row[t - 1], targets[t]) == targets[t]
+    assert len(table) == heads.WORDS
+
+
+def test_other_words_of_a_source_tell_nothing_of_the_target():
+    told, other = (task(200, (3, 6), heads.WORDS, 0, 0) for task in (reversed_words, heads.other_words))
+    assert torch.equal(other.targets, told.targets) and torch.equal(other.source_lengths, told.source_lengths)
+    words = told.source >= FIRST
+    assert torch.equal(words, other.source >= FIRST) and torch.equal(told.source[~words], other.source[~words])
+    same = (other.source == told.source)[words].float().mean()
+    assert abs(same - 1 / heads.WORDS) < 0.06
+
+
 # ----------------------------------------------------------------------------------------------- softmax
 
 
@@ -222,20 +251,11 @@ def test_weights_by_softmax_are_attention_and_the_others_are_not():
         assert torch.equal(layer(x)[0][:, :4], layer(later)[0][:, :4])
 
 
-# ----------------------------------------------------------------------------------------------- pooling
-
-
-def test_the_value_of_the_key_is_asked():
-    batch = pooling.look_up(100, 0, 0)
-    for row, target in zip(batch.tokens.tolist(), batch.targets[:, -1].tolist(), strict=True):
-        entries = dict(divmod(word - FIRST, pooling.VALUES) for word in row[:-1])
-        assert len(entries) == pooling.ENTRIES and target == FIRST + entries[row[-1] - pooling.ASKED]
-
-
-def test_both_ways_of_pooling_have_equally_many_parameters():
-    for build in (pooling.classifier, pooling.decoder):
-        mean, attention = (parameters(build(each, "cpu")) for each in (False, True))
-        assert abs(mean - attention) / attention < 0.03
+def test_flips_bound_the_weights_that_grow_and_let_the_bounded_grow():
+    scores = torch.tensor([-2.0, 0.0, 3.0])
+    bounded, free = softmax.FLIPPED["growth"]["unnormalised"](scores), softmax.FLIPPED["bound"]["sigmoid"](scores)
+    torch.testing.assert_close(bounded, scores.exp().clamp(max=1))
+    torch.testing.assert_close(free, torch.sigmoid(scores) * (1 + scores.exp()))
 
 
 # ------------------------------------------------------------------------------------------ whole, in small

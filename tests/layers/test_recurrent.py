@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from regard.errors import SettingError
+from regard.kernels import onednn
 from regard.layers.gated import GRU, LSTM
 from regard.layers.recurrent import Elman
 from regard.training.muon import parts_of
@@ -127,6 +128,22 @@ def test_a_state_keeps_its_type_where_the_arithmetic_is_narrower():
             y, state = layer(torch.randn(B, time, D).bfloat16(), state, torch.tensor([1, 1, 0]))
             assert y.isfinite().all()
             assert {each.dtype for each in vectors(state)} == {torch.float32}
+
+
+@pytest.mark.parametrize("lengths", [None, [3, 1, 2]])
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cpu_without_bfloat16_reads_in_float32(monkeypatch, kind, dropout, lengths):
+    """There torch's LSTM ends with an error when it is asked for bfloat16, whole or packed."""
+    monkeypatch.setattr(onednn, "has_bfloat16", lambda: False)
+    layer, x = KINDS[kind](layers=2, dropout=dropout), torch.randn(B, 3, D)
+    read = []
+    for narrow in (True, False):
+        torch.manual_seed(0)
+        with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
+            state = None if lengths is None else layer.start(B, T)
+            read.append(layer(x, state, lengths if lengths is None else torch.tensor(lengths))[0])
+    assert torch.equal(*read) and read[0].dtype == torch.float32
 
 
 def test_an_lstm_can_keep_what_a_simple_recurrence_loses():

@@ -193,6 +193,17 @@ def test_resuming_with_more_steps_goes_on(train, tmp_path, capsys):
     assert "changed: training.steps 6 -> 9" in capsys.readouterr().err
 
 
+def test_resuming_with_fewer_steps_than_were_made_is_refused_and_changes_nothing(train, tmp_path):
+    def files():
+        return {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+
+    train()
+    before = files()
+    with pytest.raises(SettingError, match=r"--steps 3: .* is at step 6 already"):
+        train(resume=True, training=dict(steps=3))
+    assert files() == before
+
+
 def test_resuming_finds_the_text_where_it_is_now(train, tmp_path):
     train()
     (tmp_path / "text.txt").rename(tmp_path / "moved.txt")

@@ -4,24 +4,33 @@
     decoder-only        one text, x then y;              P(y_t | y_<t, x) from one causal stack that reads all before it
 
 The lecture calls the second simpler and the standard by now, with one doubt: it thinks forward only, as no word of the
-source sees a later one. Both get the same number of weights and the same lessons from the phrasebook. Measured is the
-share of words that are right in held-out sentences, on the way and at the end, and of sentences right as a whole.
+source sees a later one (see `forward-only`). Both get the same number of weights and the same lessons from the
+phrasebook. Measured is the share of words that are right in held-out sentences, on the way and at the end, and of
+sentences right as a whole.
+
+That two models are right equally often says something only if they might not be. So the source is hidden from the
+decoder-only model, which then has the words of the target to go by: if the rule did not mind, it would judge nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
+
+import torch
 
 from regard.config import fill
 from regard.families.fit import fit_parameters
 from regard.families.translate import TRANSLATE, Vocabularies
-from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Table, Values, column
-from regard.lab.phrases import phrases
-from regard.lab.tiny import accuracy, far_apart, fit, loss_on, parameters, predictions
+from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Table, Values, column
+from regard.lab.phrases import UNK, phrases
+from regard.lab.tasks import FIRST
+from regard.lab.tiny import Batch, accuracy, far_apart, fit, loss_on, parameters, predictions
 
 WEIGHTS = 64_000
+ROWS = 64                                  # pairs a step
 LOOKS = 6                                  # at the quality, on the way
 FAMILIES = {"encoder-decoder": "transformer", "decoder-only": "prefix"}
 LAYERS = {"encoder-decoder": 2, "decoder-only": 4}                 # 2 of the encoder and 2 of the decoder, or 4
@@ -39,18 +48,29 @@ def built(kind: str, vocab: tuple[int, int], device: str) -> Any:
 
 def trained(setting: Setting, kind: str) -> Values:
     learned, held_out = phrases()
-    model = built("encoder-decoder" if setting.flipped else kind, learned.vocab, setting.device)
-    asked, steps = held_out.all(), setting.pick(300, 210)
+    model = built(kind, learned.vocab, setting.device)
+    show = hide_source if setting.flipped else same
+    asked, steps = show(held_out.all()), setting.pick(480, 360)
     curve: list[float] = []
 
     def look(step: int, model: Any) -> None:
         if (step + 1) % (steps // LOOKS) == 0:
             curve.append(accuracy(model, asked))
 
-    fit(model, lambda step: learned.drawn(96, setting.seed, step), steps, rate=1e-2, watch_gradient=look)
+    fit(model, lambda step: show(learned.drawn(ROWS, setting.seed, step)), steps, rate=1e-2, watch_gradient=look)
     whole = (predictions(model, asked) == asked.targets) | ~asked.counts
     return {"curve": curve, "right": accuracy(model, asked), "whole": float(whole.all(1).float().mean()),
             "loss": loss_on(model, asked), "parameters": parameters(model)}
+
+
+def same(batch: Batch) -> Batch:
+    return batch
+
+
+def hide_source(batch: Batch) -> Batch:
+    """Every word of the source is <unk>; how many there are can still be seen."""
+    assert batch.source is not None
+    return replace(batch, source=torch.where(batch.source >= FIRST, UNK, batch.source))
 
 
 def charts(seeds: Sequence[Seed]) -> list[Chart]:
@@ -74,18 +94,31 @@ def table(seeds: Sequence[Seed]) -> Table:
     return Table(["", "words right", "sentences right", "loss, nats", "parameters"], rows)
 
 
+def apart(seed: Seed) -> float:
+    one, other = (seed[kind]["parameters"] for kind in FAMILIES)
+    return abs(one - other) / float(one)
+
+
 EXPERIMENT = Experiment(
     name="decoder-only", number=20, title="Decoder-only against encoder-decoder",
-    claim="At equal parameters a decoder-only Transformer translates as well as an encoder-decoder.",
+    claim="At equal parameters and training steps, a decoder-only Transformer gets about as many words of held-out "
+          "sentences right as an encoder-decoder.",
     source="lecture 003: decoder-only transformers have become the mainstream design",
     equation="P(y_t | y_<t, x) from one causal stack over [x; y], or from two",
     refuted="a difference of more than 0.05 in the share of words that are right, to either side",
-    flips=(Flip("cause", "gives the decoder-only model an encoder: the two no longer differ"),),
+    flips=(Flip("source", "hides the words of the source from the decoder-only model", arms=("decoder-only",)),),
     arms=tuple(Arm(kind, partial(trained, kind=kind)) for kind in FAMILIES),
     rules=(Rule("the shares of words right differ by",
                 lambda s: abs(s["encoder-decoder"]["right"] - s["decoder-only"]["right"]), below=0.05),
-           Rule("either is right for at least", lambda s: min(s[kind]["right"] for kind in FAMILIES), above=0.7)),
+           Rule("the encoder-decoder gets a share of words right of", lambda s: s["encoder-decoder"]["right"],
+                above=0.7, condition="else there was nothing to compare yet"),
+           Rule("the numbers of parameters differ by a share of", apart, below=0.05, exact=True,
+                condition="else the larger one might be better for that alone")),
+    fixed=Fixed("2026-11-17", "9cd1087e0531", after=
+                "the gap at 300 steps of 96 pairs had been 0.05, at the bound, and still closing; now "
+                "there are more steps of fewer pairs, and what the two models learned and their sizes "
+                "became conditions"),
     charts=charts, table=table,
     notes=f"{WEIGHTS:,} weights each, embeddings included: two layers and two, or four; learned positions. Sentences "
-          "of up to seven words, of 250 French words. The encoder-decoder is ahead, and the gap narrows as they learn: "
-          "over three seeds 0.09 after 210 steps and 0.05 after 300.")
+          "of up to seven words, of 250 French words. On the way the encoder-decoder is ahead, and the gap narrows as "
+          "they learn: see the curve.")

@@ -5,8 +5,10 @@ words; a mean has them all, each with weight 1 / t; a recurrent state has to car
 
     h_t = f(W_h h_{t-1} + W_c c_t),
 
-in which it fades unless gates protect it; attention goes back to it, however far. A second task is the lecture's own: a
-row of As with at most one B, "if any B then B", by how far back the B stands.
+in which it fades unless gates protect it; attention goes back to it, however far. Who has not learned to recall a name
+one word later has nothing to forget: the Elman RNN is trained for as long as it needs for that, and the others for
+fewer steps, all alike. A second task is the lecture's own: a row of As with at most one B, "if any B then B", by how far
+back the B stands.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any
 
 import torch
 
-from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Values, column
+from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Values, column
 from regard.lab.tasks import FIRST, any_b, any_distance, recall_at
 from regard.lab.tiny import Batch, accuracy, far_apart, fit, language_model
 from regard.models.ngram import NGram
@@ -29,6 +31,7 @@ LONGEST = DISTANCES[-1]
 ORDER, WINDOW = 4, 8
 ROWS = 48
 AB = 8                                     # letters in a row of As and Bs
+LONG, FEW = 900, 150                       # steps of the Elman RNN; flipped, it has few
 
 MODELS: dict[str, dict[str, Any]] = {              # eight to ten thousand weights each
     "window": dict(order=WINDOW, width=16, hidden=64, layers=1),
@@ -44,25 +47,29 @@ MODELS: dict[str, dict[str, Any]] = {              # eight to ten thousand weigh
 
 def distance_at(setting: Setting, step: int) -> int:
     """Any distance is trained on; flipped, none is longer than one word."""
-    return 1 if setting.flipped else any_distance(LONGEST, setting.seed, step)
+    return 1 if setting.flipped == "distance" else any_distance(LONGEST, setting.seed, step)
 
 
 def asked(setting: Setting, distance: int) -> int:
-    return 1 if setting.flipped else distance
+    return 1 if setting.flipped == "distance" else distance
 
 
-def steps(setting: Setting) -> tuple[int, int]:
-    """To learn names, and to learn As and Bs."""
-    return setting.pick((260, 150), (190, 110))
+def steps(setting: Setting, family: str) -> tuple[int, int]:
+    """To learn names, and to learn As and Bs. The Elman RNN learns names for long, flipped for a few steps only."""
+    for_names, for_letters = setting.pick((260, 150), (190, 110))
+    if family == "rnn":
+        for_names = FEW if setting.flipped == "training" else LONG
+    return for_names, for_letters
 
 
 def trained(setting: Setting, family: str) -> Values:
-    for_names, for_letters = steps(setting)
-    model = far_apart(language_model(family, VOCAB, setting.device, dropout=0.0, **MODELS[family]))
+    for_names, for_letters = steps(setting, family)
+    own = MODELS[family] | ({"window": WINDOW} if setting.flipped == "reach" else {})
+    model = far_apart(language_model(family, VOCAB, setting.device, dropout=0.0, **own))
     fit(model, lambda step: recall_at(ROWS, distance_at(setting, step), NAMES, NOISE, setting.seed, step), for_names,
-        rate=1e-2)
+        rate=5e-3 if family == "rnn" else 1e-2)
     recalled = [accuracy(model, recall_at(200, asked(setting, k), NAMES, NOISE, setting.seed, -k)) for k in DISTANCES]
-    letters = far_apart(language_model(family, FIRST + 2, setting.device, dropout=0.0, **MODELS[family]))
+    letters = far_apart(language_model(family, FIRST + 2, setting.device, dropout=0.0, **own))
     fit(letters, lambda step: any_b(ROWS, AB, setting.seed, step), for_letters, rate=1e-2)
     return {"recall": recalled, "any_b": by_place(letters, any_b(600, AB, setting.seed, -1))}
 
@@ -77,7 +84,7 @@ def by_place(model: Any, batch: Batch) -> list[float]:
 
 def counted(setting: Setting) -> Values:
     """The n-gram: counted on as much text as the others are trained on."""
-    for_names, for_letters = steps(setting)
+    for_names, for_letters = steps(setting, "ngram")
     model = fitted([recall_at(ROWS, distance_at(setting, step), NAMES, NOISE, setting.seed, step)
                     for step in range(for_names)], VOCAB)
     recalled = [accuracy(Answers(model), recall_at(200, asked(setting, k), NAMES, NOISE, setting.seed, -k))
@@ -127,22 +134,30 @@ def last(seed: Seed, arm: str) -> float:
 
 EXPERIMENT = Experiment(
     name="forgetting", number=2, title="Forgetting over distance",
-    claim="What an n-gram and a window do not see they cannot use, and an Elman RNN forgets over distance; attention "
-          "does not.",
+    claim="What an n-gram and a window do not see they cannot use, and an Elman RNN that recalls a name one word later "
+          "forgets it over distance; attention does not.",
     source="lecture 001, why are RNNs bad; the As and Bs", equation="h_t = f(W_h h_{t-1} + W_c c_t)",
     refuted="an Elman RNN recalling as well as a Transformer at the longest distance, or a window beyond its reach",
-    flips=(Flip("cause", "puts the name next to the question: there is no distance left"),),
+    flips=(Flip("training", f"trains the Elman RNN for {FEW} steps in the place of {LONG}", arms=("rnn",)),
+           Flip("reach", f"lets attention reach the last {WINDOW} words only", arms=("transformer",)),
+           Flip("distance", "puts the name next to the question", arms=("ngram", "window"))),
     arms=(Arm("ngram", counted), *(Arm(family, partial(trained, family=family)) for family in MODELS)),
-    rules=(Rule(f"at {LONGEST} words the Transformer recalls more than the Elman RNN, by",
-                lambda s: last(s, "transformer") - last(s, "rnn"), above=0.3),
-           Rule(f"from one word to {LONGEST} the Elman RNN loses", lambda s: s["rnn"]["recall"][0] - last(s, "rnn"),
-                above=0.1),
-           Rule(f"at {LONGEST} words the Transformer recalls", lambda s: last(s, "transformer"), above=0.9),
-           Rule("beyond their reach n-gram and window recall at most, above chance",
-                lambda s: max(last(s, "ngram"), last(s, "window")) - 1 / NAMES, below=0.15)),
+    rules=(Rule(f"at {LONGEST} words the Transformer recalls a larger share of names than the Elman RNN, by",
+                lambda s: last(s, "transformer") - last(s, "rnn"), above=0.3, cause="training"),
+           Rule(f"from one word to {LONGEST} the share of names that the Elman RNN recalls falls by",
+                lambda s: s["rnn"]["recall"][0] - last(s, "rnn"), above=0.1, cause="training"),
+           Rule("one word later the Elman RNN recalls a share of names of", lambda s: s["rnn"]["recall"][0], above=0.9,
+                condition="else it has not learned what it could forget"),
+           Rule(f"at {LONGEST} words the Transformer recalls a share of names of", lambda s: last(s, "transformer"),
+                above=0.9, cause="reach"),
+           Rule(f"at {LONGEST} words, beyond their reach, the better of n-gram and window recalls above chance",
+                lambda s: max(last(s, "ngram"), last(s, "window")) - 1 / NAMES, below=0.15, cause="distance")),
     charts=charts,
+    fixed=Fixed("2026-11-17", "", after="all were changed after a first look at a smaller run; the condition on one word "
+                "was added when an Elman RNN trained for 260 steps, as the others are, was seen to recall about half of "
+                "the names even there, and it was given more steps"),
     notes=f"{NAMES} names, {NOISE} words of noise; an n-gram of {ORDER} and a window of {WINDOW}; the others of "
-          "eight to ten thousand weights, trained alike on all distances, with word vectors far apart from the start. "
-          "Whoever is as bad next to the name as far from it has not forgotten: it has not learned yet. What an Elman "
-          "RNN forgets is a matter of how long it learns: with at most 64 words between and 300 steps, one seed of two "
-          "kept every name.")
+          "eight to ten thousand weights, trained alike on all distances, with word vectors far apart from the start; "
+          f"the Elman RNN for {LONG} steps at half the rate, the others for 260. Whoever is as bad next to the name as "
+          "far from it has not forgotten: it has not learned yet. The noise says nothing about the name and need not "
+          "be kept, so that this is a mild test of a memory.")

@@ -2,6 +2,7 @@
 
     attention       S = Q K^T has T x T entries         time ~ T^2; memory ~ T^2 if S is kept, ~ T if it never is
     RNN, SSM        one state, T steps                  time ~ T, memory ~ T (in training, for the way back)
+    linear RNN      h[t] = sum_s (a[s+1] .. a[t]) b[s]  the same without a state: a sum over all pairs, ~ T^2
 
 One layer of each, forward and backward, on ever longer texts: `naive` has the weights in memory, `fused` is the same
 attention by torch's kernel, which goes through S in tiles and keeps none of it. An exponent p is the slope of the
@@ -11,16 +12,32 @@ the most that was allocated).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from statistics import median
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
 
 from regard.contract import SequenceLayer
-from regard.lab.experiment import Arm, Chart, Experiment, Flip, Line, Rule, Seed, Setting, Table, Values, column
+from regard.lab.experiment import (
+    Arm,
+    Chart,
+    Experiment,
+    Fixed,
+    Flip,
+    Line,
+    Rule,
+    Seed,
+    Setting,
+    Table,
+    Values,
+    column,
+)
 from regard.lab.in_the_open import OpenDot
 from regard.lab.stopwatch import crossover, exponent, kept_bytes, law, seconds
+from regard.layers import linear_recurrence
 from regard.layers.linear_recurrence import GatedRecurrence
 from regard.layers.recurrent import Elman
 from regard.layers.self_attention import SelfAttention
@@ -32,8 +49,10 @@ LONGER = 3                                 # the longest lengths, over which exp
 
 
 def lengths(setting: Setting, name: str) -> tuple[int, ...]:
-    """As long as an arm can afford: the slow ones stop earlier."""
-    longest = {"naive": 4096, "rnn": 2048}.get(name, setting.pick(16384, 8192)) * (1 if setting.device == "cpu" else 4)
+    """As long as an arm can afford: the slow ones stop earlier, and so does what a flip makes quadratic."""
+    longest = {"naive": 4096, "rnn": 2048, "fusion": 4096, "state": 256}.get(
+        setting.flipped if setting.flipped in ("fusion", "state") else name, setting.pick(16384, 8192))
+    longest *= 1 if setting.device == "cpu" else 4
     return tuple(longest // 2**at for at in (4, 3, 2, 1, 0))
 
 
@@ -51,8 +70,8 @@ LAYERS: dict[str, Callable[[str], SequenceLayer]] = {
 
 def measured(setting: Setting, name: str) -> Values:
     torch.manual_seed(setting.seed)
-    layer = LAYERS[name](setting.device).to(setting.device)
-    read = in_windows if setting.flipped and name in ("naive", "fused") else whole
+    layer = LAYERS["naive" if setting.flipped == "fusion" else name](setting.device).to(setting.device)
+    read = {"window": in_windows, "state": without_state}.get(setting.flipped, whole)
     along, times, memory = lengths(setting, name), [], []
     for length in along:
         x = torch.randn(1 if setting.device == "cpu" else 8, length, WIDTH).to(setting.device).requires_grad_()
@@ -75,6 +94,21 @@ def whole(layer: SequenceLayer, x: Tensor) -> Tensor:
 def in_windows(layer: SequenceLayer, x: Tensor) -> Tensor:
     """Attention in blocks of a window: each reads itself alone, so that nobody is compared with everybody."""
     return layer(x.unflatten(1, (-1, WINDOW)).flatten(0, 1))[0].unflatten(0, (len(x), -1)).flatten(1, 2)
+
+
+def without_state(layer: SequenceLayer, x: Tensor) -> Tensor:
+    """A linear recurrence with its scan replaced by a sum over all words before."""
+    with patch.object(linear_recurrence, "scan", sum_over_pairs):
+        return layer(x)[0]
+
+
+def sum_over_pairs(a: Tensor, b: Tensor, h0: Tensor | None = None) -> Tensor:
+    """h[t] = sum_s a[s+1] .. a[t] b[s], for every two words: what a scan gives, without a state."""
+    assert h0 is None, "read whole"
+    sums = a.expand_as(b).log().cumsum(1)
+    decays = sums[:, :, None] - sums[:, None]                                         # (B, T, S, D)
+    later = torch.ones(b.shape[1], b.shape[1], dtype=torch.bool, device=b.device).triu(1)
+    return torch.einsum("btsd,bsd->btd", decays.masked_fill(later[..., None], -math.inf).exp(), b)
 
 
 def charts(seeds: Sequence[Seed]) -> list[Chart]:
@@ -114,18 +148,24 @@ EXPERIMENT = Experiment(
           "weights; recurrences and state spaces are linear.",
     source="lectures 001 and 003: memory and computation scale quadratically in sequence length",
     equation="Q K^T is T x T", refuted="attention that grows much slower than T^2, or a recurrence much faster than T",
-    flips=(Flip("cause", f"lets attention read blocks of {WINDOW} only"),),
+    flips=(Flip("window", f"lets attention read blocks of {WINDOW} words only", arms=("naive", "fused")),
+           Flip("fusion", "takes the fused kernel away: its attention has the weights in memory", arms=("fused",)),
+           Flip("state", "takes the linear RNN's state away: each word sums over all words before it",
+                arms=("linear-rnn",))),
     arms=tuple(Arm(name, lambda s, name=name: measured(s, name)) for name in LAYERS),            # type: ignore[misc]
-    rules=(Rule("naive attention's time grows with the length to the power", lambda s: s["naive"]["time exponent"],
-                above=1.6),
-           Rule("fused attention's time", lambda s: s["fused"]["time exponent"], above=1.5),
-           Rule("naive attention's memory", lambda s: s["naive"]["memory exponent"], above=1.7),
-           Rule("fused attention's memory", lambda s: s["fused"]["memory exponent"], below=1.2),
-           Rule("the largest such power of RNN, linear RNN and SSM", lambda s:
-                max(s[name]["time exponent"] for name in ("rnn", "linear-rnn", "ssm")), below=1.3),
-           Rule("and of their memory", lambda s:
-                max(s[name]["memory exponent"] for name in ("rnn", "linear-rnn", "ssm")), below=1.2)),
-    charts=charts, table=table, timing=True,
+    rules=(Rule("the time of naive attention grows with the length to the power", lambda s: s["naive"]["time exponent"],
+                above=1.6, cause="window"),
+           Rule("the time of fused attention grows with it to the power", lambda s: s["fused"]["time exponent"],
+                above=1.5, cause="window"),
+           Rule("the memory of naive attention grows with it to the power", lambda s: s["naive"]["memory exponent"],
+                above=1.7, cause="window"),
+           Rule("the memory of fused attention grows with it to the power", lambda s: s["fused"]["memory exponent"],
+                below=1.2, cause="fusion"),
+           Rule("the times of RNN, linear RNN and SSM grow with it to at most the power", lambda s:
+                max(s[name]["time exponent"] for name in ("rnn", "linear-rnn", "ssm")), below=1.3, cause="state"),
+           Rule("the memories of RNN, linear RNN and SSM grow with it to at most the power", lambda s:
+                max(s[name]["memory exponent"] for name in ("rnn", "linear-rnn", "ssm")), below=1.2, cause="state")),
+    fixed=Fixed("2026-11-15", "2caf786a5411"), charts=charts, table=table, timing=True,
     notes="Width 64, one head, one text at a time (8 on CUDA). Projections cost T, and a call costs something whatever "
           "T is, so that exponents near 2 only at some length. The crossover is where the fitted laws meet, perhaps "
           "beyond what was measured: below it attention is the cheaper one.")

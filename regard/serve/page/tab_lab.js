@@ -16,18 +16,31 @@ function labTable({ columns, rows }, name) {
     element("table", {}, element("thead", {}, element("tr", {}, columns.map((column, at) => cell("th", column, at)))), element("tbody", {}, rows.map(row => element("tr", {}, row.map((value, at) => cell("td", value, at))))))));
 }
 
-const labMeasured = rule => `${rule.says}: ${num(rule.mean)} (${num(rule.low)} to ${num(rule.high)}), to be ${rule.side} ${num(rule.bound)}: ${rule.verdict}`;
+const labFlip = (card, rule) => card.flips?.[rule.cause]?.rules.find(flipped => flipped.says === rule.says);
+
+/** One row a rule: the median over seeds, its interval, the bound, the verdict, and what becomes of it without its cause. */
+function labRules(card) {
+  const between = rule => `${num(rule.low)} to ${num(rule.high)}${rule.exact ? " (all seeds)" : ""}`;
+  const without = rule => {
+    const flip = labFlip(card, rule);
+    return rule.condition ? "a condition" : flip ? `${flip.after}: ${num(flip.median)} (${rule.cause})` : "not run";
+  };
+  const cells = rule => [[rule.says, rule.condition && element("span", { className: "note" }, ` Condition: ${rule.condition}.`)], `${num(rule.median)}${rule.unit ?? ""}`, between(rule), `${rule.side} ${num(rule.bound)}`, rule.verdict, without(rule)];
+  const head = ["Rule", "Median", "95% over seeds", "To be", "Verdict", "Cause taken away"];
+  return element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": `Rules of ${card.name}, ${card.machine}` },
+    element("table", { className: "lab-rules" }, element("thead", {}, element("tr", {}, head.map(name => element("th", { scope: "col" }, name)))), element("tbody", {}, card.rules.map(rule => element("tr", {}, cells(rule).map(cell => element("td", {}, cell)))))));
+}
 
 const labVerdict = card => LAB_VERDICTS.includes(card.verdict) ? card.verdict : "unclear";
 const labPill = (card, text = "") => element("span", { className: `lab-verdict lab-${labVerdict(card)}` }, text + labVerdict(card));
 const labApart = cards => new Set(cards.map(labVerdict)).size > 1;
 
-/** The verdict with the cause, if a run of that size is known, and without. */
-const labFlipped = ({ flip, flipped, flip_told: told }) => flipped ? `${flip ? `${flip}: ` : ""}${(told ?? flipped.verdict).replace("->", "→")}` : "not run";
+/** What each flip does, and how many rules came out otherwise. */
+const labFlipped = ({ flip, flip_told: told }) => [flip, told?.replaceAll("->", "→")].filter(Boolean).join(": ");
 
 function labFacts(card) {
   const when = [card.machine, card.where, card.when, card.seeds ? `${card.seeds} seeds` : "", card.quick ? "quick" : "", card.seconds ? `${num(card.seconds, 0)} s` : ""].filter(Boolean).join(" · ");
-  return [["From", card.source], ["Equation", card.equation], ["Refuted by", card.refuted], ["Rule", card.rule], ["Measured", card.rules?.map(labMeasured).join("; ")], ["Flipped", labFlipped(card)], ["Notes", card.notes], ["Run", when]];
+  return [["From", card.source], ["Equation", card.equation], ["Refuted by", card.refuted], ["Flipped", labFlipped(card)], ["Rules", card.looked || (card.fixed && `stand since ${card.fixed.on}`)], ["Notes", card.notes], ["Run", when]];
 }
 
 const labList = facts => element("dl", {}, facts.filter(([, value]) => value).flatMap(([what, value]) => [element("dt", {}, what), element("dd", {}, value)]));
@@ -39,7 +52,7 @@ function labCard(card, facts, app) {
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   };
   const copy = () => navigator.clipboard.writeText(card.command).then(() => app.say("The command is copied.")).catch(() => app.say(card.command));
-  return element("article", { className: "lab-card", id: `lab-${card.name}-${card.machine}` }, element("h3", {}, card.machine, labPill(card)),
+  return element("article", { className: "lab-card", id: `lab-${card.name}-${card.machine}` }, element("h3", {}, card.machine, labPill(card)), card.rules?.length > 0 && labRules(card),
     card.plots?.filter(plot => plot.svg).map(labPlot), card.table && labTable(card.table, `${card.name}, ${card.machine}`), labList(facts),
     element("div", { className: "bar" }, card.command && [element("code", {}, card.command), element("button", { type: "button", onclick: copy }, "Copy")], card.csv && element("button", { type: "button", onclick: save }, "CSV")));
 }
@@ -68,7 +81,7 @@ function labCards(app) {
   const wanted = (own, is = verdict) => own.filter(card => (!machines.includes(machine) || card.machine === machine) && (!is || (is === "disagree" ? labApart(own) : labVerdict(card) === is)));
   const count = name => claims.flatMap(own => wanted(own, name)).length;
   const pick = (name, value, text) => element("button", { type: "button", "aria-pressed": String(app.state[name] === value), onclick: () => app.set({ [name]: app.state[name] === value ? undefined : value }) }, text);
-  lab.list.replaceChildren(element("div", { className: "bar", role: "group", "aria-label": "Verdicts" }, element("span", { className: "note" }, `${claims.length} claims measured. A verdict comes from a rule with a bound, and an interval over seeds.`),
+  lab.list.replaceChildren(element("div", { className: "bar", role: "group", "aria-label": "Verdicts" }, element("span", { className: "note" }, `${claims.length} claims measured. A verdict comes from rules with a bound, and a 95% interval of the median over seeds.`),
     LAB_VERDICTS.map(name => pick("verdict", name, `${name} ${count(name)}`)), machines.length > 1 && [pick("verdict", "disagree", `machines disagree ${claims.filter(labApart).length}`), ...machines.map(name => pick("machine", name, `on ${name}`))]),
   element("div", { className: "lab-claims" }, claims.map(own => [own, wanted(own)]).filter(([, cards]) => cards.length).map(([own, cards]) => labClaim(own, cards, app))));
 }
