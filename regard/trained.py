@@ -183,7 +183,19 @@ class Trained:
         return encode_files(files, self.tokenizer, settings, say=lambda text: None, part=part)
 
     def score_shard(self, shard: Shard, documents: str | None = None) -> Surprise:
-        nats = -sum(float(scores.double().sum()) for scores in self._scores(shard, documents))
+        return self.surprise(shard, -sum(float(scores.double().sum()) for scores in self._scores(shard, documents)))
+
+    def unit_nats(self, shard: Shard, ends: np.ndarray) -> np.ndarray:
+        """(U,) the nats of each stretch of the shard, given the token after each; together they are those of it all."""
+        nats, first = np.zeros(len(ends)), 0
+        for scores in self._scores(shard, None):
+            own = np.searchsorted(ends, np.arange(first, first + len(scores)), "right")
+            nats -= np.bincount(own, scores.double().cpu().numpy(), len(ends))
+            first += len(scores)
+        return nats
+
+    @staticmethod
+    def surprise(shard: Shard, nats: float) -> Surprise:
         return Surprise(nats, tokens=len(shard.tokens), words=shard.counts.words, bytes=shard.counts.bytes,
                         unknown=shard.counts.unknown)
 

@@ -41,14 +41,20 @@ SHARED = [
     click.Option(["--orders"], default="2-7", show_default=True, help="Orders of the n-gram, e.g. 3 or 2-5 or 3,5."),
     click.Option(["--documents"], type=click.Choice(["auto", "file", "line", "blank-line"]),
                  help="What one document is."),
-    click.Option(["--valid"], multiple=True, metavar="FILE", help="Held-out text.  [default: the last 10%]"), *SHARED])
-def lm(orders: str, documents: str | None, valid: tuple[str, ...], **options: Any) -> None:
+    click.Option(["--valid"], multiple=True, metavar="FILE", help="Held-out text.  [default: the last 10%]"),
+    click.Option(["--test"], multiple=True, metavar="FILE",
+                 help="Text to report on, by which nothing is chosen.  [default: half of what is held out]"), *SHARED])
+def lm(
+    orders: str, documents: str | None, valid: tuple[str, ...], test: tuple[str, ...], **options: Any
+) -> None:
     """Compare language models on text: files, folders, or the name of an embedded corpus (stories, ab, sally).
 
-    The n-gram stands in every table, as the baseline to beat. A comparison that was interrupted goes on when the same
-    command is given again; families and seeds may be added.
+    The n-gram stands in every table, as the baseline to beat. Weights and orders are chosen on one part of what is held
+    out and reported on another. = marks who is within the noise of the first. A comparison that was interrupted goes
+    on when the same command is given again; families and seeds may be added.
     """
-    compare("lm", {"documents": documents, "valid": valid}, orders=numbers(orders), **options)
+    settings = {"data": {"test": test}} if test else {}
+    compare("lm", {"documents": documents, "valid": valid}, settings, orders=numbers(orders), **options)
 
 
 @command.command("translate", params=[
@@ -57,15 +63,23 @@ def lm(orders: str, documents: str | None, valid: tuple[str, ...], **options: An
                  help="transformer, rnn-attention, rnn, prefix.  [default: all]"),
     click.Option(["--langs"], metavar="fr-en", help="From which language to which.  [default: from the files' names]"),
     click.Option(["--valid"], nargs=2, metavar="SOURCE TARGET", help="Held-out files.  [default: the last 10%]"),
-    click.Option(["--valid-pairs"], metavar="PAIRS", help="The same, as one file of pairs."), *SHARED])
-def translate(langs: str | None, valid: tuple[str, str] | None, valid_pairs: str | None, **options: Any) -> None:
+    click.Option(["--valid-pairs"], metavar="PAIRS", help="The same, as one file of pairs."),
+    click.Option(["--test"], nargs=2, metavar="SOURCE TARGET",
+                 help="Files to report on, by which nothing is chosen.  [default: half of what is held out]"),
+    click.Option(["--test-pairs"], metavar="PAIRS", help="The same, as one file of pairs."), *SHARED])
+def translate(
+    langs: str | None, valid: tuple[str, str] | None, valid_pairs: str | None, test: tuple[str, str] | None,
+    test_pairs: str | None, **options: Any,
+) -> None:
     """Compare translators on sentence pairs: two files line by line, one file of pairs, or the phrasebook.
 
-    They stand in the order of their BLEU, with its interval over the seeds. A comparison that was interrupted goes on
-    when the same command is given again; families and seeds may be added.
+    They stand in the order of their BLEU, the median over the seeds with its interval. Weights are chosen on one part
+    of what is held out and reported on another. = marks who is within the noise of the first. A comparison that was
+    interrupted goes on when the same command is given again; families and seeds may be added.
     """
-    held_out = valid or ((valid_pairs,) if valid_pairs else ())
-    settings = {"data": {"langs": langs}} if langs else {}
+    held_out, tested = valid or ((valid_pairs,) if valid_pairs else ()), test or ((test_pairs,) if test_pairs else ())
+    data = ({"langs": langs} if langs else {}) | ({"test": tested} if tested else {})
+    settings = {"data": data} if data else {}
     compare("translate", {"valid": held_out}, settings, **options)
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from regard.metrics.intervals import SENTENCES
+
 PART_OF_PHRASEBOOK = 1000      # pairs, unless told
 
 
@@ -196,5 +198,5 @@ def show_against(told: dict[str, Any], row: Any) -> None:
     row("so", told["verdict"])
 
 
-def interval(between: Any) -> str:
-    return f" ({between[0]:.2f} to {between[1]:.2f})" if between else ""
+def interval(between: Any, of: str = SENTENCES) -> str:
+    return f" ({between[0]:.2f} to {between[1]:.2f}, {of})" if between else ""

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from regard.cli.score_pairs import Test, interval, others, read_test, translated, warn
+from regard.metrics.intervals import TEXTS
 
 KINDS = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
 
@@ -53,8 +54,8 @@ def show(told: dict[str, Any]) -> None:
         click.echo(f"{name:<16} {text}")
 
     for kind, name in KINDS.items():
-        row(name, f"{told[kind]:.2f}{interval(told[f'{kind}_interval'])}   the first sentence alone: "
-                  f"{told['lead'][kind]:.2f}{interval(told['lead'][f'{kind}_interval'])}")
+        row(name, f"{told[kind]:.2f}{interval(told[f'{kind}_interval'], TEXTS)}   the first sentence alone: "
+                  f"{told['lead'][kind]:.2f}{interval(told['lead'][f'{kind}_interval'], TEXTS)}")
     row("so", told["against_lead"]["verdict"])
     row("exact match", f"{told['exact_match']:.2%} of {told['sentences']:,} documents")
     row("loss", f"{told['loss']:.4f} nats a token")
@@ -66,5 +67,5 @@ def show(told: dict[str, Any]) -> None:
         for kind, name in KINDS.items():
             each = told["against"][kind]
             row(name, f"{each['a']:.2f} {ours} · {each['b']:.2f} {other} · difference {each['difference']:+.2f}"
-                      f"{interval(each['interval'])}, p = {each['p']:.4f}")
+                      f"{interval(each['interval'], TEXTS)}, p = {each['p']:.4f}")
         row("so", told["against"]["verdict"])

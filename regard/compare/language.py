@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from regard.compare import language_report, language_table, measure
 from regard.compare.plan import Entry
 from regard.compare.recall import DISTANCES, SEQUENCES, recall
 from regard.compare.subject import Record, Row, Subject
 from regard.compare.summary import crossing, mean
-from regard.compare.table import amount, rate
+from regard.compare.table import TRIED, amount, rate
+from regard.compare.units import unit_bytes, unit_ends
+from regard.metrics.resampling import Counts, Scores
 from regard.text.corpus import Corpus
 from regard.text.vocabulary import EOS
 from regard.trained import Trained
@@ -20,10 +25,19 @@ PROBED = 2**21             # held-out tokens, at most, from which passages and t
 
 def held_out(trained: Trained, corpus: Corpus) -> Record:
     """What is measured, and the loss on what choices are made by: another text, where there is a test part."""
-    surprise = trained.score_shard(corpus.judged)
+    shard = corpus.judged
+    ends, of = unit_ends(shard)
+    nats = trained.unit_nats(shard, ends)
+    surprise = trained.surprise(shard, float(nats.sum()))
     valid_loss = trained.score_shard(corpus.valid).loss if corpus.test else surprise.loss
     return {**{name: surprise.as_dict()[name] for name in ("loss", "perplexity", "bits_per_byte")},
-            "valid_loss": valid_loss}
+            "valid_loss": valid_loss,
+            "units": {"of": of, "counts": np.stack([nats, unit_bytes(shard, ends, trained.tokenizer)], 1)}}
+
+
+def bits_of(totals: Counts) -> Scores:
+    """Bits per byte of summed nats and bytes (..., 2)."""
+    return totals[..., 0] / math.log(2) / np.maximum(1, totals[..., 1])
 
 
 def measured(trained: Trained, corpus: Corpus, full: bool) -> Record:
@@ -67,7 +81,7 @@ def recall_over(done: Sequence[Record], distance: str) -> dict[str, Any]:
 
 SUBJECT = Subject(
     "Language models", "bits_per_byte", higher=False, headings=language_table.HEADINGS, held_out=held_out,
-    measured=measured, row=row, cells=language_table.cells, notes=language_table.notes,
+    score=bits_of, measured=measured, row=row, cells=language_table.cells, notes=language_table.notes,
     outcome=lambda record: f"{record['bits_per_byte']:.4f} bits per byte",
     lead=language_report.lead, sections=language_report.sections,
     trial={
@@ -82,6 +96,7 @@ SUBJECT = Subject(
         "context; its weights are those of its best validation.",
         "parameters": "Everything that is learned, embeddings included, a tied one once. For the n-gram: the bytes of "
         "its tables.",
+        "settings tried": TRIED,
         "training tokens/s": "Over the steps of training, validations and checkpoints left out. For the n-gram: "
         "reading, counting, saving and one scoring.",
         "generation tokens/s": "One text at a time, up to 256 tokens from nothing, carrying the state. results.json "

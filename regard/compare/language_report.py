@@ -13,7 +13,7 @@ from regard.compare.plan import Plan
 from regard.compare.recall import CUE, PASSAGE, SEQUENCES
 from regard.compare.report_parts import figure, seeds_over_time, simple_table, styles, visible, while_training
 from regard.compare.subject import Record, Row
-from regard.compare.table import amount, budget, name, rate
+from regard.compare.table import amount, budget, name, rate, with_interval_named
 
 SHOWN = 480                  # characters of sample text
 
@@ -21,8 +21,9 @@ SHOWN = 480                  # characters of sample text
 def lead(plan: Plan, rows: Sequence[Row]) -> str:
     there = [row for row in rows if row["bits_per_byte"] is not None]
     best, tied = there[0], [row["family"] for row in there if row["tied"]]
-    said = f"{escape(name(best))} predicts the held-out text best: <strong>{escape(bits(best))}</strong> bits per byte"
-    said += f", tied with {escape(', '.join(tied))}. " if tied else ". "
+    said = (f"{escape(name(best))} predicts the held-out text best: "
+            f"<strong>{escape(with_interval_named(bits(best)))}</strong> bits per byte")
+    said += f", within the noise of it {escape(', '.join(tied))}. " if tied else ". "
     base = next((row for row in there if row["counted"]), None)
     neural = [row for row in there if row["crosses"]]
     if base is not None and neural:

@@ -23,6 +23,7 @@ from regard.families.fit import parameters
 from regard.families.translate import TRANSLATE
 from regard.manifest import read_sealed, write_sealed
 from regard.tasks import task_named
+from regard.text.corpus import Corpus
 from regard.trained import pick_device
 from regard.training.choose import choose
 from regard.training.run import Order
@@ -34,6 +35,7 @@ ORDERS = (2, 3, 4, 5, 6, 7)
 DEFAULT_MINUTES = 2.0
 SHARED = ("data", "tokenizer", "training", "model")
 FILE = "compare.json"
+HALVE = "halve"                          # the setting of [data] that divides what is held out
 
 Tables = dict[str, dict[str, Any]]
 
@@ -54,6 +56,7 @@ class Wanted:
     device: str = "auto"
     out: str | None = None
     task: str = "lm"
+    halve: bool = True                                 # held-out data without a test part: choose on one half only
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,8 @@ class Plan:
         words += ["--device", self.device]
         for table, values in self.settings.items():
             for key, value in values.items():
+                if (table, key, value) == ("data", HALVE, True):
+                    continue                                         # the command does so by itself
                 text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
                 words += ["--set", f"{table}.{key}={text}"]
         return shlex.join([*words, "--out", out])
@@ -180,6 +185,8 @@ def make_plan(wanted: Wanted, say: Any = lambda text: None) -> Plan:
     task = task_named(wanted.task)
     kinds = [task.family(name) for name in chosen_families(wanted.task, wanted.families)]
     settings = checked_settings(wanted.settings, kinds)
+    if wanted.halve:
+        settings.setdefault("data", {}).setdefault(HALVE, True)
     data = fill(task.data, {"files": wanted.files, **settings.get("data", {})}, "data")
     tokenizer = fill(task.tokenizer, settings.get("tokenizer", {}), "tokenizer")
     device = pick_device(wanted.device)
@@ -257,11 +264,14 @@ def family_tables(kind: Family, settings: Tables, budget: Mapping[str, float]) -
 def describe(corpus: Any, data: Any) -> dict[str, Any]:
     """The facts about the text that a report tells, and that must be the same when a comparison goes on."""
     langs = {"langs": corpus.langs} if getattr(corpus, "langs", "") else {}
-    part = {"measured_on": "test"} if corpus.test else {}
+    part = {"measured_on": corpus.measured_on} if corpus.test else {}
     counts = {"train": asdict(corpus.train.counts), "valid": asdict(corpus.valid.counts)}
+    if isinstance(corpus, Corpus) and corpus.test:
+        counts["test"] = asdict(corpus.judged.counts)
     return counts | langs | part | {
         "documents": corpus.documents, "tokenizer": corpus.tokenizer.kind, "vocab": corpus.tokenizer.vocab_size,
-        "held_out": list(data.valid), "content": corpus.content, "digest": corpus.tokenizer.digest()}
+        "held_out": list(data.valid), "test_files": list(data.test),
+        "content": corpus.content, "digest": corpus.tokenizer.digest()}
 
 
 def differences(before: Plan, after: Plan) -> list[tuple[str, Any, Any]]:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 
 from regard import storage
+from regard.compare.differences import LEVEL, Difference, OverSentences
+from regard.compare.parts import chosen_on, measured_on
 from regard.compare.plan import Plan
 from regard.compare.report_parts import coloured, section, simple_table
 from regard.compare.style import STYLE
 from regard.compare.subject import Record, Row, Subject, subject_of
-from regard.compare.table import cells, notes
+from regard.compare.table import NOTHING, cells, notes
+from regard.metrics.intervals import SEEDS, SENTENCES, OverSeeds
 
 
-def write_report(path: Path, plan: Plan, rows: Sequence[Row], records: Sequence[Record], command: str) -> None:
-    storage.write_file(path, page(plan, rows, records, command))
+def write_report(
+    path: Path, plan: Plan, rows: Sequence[Row], records: Sequence[Record], found: Sequence[Difference], command: str
+) -> None:
+    storage.write_file(path, page(plan, rows, records, found, command))
 
 
-def page(plan: Plan, rows: Sequence[Row], records: Sequence[Record], command: str) -> str:
+def page(
+    plan: Plan, rows: Sequence[Row], records: Sequence[Record], found: Sequence[Difference], command: str
+) -> str:
     subject = subject_of(plan.task)
     title = f"{subject.title} of {', '.join(plan.files)} compared"
     done = [r for r in records if r["status"] == "done"]
@@ -27,6 +35,7 @@ def page(plan: Plan, rows: Sequence[Row], records: Sequence[Record], command: st
         f"<h1>{escape(title)}</h1>",
         f'<p class="lead">{subject.lead(plan, rows) if there else "No trial has ended yet."}</p>',
         unfinished(plan, records), results_table(subject, plan, rows),
+        *([section("Which differences are beyond the noise", *differences(rows, found))] if found else []),
         *(section(heading, *own) for heading, own in subject.sections(plan, rows, done)),
         section("Every trial", *every_trial(subject, records)), section("Settings", *settings(done)),
         section("The text, the machine, the command", *facts(plan, done, command)),
@@ -53,11 +62,38 @@ def results_table(subject: Subject, plan: Plan, rows: Sequence[Row]) -> str:
         if row[subject.metric] is None:
             cell += f'<td class="failed" colspan="{len(subject.headings) - 1}">{escape(second)}</td>'
         else:
-            cell += "".join(f"<td>{escape(text)}</td>" for text in (second, *others))
+            cell += f"<td>{escape(second).replace(' (', '<br>(')}</td>"              # the interval below the number
+            cell += "".join(f"<td>{escape(text)}</td>" for text in others)
         body.append(f'<tr class="{kind}">{cell}</tr>')
     said = "".join(f"<li>{escape(note)}</li>" for note in notes(rows, plan))
     return (f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
             f'<ul class="notes">{said}</ul>')
+
+
+def differences(rows: Sequence[Row], found: Sequence[Difference]) -> Iterator[str]:
+    """Every pair of families, in the order of the table."""
+    of = next((row["units"] for row in rows if row.get("units")), None)
+    here = f"; sentences are here {escape(of)}" if of not in (None, "sentences") else ""
+    yield (f"<p>The first minus the second, paired: the same seeds of both ({SEEDS}, of the median; p by a paired t) "
+           f"and the same sentences of both ({SENTENCES}; p by exchanging them at random, all seeds of a sentence "
+           f"together{here}). p is the larger of the two: a difference must stand against both. It is corrected "
+           f"by Holm for all {len(found)} pairs. Below {LEVEL} the difference is beyond the noise. –: not judged.</p>")
+    yield simple_table(("families", "difference", SEEDS, SENTENCES, "p", "p, corrected", "beyond the noise"), [
+        [f"{each.a} − {each.b}", signed(each.difference), spoken(each.over_seeds), spoken(each.over_sentences),
+         chance(each.p), chance(each.p_corrected),
+         NOTHING if each.p is None else "yes" if each.beyond else "no"] for each in found])
+
+
+def signed(value: float) -> str:
+    return f"{value:+.4g}" if math.isfinite(value) else NOTHING
+
+
+def spoken(between: OverSeeds | OverSentences | None) -> str:
+    return NOTHING if between is None else f"{signed(between.low)} to {signed(between.high)}"
+
+
+def chance(p: float | None) -> str:
+    return NOTHING if p is None else "< 0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
 def every_trial(subject: Subject, records: Sequence[Record]) -> Iterator[str]:
@@ -86,8 +122,8 @@ def facts(plan: Plan, done: Sequence[Record], command: str) -> Iterator[str]:
         "what is held out was cut off before anything was learned, the tokenizer included"
     yield (f"<p>{train['tokens']:,} tokens ({train['bytes']:,} bytes) to learn from, {valid['tokens']:,} tokens "
            f"({valid['bytes']:,} bytes) held out; {escape(split)}. "
-           + ("Choices are made by what is held out; figures are of the test part, which training never reads. "
-              if text.get("measured_on") else "") + f"Tokenizer: {escape(text['tokenizer'])}, "
+           + (f"Choices are made on {chosen_on(plan)}; figures are of {escape(reported(plan))}, which training never "
+              "reads. " if text.get("measured_on") else "") + f"Tokenizer: {escape(text['tokenizer'])}, "
            f"{text['vocab']:,} tokens. A document is a {escape(text['documents'])}.</p>")
     machines = list({tuple(sorted(r["machine"].items())): r["machine"] for r in done}.values())
     for each in machines:
@@ -97,6 +133,12 @@ def facts(plan: Plan, done: Sequence[Record], command: str) -> Iterator[str]:
     if len(machines) > 1:
         yield "<p><strong>The trials ran on different machines or devices: speeds cannot be compared.</strong></p>"
     yield f"<pre>{escape(command)}</pre>"
+
+
+def reported(plan: Plan) -> str:
+    files, counts = plan.text.get("test_files"), plan.text.get("test")
+    return (measured_on(plan) + (f" ({', '.join(files)})" if files else "")
+            + (f", {counts['tokens']:,} tokens ({counts['bytes']:,} bytes)" if counts else ""))
 
 
 def measured(subject: Subject) -> Iterator[str]:

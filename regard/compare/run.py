@@ -3,7 +3,7 @@
     FOLDER/
       compare.json          the plan
       runs/NAME/            a run folder for each trial, as `regard train` makes them
-      trials/NAME.json      what was measured of it; NAME.log what it said
+      trials/NAME.json      what was measured of it; NAME.npz the counts of each sentence; NAME.log what it said
       results.json          everything, with one row a family
       table.md, report.html
 """
@@ -14,12 +14,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from regard import storage
-from regard.compare.plan import FILE, Plan, Trial, Wanted, make_plan
+from regard.compare.differences import Difference
+from regard.compare.noise import judge_rows, kept_units
+from regard.compare.parts import chosen_on, measured_on, why_not_divided
+from regard.compare.plan import FILE, HALVE, Plan, Trial, Wanted, make_plan
 from regard.compare.report import write_report
 from regard.compare.subject import Record, Row, subject_of
 from regard.compare.summary import summarise
@@ -45,6 +48,7 @@ class Compared:
     plan: Plan
     records: list[Record]
     rows: list[Row]
+    differences: list[Difference] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, as plain values without infinities."""
@@ -52,8 +56,9 @@ class Compared:
         waiting = [trial.name for trial in self.plan.trials() if trial.name not in ended]
         plan = self.plan
         return finite({"task": plan.task, "command": plan.command(str(self.folder)), "budget": plan.budget,
-                       "params": plan.params, "seeds": plan.seeds, "text": plan.text,
-                       "table": self.rows, "notes": notes(self.rows, plan), "waiting": waiting, "trials": self.records})
+                       "params": plan.params, "seeds": plan.seeds, "text": plan.text, "waiting": waiting,
+                       "table": self.rows, "differences": [each.as_dict() for each in self.differences],
+                       "notes": notes(self.rows, plan), "trials": self.records})
 
 
 def compare(wanted: Wanted, say: Say = print, start: Start | None = None) -> Compared:
@@ -102,9 +107,13 @@ def comparison_folder(wanted: Wanted) -> Path:
 
 
 def planned(wanted: Wanted, folder: Path, say: Say = print) -> Plan:
-    """The plan, with what its folder already holds."""
+    """The plan, with what its folder already holds. A comparison that was begun before held-out data were divided goes
+    on with them whole."""
+    before = Plan.load(folder) if (folder / FILE).exists() else None
+    if before is not None and HALVE not in before.settings.get("data", {}):
+        wanted = replace(wanted, halve=False)
     plan = make_plan(wanted, say)
-    return Plan.load(folder).joined(plan, folder) if (folder / FILE).exists() else plan
+    return plan if before is None else before.joined(plan, folder)
 
 
 def in_a_process(folder: Path, plan: Plan, trial: Trial, stop: Callable[[], bool]) -> None:
@@ -191,11 +200,13 @@ def outcome(plan: Plan, record: Record) -> str:
 def finish(folder: Path, plan: Plan) -> Compared:
     """Gather what there is and write results, table and report."""
     records = [read_record(folder, trial) for trial in plan.trials() if trial_file(folder, trial).exists()]
-    compared = Compared(folder, plan, records, summarise(plan, records))
+    rows = summarise(plan, records)
+    found = judge_rows(plan, rows, records, kept_units(folder, records))
+    compared = Compared(folder, plan, records, rows, found)
     results = compared.as_dict()
     storage.write_json(folder / "results.json", results)
-    storage.write_file(folder / "table.md", as_markdown(compared.rows, plan))
-    write_report(folder / "report.html", plan, compared.rows, records, results["command"])
+    storage.write_file(folder / "table.md", as_markdown(rows, plan))
+    write_report(folder / "report.html", plan, rows, records, found, results["command"])
     return compared
 
 
@@ -208,7 +219,9 @@ def dry_run(plan: Plan, folder: Path) -> str:
     """What would be done, in a few lines."""
     text, trials = plan.text, plan.trials()
     lines = [f"text       {text['train']['tokens']:,} tokens to learn from, {text['valid']['tokens']:,} held out "
-             f"({text['valid']['bytes']:,} bytes) · {text['tokenizer']}, {text['vocab']:,} tokens known"]
+             f"({text['valid']['bytes']:,} bytes) · {text['tokenizer']}, {text['vocab']:,} tokens known",
+             f"parts      chosen on {chosen_on(plan)}, measured on {measured_on(plan)}" if text.get("measured_on") else
+             f"parts      chosen and measured on the same held-out part{why_not_divided(plan)}"]
     for entry in plan.entries:
         size = f"{entry.parameters:>12,} parameters" if entry.parameters is not None else \
             f"orders {', '.join(map(str, plan.orders))}: counted"

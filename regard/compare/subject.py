@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from regard.compare.plan import Entry, Plan
+from regard.metrics.resampling import Counts, Scores
 
 Record = dict[str, Any]
 Row = dict[str, Any]
@@ -23,8 +24,10 @@ class Subject:
     metric: str                              # by which rows stand in order: a key of records and of rows
     higher: bool                             # is better
     headings: Sequence[tuple[str, ...]]      # of the table, each in one line or two
-    # (trained, corpus): the metric, loss and perplexity, and what goes with them
+    # (trained, corpus): the metric, loss and perplexity, and what goes with them; `units`: what each sentence or
+    # document came to, as {"of": what they are, "counts": (U, C)}
     held_out: Callable[[Any, Any], Record]
+    score: Callable[[Counts], Scores]        # the metric of summed counts of units (..., C)
     # (trained, corpus, full): what each seed may change; and, for `full`, `cost` and whatever else none does
     measured: Callable[[Any, Any, bool], Record]
     # (entry, its records, the loss of the best baseline): what only rows of this subject have

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from regard.compare.noise_notes import notes_on_noise
 from regard.compare.plan import Plan
 from regard.compare.subject import Row, subject_of
+from regard.metrics.intervals import SEEDS
 
 NOTHING = "–"
+TRIED = ("How many settings were trained to find the one that is shown, the best by validation: all orders of an "
+         "n-gram, one setting of each other family. What --set gave was chosen before: how many were tried is unknown.")
 
 
 def cells(row: Row, plan: Plan) -> list[str]:
@@ -26,6 +30,25 @@ def name(row: Row) -> str:
 
 def size(row: Row) -> str:
     return f"{amount(row['bytes'])} of counts" if row["counted"] else f"{row['parameters']:,}"
+
+
+def tried(row: Row) -> str:
+    """6 orders; 1; 1 by --set."""
+    found = row["tuning"]
+    return f"{found['tried']}" + (f" {found['of']}" if found["of"] else "") + (" by --set" if found["given"] else "")
+
+
+def between(row: Row, digits: int) -> str:
+    """The interval over seeds, where there is one."""
+    if row["interval"] is None:
+        return ""
+    low, high = row["interval"]
+    return f" ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def with_interval_named(text: str) -> str:
+    """2.27 (2.24 to 2.31, 95% over seeds): for a sentence, without a note beneath that says so."""
+    return text.replace(")", f", {SEEDS})")
 
 
 def rate(value: float | None) -> str:
@@ -75,11 +98,12 @@ def notes(rows: Sequence[Row], plan: Plan) -> list[str]:
     if "minutes" in plan.budget:
         said.append("How many steps fit into the minutes is found by timing a few, and then fixed; how long they took "
                     "in the end stands in the table.")
-    said.append("One seed: no interval is known, and small differences may be chance." if plan.seeds == 1 else
-                f"± is the 95% interval of the mean over {plan.seeds} seeds (Student's t)."
-                + (" = marks a family whose interval overlaps the first one's: they are tied."
-                   if any(row["tied"] for row in rows) else ""))
+    said += notes_on_noise(rows, plan)
     said += subject.notes(rows, plan)
+    by_hand = [row["family"] for row in rows if row.get("tuning", {}).get("given")]
+    if by_hand:
+        said.append(f"Of {', '.join(by_hand)} some settings were given by --set: how many were tried before is not "
+                    "known here.")
     for row in rows:
         for each in row["failed"] if row[subject.metric] is not None else ():
             said.append(f"{each['name']} failed: {each['reason']}")

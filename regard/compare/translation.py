@@ -17,11 +17,12 @@ from regard.compare.measure import LONGEST, points
 from regard.compare.plan import Entry
 from regard.compare.subject import Record, Row, Subject
 from regard.compare.summary import mean
-from regard.compare.table import amount, rate
+from regard.compare.table import TRIED, amount, rate
 from regard.compare.translation_table import STATE_LENGTHS
 from regard.contract import Source
 from regard.metrics.lengths import by_length
-from regard.metrics.translation import measure
+from regard.metrics.resampling import BLEU_COUNTS, bleu_of
+from regard.metrics.translation import measure, sentence_counts
 from regard.text.pair_corpus import PairCorpus
 from regard.trained_translate import TrainedTranslator
 
@@ -41,8 +42,10 @@ def held_out(trained: TrainedTranslator, corpus: PairCorpus) -> Record:
     lang = trained.languages[1]
     quality, surprise = measure(texts, references, lang=lang), trained.score_pairs(sources, references)
     shorter, longer = halves(sources, texts, references, lang)
+    counts = sentence_counts(texts, references, lang=lang)[:, :BLEU_COUNTS]
     return {
-        **quality.as_dict(), "loss": surprise.loss, "perplexity": surprise.perplexity,
+        **quality.as_dict(), "units": {"of": "sentences", "counts": counts},
+        "loss": surprise.loss, "perplexity": surprise.perplexity,
         "translation_rate": {str(BEAM): len(sources) / max(seconds, 1e-9)}, "shorter": shorter, "longer": longer,
         "by_length": [own.as_dict() for own in by_length(sources, texts, references, lang=lang)],
         "translations": [{"source": one, "reference": other, "text": text} for one, other, text in
@@ -114,7 +117,8 @@ def row(entry: Entry, done: Sequence[Record], level: float | None) -> Row:
 
 
 SUBJECT = Subject(
-    "Translators", "bleu", higher=True, headings=translation_table.HEADINGS, held_out=held_out, measured=measured,
+    "Translators", "bleu", higher=True, headings=translation_table.HEADINGS, held_out=held_out, score=bleu_of,
+    measured=measured,
     row=row, cells=translation_table.cells, notes=translation_table.notes,
     outcome=lambda record: f"BLEU {record['bleu']:.2f}, chrF {record['chrf']:.2f}",
     lead=translation_report.lead, sections=translation_report.sections,
@@ -130,6 +134,7 @@ SUBJECT = Subject(
         "nats/token": "The loss on the references of the same pairs, given what came before.",
         "BLEU of the shorter, the longer half": "The same by the number of words of the source.",
         "parameters": "Everything that is learned, embeddings included, a tied one once.",
+        "settings tried": TRIED,
         "training tokens/s": "Target tokens over the steps of training, validations and checkpoints left out.",
         "sentences/s": f"All of these pairs by beam {BEAM}, reading and spelling included. results.json also has the "
         "speed without a search.",

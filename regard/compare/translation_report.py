@@ -9,7 +9,7 @@ from regard.compare.curves import Line, plot
 from regard.compare.plan import Plan
 from regard.compare.report_parts import figure, seeds_over_time, simple_table, styles, visible, while_training
 from regard.compare.subject import Record, Row
-from regard.compare.table import budget
+from regard.compare.table import budget, with_interval_named
 from regard.compare.translation_table import bleu
 
 
@@ -18,8 +18,8 @@ def lead(plan: Plan, rows: Sequence[Row]) -> str:
     best, tied = there[0], [row["family"] for row in there if row["tied"]]
     langs = f" of {escape(plan.text['langs'])}" if plan.text.get("langs") else ""
     said = (f"{escape(best['family'])} translates the held-out pairs{langs} best after {escape(budget(plan))}: "
-            f"<strong>{escape(bleu(best))}</strong> BLEU")
-    return said + (f", tied with {escape(', '.join(tied))}." if tied else ".")
+            f"<strong>{escape(with_interval_named(bleu(best)))}</strong> BLEU")
+    return said + (f", within the noise of it {escape(', '.join(tied))}." if tied else ".")
 
 
 def sections(plan: Plan, rows: Sequence[Row], done: Sequence[Record]) -> Iterator[tuple[str, Iterator[str]]]:

@@ -23,6 +23,7 @@ from regard import storage
 from regard.compare import measure
 from regard.compare.plan import Plan, Trial
 from regard.compare.subject import subject_of
+from regard.compare.units import save_units, units_file
 from regard.config import fill
 from regard.contract import LanguageModel
 from regard.errors import Interrupted, RegardError, RunError
@@ -45,7 +46,9 @@ def carry_out_trial(folder: Path, plan: Plan, trial: Trial) -> dict[str, Any]:
     began = time.monotonic()
     record: dict[str, Any] = {"name": trial.name, "family": trial.family, "seed": trial.seed, "order": trial.order}
     try:
-        record |= {"status": "done", **train_and_measure(folder, plan, trial)}
+        found = train_and_measure(folder, plan, trial)
+        save_units(units_file(trial_file(folder, trial)), found["units"].pop("counts"))
+        record |= {"status": "done", **found}
     except (Interrupted, KeyboardInterrupt):
         raise
     except RegardError as error:

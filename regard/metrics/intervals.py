@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 LEVEL = 0.95
 SURE = 6                                   # seeds, at least, for an interval that holds whatever the distribution is
 SEEDS, SENTENCES = "95% over seeds", "95% over sentences"            # how the two are called wherever they are shown
+TEXTS = "95% over texts"                   # the second, where what is drawn again is a document with its summary
 
 # Two-sided 95% points of Student's t, for 1, 2, 3 and 4 degrees of freedom.
 T95 = (12.706, 4.303, 3.182, 2.776)

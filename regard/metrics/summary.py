@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import DataError, SettingError
-from regard.metrics.intervals import over_sentences
+from regard.metrics.intervals import TEXTS, over_sentences
 from regard.metrics.resampling import DRAWN, Interval, resampled
 from regard.metrics.rouge import Cutter, Shares, cutter, rouge_l, rouge_lsum, rouge_n
 from regard.metrics.translation import SEED, Difference
@@ -185,7 +185,7 @@ def _shares(text: str, reference: str, cut_words: Cutter, lines: bool) -> list[S
 
 
 def _spoken(between: Interval | None) -> str:
-    return f" ({between[0]:.2f} to {between[1]:.2f})" if between else ""
+    return f" ({between[0]:.2f} to {between[1]:.2f}, {TEXTS})" if between else ""
 
 
 def _checked(hypotheses: Lines, references: References) -> list[list[str]]:

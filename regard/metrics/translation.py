@@ -18,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from regard.errors import DataError, SettingError, did_you_mean
-from regard.metrics.intervals import over_sentences
+from regard.metrics.intervals import SENTENCES, over_sentences
 from regard.metrics.resampling import Counts, Interval, chances, resampled, scores_of
 
 Lines = Sequence[str]
@@ -146,6 +146,11 @@ def measure(
                    _doubt(several[0]))
 
 
+def sentence_counts(hypotheses: Lines, references: References, *, lang: str = "", tokenize: str = "") -> Counts:
+    """(S, 28): what BLEU and then chrF count in each sentence; `resampling` makes scores of their sums."""
+    return _Metrics(lang, tokenize).count(hypotheses, _checked(hypotheses, references))[0]
+
+
 def paired(
     a: Lines, b: Lines, references: References, *, lang: str = "", tokenize: str = "", samples: int = 1000,
     trials: int = 10_000, seed: int = SEED, names: tuple[str, str] = ("A", "B"),
@@ -233,7 +238,7 @@ class _Metrics:
 
 
 def _spoken(interval: Interval | None) -> str:
-    return f" ({interval[0]:.2f} to {interval[1]:.2f})" if interval else ""
+    return f" ({interval[0]:.2f} to {interval[1]:.2f}, {SENTENCES})" if interval else ""
 
 
 # --------------------------------------------------------------------------------------------- what is given

@@ -19,7 +19,7 @@ from regard.text.cache import Cache, content_hash, key_of
 from regard.text.characters import CODES, code_points
 from regard.text.readers import Piece, ReadSettings, Source, find_sources, read
 from regard.text.shards import Shard, write_shard
-from regard.text.split import WHOLE, Part, split, take
+from regard.text.split import WHOLE, Part, halve, split, take
 from regard.text.tally import Tally
 from regard.text.tokenizers import check_kind, choose_tokenizer, default_vocab, train_tokenizer
 from regard.text.vocabulary import Tokenizer
@@ -42,6 +42,8 @@ class DataSettings:
     on_bad_text: str = "fail"
     field: str = "text"
     content: str = ""                # a hash of the text, filled in by training: resuming with another text is refused
+    test: tuple[str, ...] = ()       # files that training never reads: a trained model is measured on them
+    halve: bool = False              # without such files, hold out two halves: training sees one, the other is measured
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class Corpus:
     tally: Tally
     content: str = ""                # a hash of all the text
     test: Callable[[], Shard] | None = None        # a part that training never reads, where there is one
+    measured_on: str = ""                          # what that is: "test", or "half" of what was held out
 
     @property
     def judged(self) -> Shard:
@@ -108,28 +111,41 @@ def prepare(
     settings.check()
     sources = _sources(data.files, "train", store)
     held_out = data.files if built_in and not data.valid else data.valid
-    survey = survey_of(sources, settings, store, say)
-    tally = survey.tally
+    survey = held = survey_of(sources, settings, store, say)
+    valid_sources, tally = sources, survey.tally
     if held_out:
         valid_sources = _sources(held_out, "valid", store)
-        valid_survey = survey_of(valid_sources, settings, store, say)
+        held = survey_of(valid_sources, settings, store, say)
         train_part = valid_part = WHOLE
-        tally.add(valid_survey.tally)
-        valid_content = valid_survey.content
+        tally.add(held.tally)
     else:
-        valid_sources, valid_content = sources, survey.content
         train_part, valid_part = split(survey.characters, survey.documents, settings.documents, data.valid_share)
     if not isinstance(tokenizer, Tokenizer):
         learned = Learned(lambda: (piece.text for piece in take(read(sources, settings), train_part)),
                           int(survey.characters * _share(train_part, survey)), survey.distinct,
                           key_of(VERSION, survey.content, asdict(settings), asdict(train_part)))
         tokenizer = learn_tokenizer(learned, kind, tokenizer.vocab, store, say)
+    tested = data.test or (data.files if built_in and not data.valid else ())
+    halves = halve(valid_part, held.characters, held.documents, settings.documents) \
+        if data.halve and not tested else None
     train = encode_part(sources, survey.content, settings, train_part, tokenizer, store, say, "train")
-    valid = encode_part(valid_sources, valid_content, settings, valid_part, tokenizer, store, say, "valid")
-    corpus = Corpus(train, valid, tokenizer, settings.documents, tally, key_of(survey.content, valid_content))
-    if built_in and not data.valid:
-        corpus.test = lambda: encode_files(data.files, corpus.tokenizer, settings, cache, say)
+    valid = encode_part(valid_sources, held.content, settings, halves[0] if halves else valid_part, tokenizer, store,
+                        say, "valid")
+    corpus = Corpus(train, valid, tokenizer, settings.documents, tally, _content(survey, held, data, store))
+    if tested:
+        corpus.test = lambda: encode_files(tested, corpus.tokenizer, settings, cache, say)
+        corpus.measured_on = "test"
+    elif halves:
+        corpus.test = lambda: encode_part(valid_sources, held.content, settings, halves[1], corpus.tokenizer, store,
+                                          say, "test")
+        corpus.measured_on = "half"
     return corpus
+
+
+def _content(survey: Survey, held: Survey, data: DataSettings, store: Cache) -> str:
+    """A hash of all the text, that of test files included."""
+    tested = [content_hash(_sources(data.test, "test", store))] if data.test else []
+    return key_of(survey.content, held.content, *tested)
 
 
 def encode_files(

@@ -23,7 +23,7 @@ from regard.text.pairs import Pair, PairSettings, find_pair_sources, guess_langs
 from regard.text.readers import ReadSettings, Source
 from regard.text.seals import check_folder, write_folder
 from regard.text.shards import Shard
-from regard.text.split import WHOLE, Part, split
+from regard.text.split import WHOLE, Part, halve, split
 from regard.text.tally import Tally
 from regard.text.tokenizer_pair import TokenizerPair
 from regard.text.tokenizers import pair_vocab
@@ -58,6 +58,7 @@ class PairCorpus:
     content: str = ""
     documents: str = "pair"
     test: Callable[[], Iterator[Pair]] | None = None        # a part that training never reads, where there is one
+    measured_on: str = ""                         # what that is: "test", or "half" of what was held out
 
     def resolved(self, data: PairSettings) -> PairSettings:
         """The [data] table with what was chosen and found."""
@@ -106,6 +107,9 @@ def prepare_pairs(
         tally.add(valid.tally)
     else:
         train_part, valid_part = split(0, train.tally.kept, "line", data.valid_share)
+    tested = bool(data.test or (built_in and not data.valid))
+    halves = halve(valid_part, 0, valid.tally.kept, "line") if data.halve and not tested else None
+    valid_part = halves[0] if halves else valid_part
     surveys = [survey_of([side], LINES, store, lambda text: None) for side in (train.source, train.target)]
     if not isinstance(tokenizer, TokenizerPair):
         wanted = tokenizer if not built_in else replace(
@@ -120,13 +124,31 @@ def prepare_pairs(
         if len(source.ends) != len(target.ends):
             raise DataError(f"{len(source.ends):,} sources and {len(target.ends):,} targets came out of the cache: "
                             "remove it, and it is made again")
-    first = valid_part.start
+    first, step = valid_part.start, 2 if halves else 1
     corpus = PairCorpus(
-        shards[1], shards[3], shards[0], shards[2], tokenizer, tally, lambda: islice(valid.pairs(), first, None),
+        shards[1], shards[3], shards[0], shards[2], tokenizer, tally, lambda: islice(valid.pairs(), first, None, step),
         langs, key_of(train.content, valid.content))
-    if built_in and not data.valid:
-        corpus.test = lambda: clean(whole(embedded_files(data, "test", store)), langs, store, say).pairs()
+    if halves:
+        corpus.test, corpus.measured_on = lambda: islice(valid.pairs(), first + 1, None, 2), "half"
+    elif tested:
+        add_test(corpus, data, store, say)
     return corpus
+
+
+def add_test(corpus: PairCorpus, data: PairSettings, store: Cache, say: Say) -> None:
+    """The test part of an embedded corpus, made when it is asked for; or files of the user's own, read now, so that a
+    change of them shows in the content."""
+
+    def read() -> Clean:
+        of_files = replace(data, files=data.test or data.files, valid=())
+        return clean(whole(embedded_files(of_files, "test", store)), corpus.langs, store, say)
+
+    corpus.measured_on = "test"
+    if data.test:
+        given = read()
+        corpus.test, corpus.content = given.pairs, key_of(corpus.content, given.content)
+    else:
+        corpus.test = lambda: read().pairs()
 
 
 def whole(data: PairSettings) -> PairSettings:
@@ -153,7 +175,7 @@ def clean(data: PairSettings, langs: str, store: Cache, say: Say) -> Clean:
     given or found: a run that goes on is given what was found at first, and reads the same."""
     sources = find_pair_sources(data.files)
     settings = {name: value for name, value in asdict(data).items()
-                if name not in ("files", "valid", "valid_share", "content")}
+                if name not in ("files", "valid", "valid_share", "content", "test", "halve")}
     content = key_of(VERSION, content_hash(sources), settings | {"langs": langs})
     found, _ = store.entry("pairs", content, open_clean, lambda folder: write_clean(folder, data, sources))
     say(found.tally.line())

@@ -70,6 +70,8 @@ class PairSettings:
     valid: tuple[str, ...] = ()        # held-out pairs of their own; none: the last `valid_share` of them
     valid_share: float = 0.1
     content: str = ""                  # a hash of the pairs, filled in by training
+    test: tuple[str, ...] = ()         # pairs that training never reads: a trained model is measured on them
+    halve: bool = False                # without them, hold out two halves: training sees one, the other is measured
 
     def __post_init__(self) -> None:
         if self.langs:

@@ -2,6 +2,9 @@
 
 A text of few documents is cut at a character: the last tenth of the characters is held out. A text of many
 documents, or of lines, is cut between documents.
+
+What is held out may be halved: one half chooses (the best weights, an n-gram's order), the other is measured. Then no
+number is chosen on the text that it is reported on.
 """
 
 from __future__ import annotations
@@ -13,11 +16,15 @@ from regard.errors import DataError, SettingError
 from regard.text.readers import Piece
 
 FEW_DOCUMENTS = 10
+HALVED = 20                # held-out documents or pairs, at least, for two halves; of whole files
+HALVED_FILES = 4
+HALVED_CHARACTERS = 4096   # and of a single text
 
 
 @dataclass(frozen=True)
 class Part:
-    """A stretch of a text, counted in characters or documents; `stop` None: to the end."""
+    """A stretch of a text, counted in characters or documents; `stop` None: to the end. Of "even documents" every other
+    one is taken, from the first on; of "odd documents" the others."""
 
     unit: str = "characters"
     start: int = 0
@@ -40,11 +47,27 @@ def split(characters: int, documents: int, by: str, share: float) -> tuple[Part,
     return Part(unit, 0, cut), Part(unit, cut, None)
 
 
+def halve(held: Part, characters: int, documents: int, by: str) -> tuple[Part, Part] | None:
+    """The half of what is held out that chooses, and the half that is measured; None where it is too small to divide.
+
+    Documents take turns, so that both halves are alike. A single text is cut in its middle. `characters` and
+    `documents` are those of the whole text, of which `held` is a part.
+    """
+    single = held.unit == "characters" and (held.start > 0 or (by == "file" and documents < HALVED_FILES))
+    if single:
+        middle = (held.start + characters) // 2
+        enough = characters - held.start >= HALVED_CHARACTERS
+        return (Part("characters", held.start, middle), Part("characters", middle, None)) if enough else None
+    if documents - held.start < (HALVED_FILES if by == "file" else HALVED):
+        return None
+    return Part("even documents", held.start, None), Part("odd documents", held.start, None)
+
+
 def take(pieces: Iterable[Piece], part: Part) -> Iterator[Piece]:
     """Only the pieces of this part. A document cut at the part's end does not end there."""
     if part == WHOLE:
         yield from pieces
-    elif part.unit == "documents":
+    elif part.unit.endswith("documents"):
         yield from _take_documents(pieces, part)
     else:
         yield from _take_characters(pieces, part)
@@ -55,9 +78,13 @@ def _take_documents(pieces: Iterable[Piece], part: Part) -> Iterator[Piece]:
     for piece in pieces:
         if part.stop is not None and document >= part.stop:
             return
-        if document >= part.start:
+        if document >= part.start and _has_turn(part.unit, document - part.start):
             yield piece
         document += piece.ends
+
+
+def _has_turn(unit: str, place: int) -> bool:
+    return {"documents": True, "even documents": place % 2 == 0, "odd documents": place % 2 == 1}[unit]
 
 
 def _take_characters(pieces: Iterable[Piece], part: Part) -> Iterator[Piece]:

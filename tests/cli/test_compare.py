@@ -61,6 +61,21 @@ def test_a_dry_run_shows_the_plan_and_trains_nothing(regard, here):
     assert "orders 2, 3, 4, 5, 6, 7: counted" in text and not (here / "compare").exists()
 
 
+@pytest.mark.parametrize("task, files, test", [
+    ("lm", ("text.txt",), ("--test", "own.txt")), ("translate", ("a.fr", "a.en"), ("--test", "own.fr", "own.en")),
+    ("translate", ("a.fr", "a.en"), ("--test-pairs", "own.tsv"))])
+def test_files_to_report_on_are_named_with_test(regard, here, task, files, test):
+    for name in ("a.fr", "a.en", "own.fr", "own.en", "own.txt"):
+        (here / name).write_text("".join(f"a line, number {n}, of {name}\n" for n in range(50)))
+    (here / "own.tsv").write_text("un\tone\ndeux\ttwo\n")
+    text = regard("compare", task, *files, "--families", "rnn", "--steps", "1", "--device", "cpu", *test,
+                  "--dry-run").done()
+    what = "pairs" if task == "translate" else "text"
+    assert f"chosen on the validation {what}, measured on the test part" in text
+    missing = [word.replace("own", "missing") for word in test]
+    assert "missing." in regard("compare", task, *files, "--families", "rnn", *missing, "--dry-run").mistake()
+
+
 @pytest.mark.parametrize("arguments, message", [
     (("--families", "rnnn"), "unknown family rnnn: did you mean rnn?"),
     (("--families", "rnn", "--params", "20", "--steps", "1"), "--params 20: the nearest rnn over a vocabulary of"),

@@ -53,6 +53,7 @@ def test_the_score_stands_beside_the_first_sentence(regard, summariser):
     assert told["lead"]["rouge1"] > 0 and told["against_lead"]["names"] == ["the first sentence", "it"]
     shown = regard("score", summariser, "pairs.jsonl", "--beam", "2").done()
     assert "ROUGE-L" in shown and "the first sentence alone" in shown
+    assert shown.count(", 95% over texts)") == 6                         # three kinds, beside the first sentence's
 
 
 def test_two_runs_are_compared_on_the_same_documents(regard, summariser):

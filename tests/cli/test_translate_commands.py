@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -203,6 +204,8 @@ def test_two_systems_are_compared_on_the_same_sentences(regard, translators, her
     assert told["against"]["bleu"]["a"] == pytest.approx(told["bleu"])
     shown = regard("score", translators / "attention", "pairs.fr", "pairs.en", "--against", "pairs.en").done()
     assert "pairs.en is better" in shown and "p = " in shown
+    told = [line for line in shown.splitlines() if line.startswith(("BLEU", "chrF"))]     # two scores, two differences
+    assert len(told) == 4 and all(re.search(r"\(-?[\d.]+ to -?[\d.]+, 95% over sentences\)", line) for line in told)
 
 
 @pytest.mark.parametrize("run, unknown", [("attention", 1), ("bytes", 0)])

@@ -51,11 +51,16 @@ def test_a_comparison_from_text_to_report(quick):
     table = {row["family"]: row for row in kept["table"]}
     assert table["ngram"]["bytes"] > 0 and table["ngram"]["crosses"] is None
     best = min(trial["bits_per_byte"] for trial in kept["trials"] if trial["order"])
-    assert table["ngram"]["bits_per_byte"] == best
+    assert table["ngram"]["bits_per_byte"] == best and table["ngram"]["interval"] is None
+    assert table["ngram"]["tuning"] == {"tried": 2, "of": "orders", "given": {},
+                                        "seconds": sum(t["trained"]["seconds"] for t in kept["trials"] if t["order"])}
     for family in ("rnn", "transformer"):
         row = table[family]
         own = [trial["bits_per_byte"] for trial in kept["trials"] if trial["family"] == family]
-        assert row["values"] == own and row["half"] == pytest.approx(12.706 * abs(own[0] - own[1]) / 2)
+        middle, half = sum(own) / 2, 12.706 * abs(own[0] - own[1]) / 2          # of two seeds, as Student's t says
+        assert row["values"] == own and row["bits_per_byte"] == pytest.approx(middle)
+        assert row["interval"] == pytest.approx([middle - half, middle + half])
+        assert row["tuning"]["tried"] == 1 and row["tuning"]["given"] == SMALL[family]
         assert row["crosses"]["of"] == 2 and row["state"]["8192"]["bytes"] > 0
     assert table["transformer"]["state"]["1024"]["bounded"] and not table["rnn"]["state"]["1024"]["bounded"]
     assert any(line.startswith("3/6  rnn, seed 0: ") and line.endswith("left") for line in said)

@@ -3,14 +3,17 @@
 import json
 import re
 
+import numpy as np
 import pytest
 
 from regard.compare import measure, translation, trial
+from regard.compare.noise import judge_rows
 from regard.compare.plan import Entry, Plan, Wanted, make_plan
 from regard.compare.run import compare, dry_run, planned, report
 from regard.compare.summary import summarise
 from regard.compare.table import as_markdown, as_text, notes
 from regard.errors import SettingError
+from regard.metrics.resampling import bleu_of
 
 SMALL = {"training": {"batch": 64}, "model": {"width": 16, "context": 32},
          "rnn": {"hidden": 16}, "prefix": {"layers": 1, "heads": 2}}
@@ -63,6 +66,7 @@ def test_from_pairs_to_a_table_and_a_report(quick, tmp_path):
     table, page = as_text(found.rows, found.plan), (tmp_path / "out" / "report.html").read_text()
     assert "BLEU" in table and "n-gram" not in table and "nrefs:1" in table
     assert "Translators of pairs.fr, pairs.en compared" in page and "fr-en" in page
+    assert re.search(r"<strong>[\d.]+ \(-?[\d.]+ to [\d.]+, 95% over seeds\)</strong> BLEU", page)
     assert not re.search(r"(src|href)\s*=|@import|url\(|<script|https?://", page)
     for heading in ("BLEU against tokens read", "Loss against time", "BLEU by the length of the source",
                     "Reading a source and writing as much", "What they make of the same sentences"):
@@ -120,22 +124,28 @@ def record(family, bleu, seed=0, signature="nrefs:1"):
             "by_length": [{"words": "1-5", "bleu": bleu}], "curve": {"valid": [], "train": []}}
 
 
-def test_the_highest_bleu_is_first_and_who_overlaps_it_is_tied():
-    plan = plan_of("low", "near", "top")
-    records = [record("top", 30.0), record("top", 30.4, 1), record("near", 29.9), record("near", 30.3, 1),
-               record("low", 20.0), record("low", 20.1, 1)]
+def judged(plan, records):
     rows = summarise(plan, records)
+    judge_rows(plan, rows, records, {})
+    return rows
+
+
+def test_the_highest_bleu_is_first_and_who_is_within_its_noise_is_marked():
+    plan = plan_of("low", "near", "top")
+    records = [record("top", 30.0), record("top", 30.4, 1), record("near", 30.1), record("near", 30.2, 1),
+               record("low", 20.0), record("low", 20.40001, 1)]
+    rows = judged(plan, records)
     assert [row["family"] for row in rows] == ["top", "near", "low"]
     assert [row["tied"] for row in rows] == [False, True, False]
     assert rows[0]["shorter"] == pytest.approx(31.2) and rows[0]["by_length"] == {"1-5": pytest.approx(30.2)}
     lines = as_markdown(rows, plan).splitlines()
-    assert lines[2].startswith("| top | 30.20 ± 2.54 | 60.40 | 1.000 | 31.2 / – | 10 | 9.0 s | 5 | 3 |")
+    assert lines[2].startswith("| top | 30.20 (27.66 to 32.74) | 60.40 | 1.000 | 31.2 / – | 10 | 1 | 9.0 s | 5 | 3 |")
     assert any("3 of the 100 held-out target tokens are <unk>" in note for note in notes(rows, plan))
 
 
 def test_scores_with_other_signatures_are_not_passed_off_as_comparable():
     plan = plan_of("a", "b", seeds=1)
-    rows = summarise(plan, [record("a", 3.0), record("b", 2.0, signature="nrefs:2")])
+    rows = judged(plan, [record("a", 3.0), record("b", 2.0, signature="nrefs:2")])
     assert any("cannot be compared" in note for note in notes(rows, plan))
 
 
@@ -151,3 +161,27 @@ def test_what_validation_said_of_bleu_is_in_the_curve():
     rows = [{"tokens": 1, "seconds": 2.0, "valid_loss": 3.0, "valid_bleu": 4.0},
             {"tokens": 5, "seconds": 6.0, "train_loss": 1.0}]
     assert measure.curve(rows)["bleu"] == [[1, 2.0, 4.0]] and "bleu" not in measure.curve(rows[1:])
+
+
+# ------------------------------------------------------------------------------- parts, and what is kept
+
+
+def test_half_of_the_held_out_pairs_is_reported_and_its_counts_are_kept(quick, tmp_path):
+    names = ["pairs.fr", "pairs.en"]
+    for name in names:
+        (tmp_path / name).write_text((tmp_path / name).read_text() + "".join(
+            f"un {i}\n" for i in range(150, 400)))
+    found = quick(seeds=1)
+    source = (tmp_path / "pairs.fr").read_text().splitlines()[360:]                       # the last tenth
+    text = as_text(found.rows, found.plan)
+    assert "best validation on one half of the held-out pairs: these are of the other half" in text
+    for record in found.records:
+        assert [each["source"] for each in record["translations"]] == source[1::2][:2]
+        with np.load(tmp_path / "out" / "trials" / f"{record['name']}.npz", allow_pickle=False) as file:
+            counts = file["units"]
+        assert counts.shape == (12, 10) and record["units"] == {"of": "sentences"}
+        assert counts[:, 1].tolist() == [len(line.split()) for line in source[1::2][:12]]      # words of the reference
+        assert bleu_of(counts.sum(0)) == pytest.approx(record["bleu"])
+    one, = found.as_dict()["differences"]
+    assert one["over_seeds"] is None and one["over_sentences"]["sentences"] == 12
+    assert "seeds are not judged" in text

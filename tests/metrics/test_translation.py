@@ -11,7 +11,7 @@ import pytest
 
 from regard.errors import DataError, SettingError
 from regard.metrics import resampling
-from regard.metrics.translation import Quality, bleu, difference, measure, paired, tokenizer_for
+from regard.metrics.translation import Quality, bleu, difference, measure, paired, sentence_counts, tokenizer_for
 
 pytest.importorskip("sacrebleu")
 WORDS = ["the", "a", "small", "red", "cat", "dog", "house", "sees", "eats", ",", "old", "man", "under", "Paris", "3.14"]
@@ -116,13 +116,21 @@ def test_a_line_is_right_when_it_equals_any_reference_but_for_outer_spaces():
     assert measure(["a b", "c"], [["x", "c"], ["a b", "y"]], intervals=False).exact_match == 1
 
 
+def test_the_counts_of_sentences_add_up_to_the_scores():
+    counts, quality = sentence_counts(BETTER, REFERENCES), measure(BETTER, REFERENCES, intervals=False)
+    assert counts.shape == (len(BETTER), 28)
+    scores = [float(score) for score in resampling.scores_of(counts.sum(0))]
+    assert scores == pytest.approx([quality.bleu, quality.chrf])
+
+
 def test_what_json_and_people_are_told():
     quality = measure(BETTER, REFERENCES, samples=40)
     told = quality.as_dict()
     assert told.keys() == {"bleu", "chrf", "exact_match", "sentences", "signature", "chrf_signature", "bleu_interval",
                            "chrf_interval"}
     assert told["bleu_interval"] == list(quality.bleu_interval)
-    assert str(quality).startswith(f"BLEU {quality.bleu:.2f} ({quality.bleu_interval[0]:.2f} to ")
+    low, high = quality.bleu_interval
+    assert str(quality).startswith(f"BLEU {quality.bleu:.2f} ({low:.2f} to {high:.2f}, 95% over sentences), chrF ")
     assert "bleu_interval" not in measure(BETTER, REFERENCES, intervals=False).as_dict()
 
 

@@ -1,0 +1,68 @@
+"""What a trial keeps of each unit of the text that it is measured on, beside its record: trials/NAME.npz.
+
+A unit is a document, a pair, or a stretch of one long text; differences between families are paired over them
+(`differences`). One array of counts (U, C), whose sums give the number of the table.
+"""
+
+from __future__ import annotations
+
+import io
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard import storage
+from regard.errors import RunError
+from regard.metrics.resampling import Counts
+from regard.text.shards import Shard
+
+FEW = 10                             # documents; fewer are taken for one long text
+STRETCH, SHORT_STRETCH = 1024, 256   # tokens of such a text that make a unit; the second where it has few of the first
+MOST = 2048                          # units; more are put together, so that what is kept is bounded
+
+
+def unit_ends(shard: Shard) -> tuple[np.ndarray, str]:
+    """The token after each unit of a text, and what a unit is."""
+    tokens = len(shard.tokens)
+    ends, of = np.asarray(shard.ends, dtype=np.int64), "documents"
+    if len(ends) < FEW:
+        size = STRETCH if tokens >= 2 * FEW * STRETCH else SHORT_STRETCH
+        ends, of = np.append(np.arange(size, tokens, size), tokens), f"stretches of {size:,} tokens"
+    if len(ends) <= MOST:
+        return ends, of
+    return ends[np.arange(1, MOST + 1) * len(ends) // MOST - 1], f"groups of {of}"
+
+
+def unit_bytes(shard: Shard, ends: np.ndarray, tokenizer: Any) -> np.ndarray:
+    """The bytes of each unit, which together are those of the text. What is spelled is scaled: a token may hold a part
+    of a character, and an unknown word has no spelling."""
+    spelled = np.array([len(tokenizer.decode(shard.tokens[first:last]).encode()) for first, last in
+                        pairwise([0, *ends.tolist()])], dtype=np.float64)
+    return spelled * shard.counts.bytes / max(1.0, spelled.sum())
+
+
+def units_file(record_file: Path) -> Path:
+    return record_file.with_suffix(".npz")
+
+
+def save_units(path: Path, counts: Counts) -> None:
+    held = io.BytesIO()
+    np.savez_compressed(held, units=counts)
+    storage.write_file(path, held.getvalue())
+
+
+def load_units(path: Path) -> Counts | None:
+    """None where nothing was kept: the trial is from before that was done."""
+    if not path.exists():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as kept:
+            found = kept["units"].astype(np.float64)
+        if found.ndim != 2:
+            raise ValueError(f"it has {found.ndim} dimensions, not 2")
+        return found
+    except Exception as error:                      # zipfile and numpy raise many kinds for a torn file
+        raise RunError(f"{path} is damaged ({error}): remove it and {path.stem}.json, and the trial is made again") \
+            from None
