@@ -38,9 +38,9 @@ def hash_measuring(source: str) -> str:
 
 def imported_claims(source: str) -> list[str]:
     """The modules of other claims that a claim's file imports: what these measure, it measures, too."""
-    named = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
-    return [node.module for node in named if (node.module or "").startswith(f"{CLAIMS}.")] + [
-        f"{CLAIMS}.{each.name}" for node in named if node.module == CLAIMS for each in node.names]
+    named = [(node.module or "", node.names) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
+    return [module for module, _ in named if module.startswith(f"{CLAIMS}.")] + [
+        f"{CLAIMS}.{each.name}" for module, names in named if module == CLAIMS for each in names]
 
 
 def hash_rules_in(source: str) -> str:
