@@ -38,7 +38,8 @@ def hash_measuring(source: str) -> str:
 
 def imported_claims(source: str) -> list[str]:
     """The modules of other claims that a claim's file imports: what these measure, it measures, too."""
-    named = [(node.module or "", node.names) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
+    imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
+    named = [(node.module or "", node.names) for node in imports]
     return [module for module, _ in named if module.startswith(f"{CLAIMS}.")] + [
         f"{CLAIMS}.{each.name}" for module, names in named if module == CLAIMS for each in names]
 
