@@ -57,7 +57,7 @@ def our_values() -> NDArray[np.float64]:
     """The numbers of every rule that chance is in, about its own median and in units of its own spread."""
     found = []
     for path in sorted((ROOT / "lab" / "results").glob("*/*.json")):
-        for rule in json.loads(path.read_text())["rules"]:
+        for rule in json.loads(path.read_text()).get("rules", ()):
             values = np.array(rule["values"], np.float64)
             if not rule["exact"] and len(values) >= 5 and np.isfinite(values).all() and np.ptp(values) > 0:
                 found.append((values - np.median(values)) / values.std(ddof=1))

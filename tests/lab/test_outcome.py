@@ -12,7 +12,7 @@ from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rul
 from regard.lab.find import experiments
 from regard.lab.flipping import did_change, tell_flips
 from regard.lab.outcome import cards, conclude, redraw, tell_looks
-from regard.lab.results import key_of, open_results
+from regard.lab.results import key_of, open_results, version_of
 from regard.lab.verdict import FAILS, HOLDS, UNCLEAR
 
 FULL, QUICK = runner.Plan(5, workers=1), runner.Plan(3, quick=True, workers=1)
@@ -183,7 +183,9 @@ def test_the_seconds_of_the_results_in_the_tree_are_those_that_a_report_writes()
     every = experiments()
     for path in sorted((Path(outcome.__file__).parents[2] / "lab" / "results").glob("*/*.json")):
         record = json.loads(path.read_text())
-        one = every[record["name"]]
+        one = every.get(path.stem)
+        if one is None or "verdict" not in record or record["version"] != version_of(one):
+            continue                                                 # not concluded yet, or by earlier code
         for flip, told in (("", record), *record.get("flips", {}).items()):
             settings = runner.Plan(told["seeds"], told["quick"], path.parent.name).settings(flip)
             keys = {key_of(one, arm, setting) for setting in settings for arm in one.arms}
