@@ -1,0 +1,129 @@
+"""Which test runs which lines, and for how long, in code without a fault. It is measured once and kept.
+
+A file of tests is measured again when it changes, or when a file of the code does that its tests run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mutants.draw import PARTS, ROOT, Mutant, find_files
+
+# The tests of each part; each of them may catch the mutants of any part whose lines it runs.
+TESTS = {
+    "layers": ["tests/layers", "tests/laws", "tests/contract"],
+    "models": ["tests/models"],
+    "kernels": ["tests/kernels"],
+    "losses": ["tests/training", "tests/tasks", "tests/text/test_batches.py", "tests/text/test_pair_batches.py"],
+    "decoding": ["tests/decoding", "tests/test_trained.py", "tests/test_trained_translate.py"],
+    "metrics": ["tests/metrics"],
+    "splits": ["tests/text/test_corpus.py", "tests/text/test_pair_corpus.py", "tests/text/test_pictures.py",
+               "tests/text/test_seals.py", "tests/text/test_pairs.py"],
+    "checkpoints": ["tests/test_run_folder.py", "tests/test_storage.py", "tests/test_run_lock.py",
+                    "tests/test_old_runs.py"],
+    "security": ["tests/serve/test_security.py", "tests/serve/test_limits.py", "tests/serve/test_server.py",
+                 "tests/serve/test_damaged_runs.py"],
+}
+LEFT_OUT = {"tests/training/test_kill.py", "tests/training/test_curves.py"}       # minutes, for what others see, too
+BUDGET, FIRST = 90.0, 12.0               # measured seconds of tests for a mutant, and of those tried first
+
+
+@dataclass
+class Test:
+    """A test that passes without a fault."""
+
+    name: str
+    seconds: float
+    setup: float                         # the longest of its file: a fixture may be made anew
+    lines: dict[str, int]
+    shared: dict[str, int] = field(repr=False)
+
+    @property
+    def file(self) -> str:
+        return self.name.partition("::")[0]
+
+
+def find_test_files(root: Path = ROOT) -> list[str]:
+    """The files of tests of all parts; short ones first."""
+    places = [root / place for places in TESTS.values() for place in places]
+    found = {path for place in places for path in ([place] if place.is_file() else place.glob("test_*.py"))}
+    ordered = sorted(found, key=lambda path: (path.stat().st_size, path))
+    return [name for path in ordered if (name := path.relative_to(root).as_posix()) not in LEFT_OUT]
+
+
+def find_sources() -> set[str]:
+    return {path for part in PARTS for path in find_files(part)}
+
+
+def record_of(path: str, folder: Path) -> Path:
+    return folder / "measured" / (path.replace("/", "-") + ".json")
+
+
+def is_current(path: str, folder: Path, root: Path = ROOT) -> bool:
+    record = record_of(path, folder)
+    kept = json.loads(record.read_text())["of"] if record.is_file() else {}
+    return bool(kept) and all(digest(root / name) == own for name, own in kept.items())
+
+
+def keep(path: str, found: dict[str, Any], folder: Path, root: Path = ROOT) -> None:
+    touched = {name for test in found["tests"].values() for name in test["lines"]} | set(found["shared"]) | {path}
+    record = record_of(path, folder)
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_text(json.dumps(found | {"of": {name: digest(root / name) for name in sorted(touched)}}))
+
+
+def load_tests(folder: Path, paths: list[str]) -> list[Test]:
+    """The tests that passed, of these files, where they were measured."""
+    found = []
+    for path in paths:
+        record = record_of(path, folder)
+        if not record.is_file():
+            continue
+        kept = json.loads(record.read_text())
+        shared = {name: int(bits, 16) for name, bits in kept["shared"].items()}
+        setup = max((test["setup"] for test in kept["tests"].values()), default=0.0)
+        for name, test in kept["tests"].items():
+            if test["outcome"] == "passed":
+                lines = {key: int(bits, 16) for key, bits in test["lines"].items()}
+                found.append(Test(name, test["seconds"], setup, lines, shared))
+    return found
+
+
+def choose(mutant: Mutant, tests: list[Test], budget: float = BUDGET) -> list[list[str]]:
+    """The tests that run the changed line, in two batches: a few near and quick ones, then the others up to a budget.
+
+    Near is a file of tests named for the module. Tests of a file stay together: its fixtures are made once.
+    """
+    bits = (1 << mutant.change.last + 1) - (1 << mutant.change.line)
+    stem = Path(mutant.path).stem
+
+    def rank(test: Test) -> tuple[bool, bool, float, str]:
+        own = test.lines.get(mutant.path, 0) & bits
+        return not own, stem not in test.file, test.seconds + test.setup / 10, test.name
+
+    running = [test for test in tests
+               if (test.lines.get(mutant.path, 0) | test.shared.get(mutant.path, 0)) & bits]
+    ranked = sorted(running, key=rank)
+    first, rest, spent = [], [], 0.0
+    for test in ranked:
+        spent += test.seconds
+        if spent <= FIRST or not first:
+            first.append(test)
+        elif spent <= budget:
+            rest.append(test)
+        else:
+            break
+    return [_together(batch) for batch in (first, rest) if batch]
+
+
+def _together(batch: list[Test]) -> list[str]:
+    files = list(dict.fromkeys(test.file for test in batch))
+    return [test.name for test in sorted(batch, key=lambda test: files.index(test.file))]
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else ""
