@@ -9,7 +9,7 @@ import sys
 
 from mutants import child, measure, report, run
 from mutants.copies import FOLDER
-from mutants.draw import SEED, draw
+from mutants.draw import PARTS, SEED, draw
 
 
 def main() -> int:
@@ -18,7 +18,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))            # the children are ended, too
     FOLDER.mkdir(mode=0o700, parents=True, exist_ok=True)
     results = FOLDER / f"results-{options.seed}.jsonl"
-    mutants = draw(options.count, options.seed)
+    mutants = [each for each in draw(options.count, options.seed) if each.part in options.parts]
     known = run.load_results(results)
     left = [each for each in mutants if each.id not in known
             or (options.again and known[each.id]["verdict"] not in run.CAUGHT) or each.id in options.only]
@@ -28,13 +28,13 @@ def main() -> int:
         say(f"{len(left)} of {len(mutants)} mutants are left to run; measuring the tests that have changed ...")
         child.preload()
         pool = run.Pool(options.workers)
-        paths = measure.find_test_files()
-        run.measure_tests(pool, paths, measure.find_sources(), say)
+        run.measure_tests(pool, measure.find_test_files(options.parts), measure.find_sources(), say)
         if not options.measure:
-            run.run_mutants(pool, left, measure.load_tests(FOLDER, paths), results, say)
+            run.run_mutants(pool, left, measure.load_tests(FOLDER, measure.find_test_files()), results, say)
     known = run.load_results(results)
     verdicts = [known[each.id] for each in mutants if each.id in known]
-    report.write_page(verdicts, options.seed)
+    if set(options.parts) == set(PARTS):
+        report.write_page(verdicts, options.seed)
     return tell(verdicts)
 
 
@@ -55,6 +55,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
     parser.add_argument("--count", type=int, default=300, help="how many mutants")
     parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--parts", nargs="*", default=[*PARTS], choices=[*PARTS], metavar="PART",
+                        help="draw from all, but run the mutants and measure the tests of these parts alone")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--again", action="store_true", help="run survivors again, as tests were added")
     parser.add_argument("--only", nargs="*", default=[], metavar="ID", help="run these alone, again")

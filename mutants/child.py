@@ -6,12 +6,14 @@ A test that takes ten times as long as it should is stopped by the alarm clock, 
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import os
 import signal
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -28,7 +30,8 @@ PRELOADED = ("numpy", "torch", "torch.utils.checkpoint", "torch._dynamo", "hypot
              "schemathesis", "openai")
 ARGUMENTS = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:schemathesis", "--no-header", "--tb=line"]
 PATIENCE, LEAST = 10, 30.0               # a test may take ten times its usual time, and half a minute
-LONGEST = 100.0                          # seconds that the tests of one file are measured for
+ENOUGH = 500                             # lines of a function that are watched in one test
+LONGEST = 10.0                           # seconds that the tests of one file are measured for: of more, a sample
 Limit = Callable[[str], float]           # seconds that a test may take, by its id
 
 
@@ -122,12 +125,13 @@ def _last_line(report: Any) -> str:
 
 
 class Lines:
-    """Which lines of `files` run, by sys.settrace: a function whose lines have all run is no longer watched."""
+    """Which lines of `files` run, by sys.settrace. A function that has run often is watched no more."""
 
     def __init__(self, tree: Path, files: set[str]):
         self.names = {str(tree / path): path for path in files}
-        self.seen: dict[int, set[int]] = {}              # by the address of a code object, as its hash is slow
-        self.codes: dict[int, tuple[CodeType, int]] = {}     # kept, so that an address is not used again
+        self.codes: dict[int, CodeType] = {}                 # by address, as the hash of a code object is slow
+        self.seen: dict[int, set[int]] = {}
+        self.events: Counter[int] = Counter()
 
     def start(self) -> None:
         threading.settrace(self._call)
@@ -139,10 +143,10 @@ class Lines:
         threading.settrace(None)                                      # type: ignore[arg-type]
         found: dict[str, int] = {}
         for address, lines in self.seen.items():
-            name = self.names[self.codes[address][0].co_filename]
+            name = self.names[self.codes[address].co_filename]
             for line in lines:
                 found[name] = found.get(name, 0) | 1 << line
-        self.seen = {}
+        self.seen, self.events = {}, Counter()
         return {name: f"{bits:x}" for name, bits in found.items()}
 
     def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
@@ -150,15 +154,19 @@ class Lines:
         if code.co_filename not in self.names:
             return None
         address = id(code)
-        if address not in self.codes:
-            self.codes[address] = code, len({line for *_, line in code.co_lines() if line is not None})
-        lines = self.seen.setdefault(address, {code.co_firstlineno})
-        return None if len(lines) >= self.codes[address][1] else self._line
+        if self.events[address] > ENOUGH:
+            return None
+        self.codes[address] = code
+        self.seen.setdefault(address, {code.co_firstlineno})
+        return self._line
 
     def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
-        lines = self.seen.get(id(frame.f_code))
-        if event == "line" and lines is not None:
-            lines.add(frame.f_lineno)
+        address = id(frame.f_code)
+        self.events[address] += 1
+        if event == "line" and address in self.seen:
+            self.seen[address].add(frame.f_lineno)
+        if self.events[address] > ENOUGH:
+            frame.f_trace_lines = False
         return self._line
 
 
@@ -173,6 +181,9 @@ class Measuring:
 
     def pytest_sessionstart(self, session: Any) -> None:
         self.session = session
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        items.sort(key=lambda item: hashlib.sha256(item.nodeid.encode()).digest())
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Any:
@@ -207,7 +218,7 @@ class Measuring:
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         if self.session is not None and processor_seconds() - self.began > LONGEST:
-            self.session.shouldstop = "the rest of this file takes too long"
+            self.session.shouldstop = "enough of this file is measured"
 
 
 def processor_seconds() -> float:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 Text = Callable[[ast.AST], str]                      # the source of a node
+Scope = tuple[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, ...]
 Fault = tuple[ast.AST, str]                          # a node, and what stands in its place
 
 COMPARED = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not",
@@ -26,7 +27,7 @@ UNARY = {"clone", "exp", "log", "log1p", "sqrt", "rsqrt", "tanh", "sigmoid", "ab
 SYMMETRIC = {"max", "min", "maximum", "minimum", "equal", "allclose", "array_equal", "logaddexp", "isinstance",
              "issubclass", "hasattr", "getattr", "setattr", "zip", "cast", "is_", "print", "gcd", "promote_types"}
 SPOKEN = {"print", "say", "tell", "warn", "echo", "info", "debug", "warning", "note", "__init__", "line"}
-PATH = re.compile(r"path|folder|home|cache|root|parent", re.IGNORECASE)          # folder / name is no quotient
+PATH = re.compile(r"path|folder|home|cache|root|parent|\bpart$", re.IGNORECASE)        # folder / name is no quotient
 NOT_HERE = re.compile(r"cuda|gpu|triton|is_compiling|\bmps\b|platform|win32|bfloat16|ahead", re.IGNORECASE)
 
 
@@ -38,6 +39,7 @@ class Change:
     line: int
     last: int                    # line of the changed text
     scope: str                   # the function it is in, with its class
+    around: tuple[int, int]      # the first and the last line of that
     before: str
     after: str
     start: int
@@ -177,21 +179,23 @@ def find_changes(source: str) -> list[Change]:
 
     found = []
     for node, scope in _visit(ast.parse(source), (), False, text):
+        around = scope[-1].lineno, scope[-1].end_lineno
+        name_of = ".".join(each.name for each in scope)
         for name, operator in OPERATORS.items():
             for place, after in operator(node, text):
-                start, end = span(place)
-                found.append(Change(name, place.lineno, place.end_lineno, scope, text(place), after, start, end))
+                lines = place.lineno, place.end_lineno
+                found.append(Change(name, *lines, name_of, around, text(place), after, *span(place)))
     return found
 
 
-def _visit(node: ast.AST, scope: tuple[str, ...], inside: bool, text: Text) -> Iterator[tuple[ast.AST, str]]:
-    """The nodes that may be changed, with the name of their function."""
+def _visit(node: ast.AST, scope: Scope, inside: bool, text: Text) -> Iterator[tuple[ast.AST, Scope]]:
+    """The nodes that may be changed, with the classes and functions that they are in."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         if node.name in ("__repr__", "__str__") or NOT_HERE.search(node.name):
             return
         inside = inside or not isinstance(node, ast.ClassDef)
         for child in node.body:
-            yield from _visit(child, (*scope, node.name), inside, text)
+            yield from _visit(child, (*scope, node), inside, text)
         return
     if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr | ast.Import | ast.ImportFrom | ast.Lambda):
         return
@@ -205,7 +209,7 @@ def _visit(node: ast.AST, scope: tuple[str, ...], inside: bool, text: Text) -> I
     elif isinstance(node, ast.If | ast.While) and NOT_HERE.search(text(node.test)):
         children = list(node.orelse)
     if inside and hasattr(node, "lineno"):
-        yield node, ".".join(scope)
+        yield node, scope
     for child in children:
         yield from _visit(child, scope, inside, text)
 

@@ -81,7 +81,7 @@ def tests(project, pool):
 def mutant(before, after):
     start = LITTLE.index(before)
     line = LITTLE[:start].count("\n") + 1
-    change = Change("by-hand", line, line, "", before, after, start, start + len(before))
+    change = Change("by-hand", line, line, "", (line, line), before, after, start, start + len(before))
     return Mutant(before, "little", "little_project.py", change)
 
 
