@@ -22,9 +22,8 @@ TESTS = {
     "losses": ["tests/training", "tests/tasks", "tests/text/test_batches.py", "tests/text/test_pair_batches.py"],
     "decoding": ["tests/decoding", "tests/test_trained.py", "tests/test_trained_translate.py"],
     "metrics": ["tests/metrics", "tests/test_trained_masked.py"],
-    "splits": ["tests/text/test_corpus.py", "tests/text/test_pair_corpus.py", "tests/text/test_pictures.py",
-               "tests/text/test_seals.py", "tests/text/test_pairs.py", "tests/text/test_batches.py",
-               "tests/text/test_shuffle.py"],
+    "splits": [f"tests/text/test_{name}.py" for name in
+               ("batches", "corpus", "pair_corpus", "pairs", "picture_corpus", "pictures", "seals", "shuffle")],
     "checkpoints": ["tests/test_run_folder.py", "tests/test_storage.py", "tests/test_run_lock.py",
                     "tests/test_power_cuts.py", "tests/test_old_runs.py", "tests/training/test_training.py",
                     "tests/training/test_averaging.py", "tests/training/test_nothing_lost.py"],
