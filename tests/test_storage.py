@@ -2,6 +2,7 @@ import errno
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -42,6 +43,24 @@ def test_a_full_disk_says_what_to_do(tmp_path, failing):
     failing(1)
     with pytest.raises(StorageError, match=r"the disk is full .* free some space, or give another folder with --out"):
         storage.write_file(tmp_path / "file", b"x")
+
+
+def test_a_full_disk_says_how_much_is_free(tmp_path, failing, monkeypatch):
+    failing(1)
+    monkeypatch.setattr(storage.shutil, "disk_usage", lambda path: SimpleNamespace(free=7 * 2**20 + 5))
+    with pytest.raises(StorageError, match=r"the disk is full \(7 MB free\)"):
+        storage.write_file(tmp_path / "file", b"x")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks are POSIX's")
+def test_a_locked_folder_is_locked_to_everybody_else_until_the_end(tmp_path):
+    import fcntl
+
+    other = os.open(tmp_path, os.O_RDONLY)
+    with storage.locked(tmp_path), pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(other)
 
 
 def test_a_read_only_folder_says_so(tmp_path, failing):

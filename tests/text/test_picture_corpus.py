@@ -1,4 +1,4 @@
-"""Captioned pictures as a corpus: split by picture, captions beside their pictures, and the settings that a run keeps."""
+"""Captioned pictures as a corpus: split by picture, captions beside their pictures, and what a run keeps of it."""
 
 import numpy as np
 import pytest
@@ -51,6 +51,7 @@ def test_each_caption_stands_beside_its_picture_and_no_picture_is_on_both_sides(
 
 
 def test_a_run_keeps_the_kind_and_the_size_of_the_tokenizer_that_was_learned(folder):
-    corpus = prepare_captioned(PictureSettings((str(folder),), size=8), TokenizerSettings("auto"), say=lambda line: None)
+    data = PictureSettings((str(folder),), size=8)
+    corpus = prepare_captioned(data, TokenizerSettings("auto"), say=lambda line: None)
     assert corpus.tokenizer_settings == TokenizerSettings("bpe", corpus.tokenizer.vocab_size)
-    assert corpus.resolved(PictureSettings((str(folder),), size=8)).content == corpus.content != ""
+    assert corpus.resolved(data).content == corpus.content != ""
