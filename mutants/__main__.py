@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import signal
 import sys
+from typing import IO
 
 from mutants import child, measure, report, run
 from mutants.copies import FOLDER
@@ -17,6 +19,7 @@ def main() -> int:
     os.environ["OMP_NUM_THREADS"] = "1"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))            # the children are ended, too
     FOLDER.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = _take_lock()                                                # noqa: F841  held until the end
     results = FOLDER / f"results-{options.seed}.jsonl"
     mutants = [each for each in draw(options.count, options.seed) if each.part in options.parts]
     known = run.load_results(results)
@@ -45,6 +48,16 @@ def tell(verdicts: list[report.Verdict]) -> int:
     for verdict in open_ones:
         print(f"{verdict['id']} {verdict['verdict']}: {verdict['place']} ({verdict['operator']}) {verdict['change']}")
     return 1 if open_ones else 0
+
+
+def _take_lock() -> IO[str]:
+    """Two runs would plant in the same copies."""
+    lock = open(FOLDER / "lock", "w")                                  # noqa: SIM115
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        sys.exit(f"another run works in {FOLDER}: wait for it, or stop it")
+    return lock
 
 
 def say(line: str) -> None:

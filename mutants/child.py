@@ -31,7 +31,7 @@ PRELOADED = ("numpy", "torch", "torch.utils.checkpoint", "torch._dynamo", "hypot
 ARGUMENTS = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:schemathesis", "--no-header", "--tb=line"]
 PATIENCE, LEAST = 10, 30.0               # a test may take ten times its usual time, and half a minute
 ENOUGH = 500                             # lines of a function that are watched in one test
-LONGEST = 10.0                           # seconds that the tests of one file are measured for: of more, a sample
+LONGEST = 20.0                           # seconds that the tests of one file are measured for: of more, a sample
 Limit = Callable[[str], float]           # seconds that a test may take, by its id
 
 
@@ -177,7 +177,7 @@ class Measuring:
         self.lines = lines
         self.tests: dict[str, dict[str, Any]] = {}
         self.shared: dict[str, int] = {}
-        self.began, self.session = processor_seconds(), None
+        self.spent, self.session = 0.0, None
 
     def pytest_sessionstart(self, session: Any) -> None:
         self.session = session
@@ -217,7 +217,8 @@ class Measuring:
             self.tests[report.nodeid]["outcome"] = report.outcome
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        if self.session is not None and processor_seconds() - self.began > LONGEST:
+        self.spent += self.tests[nodeid]["seconds"]                      # without what its fixtures took
+        if self.spent > LONGEST and self.session is not None:
             self.session.shouldstop = "enough of this file is measured"
 
 

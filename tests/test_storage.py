@@ -52,6 +52,23 @@ def test_a_full_disk_says_how_much_is_free(tmp_path, failing, monkeypatch):
         storage.write_file(tmp_path / "file", b"x")
 
 
+def test_a_folder_is_renamed_before_it_is_emptied(tmp_path, monkeypatch):
+    """Whoever looks finds it whole or not at all, even where its removal breaks off."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "file").write_text("x")
+
+    def breaks_off(path):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch, pytest.raises(StorageError, match="Input/output error"):
+        patch.setattr(storage.shutil, "rmtree", breaks_off)
+        storage.remove(tmp_path / "run")
+    left, = tmp_path.iterdir()
+    assert left.name.startswith(storage.TEMPORARY) and (left / "file").exists()
+    storage.remove(left)                                   # what has such a name already is removed in its place
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.skipif(os.name != "posix", reason="locks are POSIX's")
 def test_a_locked_folder_is_locked_to_everybody_else_until_the_end(tmp_path):
     import fcntl
