@@ -31,7 +31,7 @@ PRELOADED = ("numpy", "torch", "torch.utils.checkpoint", "torch._dynamo", "hypot
 ARGUMENTS = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:schemathesis", "--no-header", "--tb=line"]
 PATIENCE, LEAST = 10, 30.0               # a test may take ten times its usual time, and half a minute
 ENOUGH = 500                             # lines of a function that are watched in one test
-LONGEST = 20.0                           # seconds that the tests of one file are measured for: of more, a sample
+LONGEST = 10.0                           # seconds that the tests of one file are measured for: of more, a sample
 Limit = Callable[[str], float]           # seconds that a test may take, by its id
 
 
