@@ -21,7 +21,8 @@ TESTS = {
     "kernels": ["tests/kernels"],
     "losses": ["tests/training", "tests/tasks", "tests/text/test_batches.py", "tests/text/test_pair_batches.py",
                "tests/models/test_head.py", "tests/kernels/test_cross_entropy.py"],
-    "decoding": ["tests/decoding"],
+    "decoding": ["tests/decoding", "tests/test_trained.py", "tests/test_trained_translate.py",
+                 "tests/probe/test_alignment.py"],
     "metrics": ["tests/metrics", "tests/test_trained_masked.py"],
     "splits": [f"tests/text/test_{name}.py" for name in
                ("batches", "corpus", "pair_corpus", "pairs", "picture_corpus", "pictures", "seals", "shuffle")],
@@ -34,8 +35,7 @@ TESTS = {
 }
 # Left out: what takes long, runs in other processes, or tests what is no part.
 LEFT_OUT = {f"tests/{name}.py" for name in (
-    "contract/test_compiled_step", "decoding/test_look_up_on_device", "decoding/test_recorded",
-    "decoding/test_recorded_beam", "laws/test_check", "laws/test_going_back", "laws/test_planted_bugs",
+    "contract/test_compiled_step", "laws/test_check", "laws/test_going_back", "laws/test_planted_bugs",
     "models/test_compiled_families", "models/test_ngram_command", "tasks/test_emoji_captions",
     "tasks/test_long_and_short", "tasks/test_same_marks", "training/test_curves", "training/test_describe",
     "training/test_kill", "training/test_passes", "training/test_samples", "training/test_still")}
