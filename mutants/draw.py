@@ -19,7 +19,7 @@ from mutants.operators import Change, find_changes
 ROOT = Path(__file__).parent.parent
 SEED = 7
 
-# Left out: what runs with a GPU or a compiler only, which the tests of a plain machine skip.
+# Left out: what runs on a GPU only, which the tests of a plain machine skip or imitate.
 WITH_GPU = {"regard/decoding/recorded.py", "regard/decoding/recorded_beam.py", "regard/decoding/on_device.py",
             "regard/decoding/passes.py"}
 PARTS = {
