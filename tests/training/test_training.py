@@ -306,6 +306,16 @@ def test_schedules_rise_stay_in_bounds_and_end_low(schedule):
     assert rates[-1] == 1.0 if schedule == "constant" else rates[-1] < 0.05
 
 
+def test_updates_are_recorded_anew_after_a_checkpoint_was_taken_up(train, monkeypatch):
+    """A recording knows the tensors of the optimisers that were there before."""
+    train(training=dict(checkpoint_every=3))
+    order, load, record = [], jobs.Optimizers.load, jobs.Job.record_updates
+    monkeypatch.setattr(jobs.Optimizers, "load", lambda self, *given: (order.append("load"), load(self, *given))[1])
+    monkeypatch.setattr(jobs.Job, "record_updates", lambda self: (order.append("record"), record(self))[1])
+    train(resume=True, training=dict(steps=8))
+    assert order == ["record", "load", "record"]
+
+
 def test_tensorboard_gets_the_same_rows(train, tmp_path):
     pytest.importorskip("tensorboard")
     from regard.training.log import TensorBoard
