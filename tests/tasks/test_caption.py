@@ -20,7 +20,8 @@ def corpus():
 
 
 @pytest.mark.parametrize("judged, said, percent", [
-    (500, ["red", "a blue dot", "a red square", "a dot"], 50), (500, ["red", "a blue dot", "a green dot", "nothing"], 100),
+    (500, ["red", "a blue dot", "a red square", "a dot"], 50),
+    (500, ["red", "a blue dot", "a green dot", "nothing"], 100),
     (2, ["a red square", "a green dot"], 50), (500, ["a blue dot", "red", "nothing", "a green dot"], 0)])
 def test_a_caption_is_right_when_it_is_one_of_its_own_picture(corpus, monkeypatch, judged, said, percent):
     asked = []
