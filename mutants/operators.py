@@ -141,7 +141,7 @@ def dropped_call(node: ast.AST, text: Text) -> Iterator[Fault]:
         yield node, "pass"
     elif isinstance(node, ast.Call) and _name(node) in UNARY and not node.keywords:
         if not node.args and isinstance(node.func, ast.Attribute):
-            yield node, text(node.func.value)
+            yield node, _wrapped(node.func.value, text)
         elif len(node.args) == 1 and isinstance(node.func, ast.Name | ast.Attribute) and _name(node) != "cumsum":
             yield node, f"({text(node.args[0])})"
 
