@@ -30,6 +30,7 @@ PRELOADED = ("numpy", "torch", "torch.utils.checkpoint", "torch._dynamo", "hypot
              "schemathesis", "openai")
 ARGUMENTS = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:schemathesis", "--no-header", "--tb=line"]
 PATIENCE, LEAST = 10, 30.0               # a test may take ten times its usual time, and half a minute
+BETWEEN = 300.0                          # seconds for imports, and for what is taken down at the end
 ENOUGH = 500                             # lines of a function that are watched in one test
 LONGEST = 10.0                           # seconds that the tests of one file are measured for: of more, a sample
 Limit = Callable[[str], float]           # seconds that a test may take, by its id
@@ -92,6 +93,9 @@ class Until:
         signal.setitimer(signal.ITIMER_REAL, self.limit(nodeid))
         self.ran += 1
 
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        signal.setitimer(signal.ITIMER_REAL, BETWEEN)
+
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed and not self.failed:
             self.failed, self.why = report.nodeid, _last_line(report)
@@ -107,7 +111,7 @@ def run_chosen(batches: list[list[str]], limit: Limit, tmp: Path) -> dict[str, A
     for chosen in batches:
         until = Until(chosen, limit)
         files = list(dict.fromkeys(name.partition("::")[0] for name in chosen))
-        signal.setitimer(signal.ITIMER_REAL, 120)                    # for the imports
+        signal.setitimer(signal.ITIMER_REAL, BETWEEN)
         code = pytest.main([*ARGUMENTS, "-x", f"--basetemp={tmp}", *files], plugins=[until])
         signal.setitimer(signal.ITIMER_REAL, 0)
         ran += until.ran

@@ -39,7 +39,7 @@ def test_every_position_reads_all_real_ones_and_no_other(layer):
 
 
 def test_with_alibi_scores_fall_with_distance_to_either_side():
-    """Press et al. 2022, without the causal mask: q k / sqrt K - slope |t - s|; the slopes of two heads: 1/16, 1/256."""
+    """Press et al. 2022, without the causal mask: q k / sqrt K - slope |t - s|; of two heads, 1/16 and 1/256."""
     torch.manual_seed(0)
     layer, width = FullAttention(D, heads=H, positions="alibi").double(), D // H
     x = torch.randn(1, T, D, dtype=torch.float64)
