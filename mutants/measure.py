@@ -30,8 +30,7 @@ TESTS = {
                     "tests/test_power_cuts.py", "tests/test_old_runs.py", "tests/training/test_training.py",
                     "tests/training/test_averaging.py", "tests/training/test_nothing_lost.py"],
     "security": ["tests/serve/test_security.py", "tests/serve/test_limits.py", "tests/serve/test_server.py",
-                 "tests/serve/test_refusals.py",
-                 "tests/serve/test_damaged_runs.py", "tests/kernels/test_private.py",
+                 "tests/serve/test_refusals.py", "tests/serve/test_damaged_runs.py", "tests/kernels/test_private.py",
                  "tests/kernels/test_compiled_code.py"],
 }
 # Left out: what takes long, runs in other processes, or tests what is no part.

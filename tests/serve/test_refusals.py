@@ -18,4 +18,5 @@ WHOLE = {"loc": ("body",), "msg": "Input should be a valid dictionary", "type": 
 def test_the_first_mistake_is_told(errors, param, message):
     refused = invalid(RequestValidationError(errors))
     assert (refused.status, refused.param, refused.message) == (422, param, message)
-    assert refused.body()["error"] == {"message": message, "type": "invalid_request_error", "param": param, "code": None}
+    assert refused.body() == {"error": {
+        "message": message, "type": "invalid_request_error", "param": param, "code": None}}
