@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mutants import child, measure, report, run
-from mutants.draw import Mutant
+from mutants.draw import ROOT, Mutant
 from mutants.operators import Change, find_changes
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
@@ -147,3 +147,11 @@ def test_the_page_counts_and_lists_survivors_with_their_reasons():
     assert report.unexplained(verdicts, {"0": {"harmless": "x is never 1."}}) == []
     assert report.unexplained(verdicts, {}) == verdicts[:1]
     assert json.dumps(verdicts)
+
+
+def test_every_survivor_has_a_reason_or_a_test_that_exists():
+    for id, entry in report.load_survivors().items():
+        assert len(entry) == 1 and set(entry) <= {"harmless", "test"}, id
+        if "test" in entry:
+            path, _, name = entry["test"].partition("::")
+            assert f"def {name.partition('[')[0]}(" in (ROOT / path).read_text("utf-8"), id
