@@ -10,8 +10,10 @@ PIP   := $(VENV)/.pip-$(SUM)
 DEMO  := $(VENV)/.demo-$(SUM)
 DEV   := $(VENV)/.dev-$(SUM)
 WORKERS ?= 2
+COUNT ?= 300
+SEED ?= 7
 
-.PHONY: setup demo test check lint types packages resolve audit clean same-python
+.PHONY: setup demo test check lint types packages mutants resolve audit clean same-python
 setup: $(DEV)
 
 $(PIP): | same-python
@@ -63,6 +65,10 @@ lint: setup
 
 types: setup
 	@$(BIN)/mypy
+
+# Small faults are planted in copies of the code; a test must fail with each. Stopped, it goes on where it was.
+mutants: setup
+	@$(BIN)/python -m mutants --count $(COUNT) --seed $(SEED) --workers $(WORKERS)
 
 # Whether pip finds a version of everything, with each Python that is here.
 resolve: $(PIP)

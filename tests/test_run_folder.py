@@ -252,3 +252,12 @@ def test_a_note_on_a_folder_whose_name_is_no_text_can_be_written_anywhere(tmp_pa
     with pytest.warns(RegardNote, match=r"caf\\udcff has no manifest") as notes:
         RunFolder(old).read_settings()
     assert all(str(each.message).encode() for each in notes)
+
+
+def test_what_remains_of_a_run_without_settings_is_told_unless_it_never_began(run, tmp_path):
+    """A manifest that names run.toml says that a run began; one that does not, that it died before."""
+    assert run.remains() == []
+    run.settings_path.unlink()
+    assert run.manifest().names("run.toml") and run.remains() == ["model.safetensors", "metrics.jsonl"]
+    write_manifest(run.path, Manifest())
+    assert run.remains() == []

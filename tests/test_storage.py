@@ -2,6 +2,7 @@ import errno
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -42,6 +43,41 @@ def test_a_full_disk_says_what_to_do(tmp_path, failing):
     failing(1)
     with pytest.raises(StorageError, match=r"the disk is full .* free some space, or give another folder with --out"):
         storage.write_file(tmp_path / "file", b"x")
+
+
+def test_a_full_disk_says_how_much_is_free(tmp_path, failing, monkeypatch):
+    failing(1)
+    monkeypatch.setattr(storage.shutil, "disk_usage", lambda path: SimpleNamespace(free=7 * 2**20 + 5))
+    with pytest.raises(StorageError, match=r"the disk is full \(7 MB free\)"):
+        storage.write_file(tmp_path / "file", b"x")
+
+
+def test_a_folder_is_renamed_before_it_is_emptied(tmp_path, monkeypatch):
+    """Whoever looks finds it whole or not at all, even where its removal breaks off."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "file").write_text("x")
+
+    def breaks_off(path):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch, pytest.raises(StorageError, match="Input/output error"):
+        patch.setattr(storage.shutil, "rmtree", breaks_off)
+        storage.remove(tmp_path / "run")
+    left, = tmp_path.iterdir()
+    assert left.name.startswith(storage.TEMPORARY) and (left / "file").exists()
+    storage.remove(left)                                   # what has such a name already is removed in its place
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks are POSIX's")
+def test_a_locked_folder_is_locked_to_everybody_else_until_the_end(tmp_path):
+    import fcntl
+
+    other = os.open(tmp_path, os.O_RDONLY)
+    with storage.locked(tmp_path), pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(other)
 
 
 def test_a_read_only_folder_says_so(tmp_path, failing):

@@ -24,7 +24,7 @@ class Gaze:
     inside: NDArray[np.float64] | None = None      # (N, H)
     chance: float = 0.0
     words: int = 0
-    by_word: dict[str, tuple[float, float, int]] = field(default_factory=dict)
+    by_word: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def add(self, weights: Weights, words: Sequence[str], regions: Iterable[Shares | None]) -> None:
         """One caption: what its words read, and the region of each, or None for one that names nothing."""
@@ -36,8 +36,8 @@ class Gaze:
             self.inside = inside if self.inside is None else self.inside + inside
             self.chance += float(shares.mean())
             self.words += 1
-            mass, chance, count = self.by_word.get(word, (0.0, 0.0, 0))
-            self.by_word[word] = mass + float(inside.mean()), chance + float(shares.mean()), count + 1
+            mass, chance = self.by_word.get(word, (0.0, 0.0))
+            self.by_word[word] = mass + float(inside.mean()), chance + float(shares.mean())
 
     @property
     def mean(self) -> float:
@@ -54,4 +54,4 @@ class Gaze:
         return {"attention_inside": self.mean, "attention_chance": self.chance / max(1, self.words),
                 "attention_times_chance": self.times_chance, "attention_best_head_times_chance": best,
                 "attention_heads": heads, "attention_words": self.words,
-                "attention_by_word": {word: mass / chance for word, (mass, chance, _) in sorted(self.by_word.items())}}
+                "attention_by_word": {word: mass / chance for word, (mass, chance) in sorted(self.by_word.items())}}

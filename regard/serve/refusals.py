@@ -96,9 +96,10 @@ def refusal_of(error: Exception, request: Request) -> Refusal:
 def invalid(error: RequestValidationError) -> Refusal:
     """The first thing that is wrong with a request: where, and what."""
     first = error.errors()[0]
+    if first["type"] == "json_invalid":                    # its place is that of a character, and no parameter's
+        return Refusal(422, "the body is not JSON")
     where = [str(part) for part in first["loc"] if part not in ("body", "query", "path", "header")]
-    name = ".".join(where) or None
-    what = "the body is not JSON" if first["type"] == "json_invalid" else str(first["msg"])
+    name, what = ".".join(where) or None, str(first["msg"])
     return Refusal(422, f"{name}: {what}" if name else what, param=name)
 
 

@@ -205,6 +205,14 @@ def test_it_is_taken_on_a_gpu_for_enough_rows_and_tokens_when_nobody_watches():
         assert not recorded_beam.fits(model, 16, 8)
 
 
+def test_it_is_asked_for_every_beam_of_every_source_and_the_longest_target(monkeypatch):
+    asked = []
+    monkeypatch.setattr(recorded_beam, "fits", lambda model, rows, limit: asked.append((rows, limit)))
+    model = FAMILIES["gru"].example(torch.float64)
+    beam_search(model, None, limits=[3, 5], begin=1, end=2, how=Beam(width=4))
+    assert asked == [(2 * 4, 5)]
+
+
 def test_on_a_cpu_it_is_not_taken():
     assert not recorded_beam.fits(TRANSLATE["rnn"].example(), 1000, 1000)
 

@@ -139,3 +139,24 @@ def test_rows_and_positions_do_not_stand_for_each_other():
 def test_impossible_settings_are_refused(settings, message):
     with pytest.raises(SettingError, match=message):
         Sampling(**settings)
+
+
+def uniform_by_definition(seed, row, position):
+    """splitmix64 (Steele, Lea and Flood 2014) in Python: 53 bits of mix(mix(mix(seed) ^ row) ^ position)."""
+
+    def mixed(z):
+        z = (z + 0x9E3779B97F4A7C15) % 2**64
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+        return z ^ (z >> 31)
+
+    return (mixed(mixed(mixed(seed % 2**64) ^ row) ^ position) >> 11) / 2**53
+
+
+@pytest.mark.parametrize("seed", [0, 1, -1, 2**63 - 1, 2**63, 2**64 - 1, 2**64])
+def test_noise_is_its_definition_for_every_seed(seed):
+    """What was drawn once is drawn again, by every version and on every device."""
+    rows, positions = torch.tensor([0, 1, 2, 1000]), torch.tensor([0, 5, 2**31, 7])
+    found = uniform(row_noise(seed, rows), positions).tolist()
+    for number, row, position in zip(found, rows.tolist(), positions.tolist(), strict=True):
+        assert number == uniform_by_definition(seed, row, position)

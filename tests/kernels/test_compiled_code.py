@@ -53,10 +53,11 @@ def test_the_compiler_keeps_nothing_where_everybody_may_write(cache):
     assert told.stderr.count("\n") == 1
 
 
-def test_a_folder_named_in_the_environment_is_the_compilers(cache, monkeypatch):
-    monkeypatch.setenv(compiled_code.VARIABLE, "/somewhere")
+@pytest.mark.parametrize("named", ["/somewhere", f"{tempfile.gettempdir()}/mine", "/somewhere/torchinductor_mine"])
+def test_a_folder_named_in_the_environment_is_the_compilers(cache, monkeypatch, named):
+    monkeypatch.setenv(compiled_code.VARIABLE, named)
     compiled_code.keep()
-    assert os.environ[compiled_code.VARIABLE] == "/somewhere" and not cache.exists()
+    assert os.environ[compiled_code.VARIABLE] == named and not cache.exists()
 
 
 # ------------------------------------------------------------------------------------------------ damage

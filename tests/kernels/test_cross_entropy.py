@@ -97,3 +97,18 @@ def test_no_positions_have_no_loss_and_no_gradients():
     h, weight, targets, shares = (each[:0] if len(each) == 7 else each for each in drawn())
     loss, dh, dw = found(linear_cross_entropy, h, weight, targets, shares)
     assert loss == 0 and dh.shape == (0, 5) and not dw.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_of_logits_in_half_precision_is_worked_out_in_float32(dtype, smoothing):
+    logits, targets, shares = 3 * torch.randn(6, 40), torch.randint(40, (6,)), torch.rand(6)
+    given = logits.to(dtype)
+    exact = given.double()
+    log_probs = exact - exact.exp().sum(-1, keepdim=True).log()
+    wanted = log_probs[torch.arange(6), targets]
+    expected = -(shares * ((1 - smoothing) * wanted + smoothing * log_probs.mean(-1))).sum()
+    loss = cross_entropy.softmax_gradient_torch(given, targets, shares, smoothing, 0.0)
+    assert float(loss) == pytest.approx(float(expected), rel=1e-5)
+    gradient = log_probs.exp() - (1 - smoothing) * torch.eye(40)[targets] - smoothing / 40
+    torch.testing.assert_close(given.double(), gradient, rtol=1e-5 if dtype == torch.float32 else 1e-2, atol=1e-6)

@@ -118,6 +118,7 @@ def test_they_draw_the_same_in_the_interpreter(trial):
 def test_there_is_room_for_every_candidate_or_the_kernel_is_not_asked():
     assert draw.room(50_304, 200) == 200 * 13                  # 13 to a group
     assert draw.room(100, 0) == draw.room(100, 100) == 0       # everything is kept
+    assert draw.room(8_000, 4096) == 2 * 4096 == draw.MOST     # the most that a group can give
     assert draw.room(50_304, 5000) > draw.MOST
     assert not draw.can(torch.zeros(1, 10), 0, 1.0)            # on a CPU
 

@@ -70,6 +70,19 @@ def test_a_folder_exchanged_after_it_was_opened_changes_nothing(cache):
         assert private.load_file(folder, "a") == b"ours"
 
 
+@pytest.mark.parametrize("place", ["link", "file"])
+def test_a_link_or_a_file_in_the_place_of_the_folder_is_refused(cache, tmp_path, place):
+    path = private.folder_of("code")
+    path.parent.mkdir(parents=True)
+    if place == "link":
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        path.symlink_to(tmp_path / "elsewhere")
+    else:
+        path.write_text("in the way")
+    with pytest.raises(private.NotPrivate, match="is no folder, or a link to one"), private.open_folder(path):
+        pass
+
+
 def test_a_file_in_the_way_of_the_cache_is_one_clear_line(cache):
     cache.write_text("in the way")
     with pytest.raises(StorageError, match="could not make"), private.open_folder(private.folder_of("code")):

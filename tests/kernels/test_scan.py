@@ -8,7 +8,7 @@ import torch
 
 from regard import kernels
 from regard.errors import SettingError
-from regard.kernels.scan import SHORT, WIDE, scan, scan_loop, scan_parallel, state_after
+from regard.kernels.scan import SHORT, WIDE, piece, scan, scan_loop, scan_parallel, state_after
 
 NEAR = {torch.float64: 1e-12, torch.float32: 1e-5}
 
@@ -168,3 +168,8 @@ def test_triton_can_be_kept_out(monkeypatch):
 def test_importing_the_scan_does_not_import_triton():
     code = "import sys, regard.kernels.scan; assert not {'triton', 'torch._dynamo'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("length, size", [(32, 4), (128, 8), (512, 16), (2048, 32), (8192, 64), (8192 + 700, 64)])
+def test_a_piece_is_the_power_of_two_nearest_to_the_root_of_half_the_length(length, size):
+    assert piece(length) == size

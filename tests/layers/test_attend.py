@@ -3,9 +3,9 @@ import math
 import pytest
 import torch
 
-from regard.contract import watch
+from regard.contract import Edit, watch
 from regard.families import FAMILIES
-from regard.layers.attend import CAUSAL, attend, attend_by_definition, causal_mask, weights
+from regard.layers.attend import CAUSAL, as_edited, attend, attend_by_definition, causal_mask, weights
 from regard.layers.self_attention import SelfAttention
 from regard.layers.stack import Block, Stack
 
@@ -102,3 +102,19 @@ def test_nobody_is_told_when_nobody_watches():
 
 def test_the_causal_mask_is_on_and_below_the_diagonal():
     assert causal_mask(2, 3, torch.device("cpu")).tolist() == [[True, False, False], [True, True, False]]
+
+
+def test_an_edit_finds_its_row_whatever_pieces_the_layer_reads_in():
+    """Row 3 of a text that comes as two rows and then three: the second row of the second piece."""
+    layer, scores = object(), torch.tensor([0.0, 1.0, 2.0, -torch.inf, 0.5])
+    edit = Edit(layer, head=1, row=3, scores=scores)
+    for rows in (2, 3):
+        e, v = torch.randn(1, 2, rows, 5), torch.randn(1, 2, 5, K)
+        alpha = e.softmax(-1)
+        y = alpha @ v
+        new_alpha, new_y = as_edited(edit, layer, e, alpha, y, v)
+        changed = (new_alpha != alpha).any(-1).nonzero().tolist()
+        assert changed == ([] if rows == 2 else [[0, 1, 1]]) == (new_y != y).any(-1).nonzero().tolist()
+    torch.testing.assert_close(new_alpha[0, 1, 1], scores.exp() / scores.exp().sum())
+    torch.testing.assert_close(new_y[0, 1, 1], new_alpha[0, 1, 1] @ v[0, 1])
+    assert edit.passed == 5 and as_edited(edit, object(), e, alpha, y, v)[0] is alpha

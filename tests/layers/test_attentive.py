@@ -85,6 +85,10 @@ def test_a_watcher_sees_one_map_of_all_steps(options):
 
 
 def test_what_does_not_fit_together_is_refused():
+    with pytest.raises(SettingError, match=r"model.reader.*atention"):
+        made(reader="atention")
+    with pytest.raises(SettingError, match=r"model.when.*during"):
+        made(when="during")
     with pytest.raises(SettingError, match=r"model.feeding"):
         made(feeding=True, when="before")
     with pytest.raises(SettingError, match="start it with one"):

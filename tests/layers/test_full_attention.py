@@ -38,6 +38,21 @@ def test_every_position_reads_all_real_ones_and_no_other(layer):
         torch.testing.assert_close(y[row, :n], by_hand(layer, x[row, :n]), rtol=0, atol=1e-12)
 
 
+def test_with_alibi_scores_fall_with_distance_to_either_side():
+    """Press et al. 2022, without the causal mask: q k / sqrt K - slope |t - s|; of two heads, 1/16 and 1/256."""
+    torch.manual_seed(0)
+    layer, width = FullAttention(D, heads=H, positions="alibi").double(), D // H
+    x = torch.randn(1, T, D, dtype=torch.float64)
+    q, k, _ = (part.view(T, H, width) for part in (x[0] @ layer.qkv.weight.detach().T).chunk(3, -1))
+    with watch() as seen:
+        layer(x)
+    (reading,) = seen.of("weights")
+    for h, slope in enumerate((1 / 16, 1 / 256)):
+        for t in range(T):
+            scores = torch.stack([q[t, h] @ k[s, h] / width**0.5 - slope * abs(t - s) for s in range(T)])
+            torch.testing.assert_close(reading.values[0, h, t], scores.softmax(-1), rtol=0, atol=1e-7)
+
+
 def test_a_later_token_is_heard_at_the_first_position(layer):
     x = torch.randn(1, T, D, dtype=torch.float64)
     changed = x.clone()

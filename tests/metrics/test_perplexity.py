@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from regard.errors import DataError
 from regard.families.caption import CAPTION, CaptionAttentionSettings
@@ -42,6 +43,19 @@ def test_words_and_bytes_are_those_of_the_pairs_that_were_scored(name):
         expected = by_hand(targets, model.model.vocab)
         assert (found.bits_per_byte, found.word_perplexity) == pytest.approx(expected, rel=1e-6)
         assert found.loss == pytest.approx(math.log(model.model.vocab))
+
+
+def test_dropout_is_off_while_a_text_is_scored():
+    """A model that comes from training, with half of everything dropped, scores as one that does not."""
+    model = translator("transformer")
+    for module in model.model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.5
+    sources, targets = ["un deux trois", "quatre"], ["three two one", "four"]
+    expected = model.score_pairs(sources, targets).loss
+    model.model.train()
+    assert model.score_pairs(sources, targets).loss == expected and not model.model.training
+    assert any(isinstance(module, nn.Dropout) for module in model.model.modules())
 
 
 @pytest.fixture

@@ -12,7 +12,9 @@ def test_what_lies_inside_is_counted_beside_chance():
     assert seen.words == 1 and seen.mean == pytest.approx(0.7) and seen.times_chance == pytest.approx(2.8)
     seen.add(weights, ["of", "red"], [None, region])
     assert seen.mean == pytest.approx((0.7 + 0.25) / 2) and seen.times_chance == pytest.approx(0.95 / 0.5)
-    assert seen.as_dict()["attention_by_word"]["red"] == pytest.approx(1.9)
+    told = seen.as_dict()
+    assert told["attention_by_word"]["red"] == pytest.approx(1.9)
+    assert (told["attention_words"], told["attention_chance"]) == (2, pytest.approx(0.25))    # a quarter, each time
 
 
 def test_reading_everything_alike_is_chance():

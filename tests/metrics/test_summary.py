@@ -196,7 +196,11 @@ def test_the_better_system_is_told_whichever_comes_first():
     one, other = paired(WORSE, BETTER, ONE_LINE), paired(BETTER, WORSE, ONE_LINE, names=("old", "new"))
     assert one.verdict == "B is better" and other.verdict == "old is better"
     assert one.rougeL.p == other.rougeL.p < 0.001 and one.rougeL.interval[0] > 0
-    assert one.rougeL.b == measure(BETTER, ONE_LINE, intervals=False).rougeL.f
+    worse, better = (measure(each, ONE_LINE, intervals=False) for each in (WORSE, BETTER))
+    for kind in ("rouge1", "rouge2", "rougeL"):
+        found = getattr(one, kind)
+        assert (found.a, found.b) == (getattr(worse, kind).f, getattr(better, kind).f)
+    assert len({one.rouge1.b, one.rouge2.b, one.rougeL.b}) == 3
 
 
 def test_no_difference_is_claimed_between_equals_or_from_one_text():

@@ -68,6 +68,7 @@ HARD = {
     "empty on both sides": (["", ""], ["", ""]),
     "empty references": (["a b", "c"], ["", ""]),
     "too long": (["a b c d e f g h"], ["a b c d"]),
+    "too short": (["a b c"], ["a b c d e f g h"]),
 }
 
 

@@ -54,6 +54,12 @@ def test_a_model_written_and_read_gives_the_same_scores(tmp_path, order, smoothi
     assert os.listdir(tmp_path) == [name]
 
 
+def test_spaces_around_the_numbers_of_the_header_are_allowed(tmp_path):
+    (tmp_path / "m.arpa").write_text(GOOD.replace("ngram 1=5", "ngram  1 = 5 "))
+    read, words = read_arpa(tmp_path / "m.arpa")
+    assert words[4:] == ["a", "b"] and len(read.orders) == 2
+
+
 def test_a_file_of_another_tool_is_read_with_its_backoffs(tmp_path):
     (tmp_path / "m.arpa").write_text(GOOD)
     read, words = read_arpa(tmp_path / "m.arpa")

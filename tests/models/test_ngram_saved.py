@@ -14,6 +14,7 @@ from regard.families import FAMILIES
 from regard.families.ngram import NGramSettings, restore_ngram
 from regard.models.ngram import NGram, packed
 from regard.models.ngram.packed import Coded, Pointers, coded, smallest
+from regard.models.ngram.saved import order_from_keys
 
 
 def model(vocab: int = 500, order: int = 4, **options) -> NGram:
@@ -104,3 +105,10 @@ def test_pointers_that_do_not_fit_are_refused():
     tensors = made.saved_tensors()
     with pytest.raises(RunError, match="the 3-grams of the model do not fit together: the file is damaged"):
         NGram.from_tensors({**tensors, "first.3": tensors["first.3"][:-1]}, made.settings)
+
+
+@pytest.mark.parametrize("vocab, kind", [(255, np.uint8), (256, np.uint8), (257, np.uint16), (2**16, np.uint16)])
+def test_words_are_kept_in_the_smallest_numbers_that_hold_the_vocabulary(vocab, kind):
+    keys = np.array([4, vocab - 1, vocab + 5])
+    order = order_from_keys(keys, np.zeros(3), None, contexts=2, vocab=vocab)
+    assert order.words.dtype == kind and order.words.tolist() == [4, vocab - 1, 5]

@@ -1,6 +1,7 @@
 """Encoders of pictures: patches are what they should be, every choice obeys the laws, and the laws catch its bugs."""
 
 import os
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -21,6 +22,7 @@ from regard.models.vision import (
     LinearStem,
     PatchEncoder,
     SinusoidalGrid,
+    check_choices,
     cut,
     cut_by_definition,
     grid_of,
@@ -271,3 +273,10 @@ def test_a_choice_that_cannot_be_is_refused(wrong, told):
 def test_pictures_of_another_shape_are_refused(shape):
     with pytest.raises(SettingError, match=r"reads \(3, 8, 12\): bring them to 8 x 12 pixels in colour"):
         encoder()(Source(torch.zeros(shape, dtype=torch.uint8)))
+
+
+@pytest.mark.parametrize("patch, fits", [(1, False), (2, True), (3, False), (4, True), (6, False), (16, True)])
+def test_convolutions_want_patches_of_a_power_of_two(patch, fits):
+    with nullcontext() if fits else pytest.raises(SettingError, match=f"model.patch = {patch}: convolutions halve"):
+        check_choices("conv", "learned", patch=patch, width=8)
+    check_choices("linear", "learned", patch=patch, width=8)

@@ -61,6 +61,15 @@ def test_so_many_run_so_many_wait_and_the_next_is_told_to_come_again():
     asyncio.run(story())
 
 
+def test_work_knows_its_job_and_who_asked_for_it_does_not_keep_it():
+    async def story():
+        async with entered(Gate()) as job:
+            assert await job.run(current.get) is job
+            assert current.get() is None
+
+    asyncio.run(story())
+
+
 def test_waiting_too_long_is_over_and_leaves_no_trace():
     async def story():
         gate = Gate(running=1, queued=3, seconds=0.1)

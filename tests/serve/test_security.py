@@ -49,7 +49,7 @@ def test_bound_everywhere_any_address_is_served_but_no_strange_name(guarded):
 def test_names_in_host_headers():
     assert [host_name(h) for h in ("a:1", "[::1]:1", "[::1]", "A.", "", ":1", "a:b", "a:1:2")] == [
         "a", "::1", "::1", "a", None, None, None, None]
-    assert is_loopback("127.9.9.9") and is_loopback("::1") and not is_loopback("0.0.0.0") and not is_loopback("a.b")
+    assert all(map(is_loopback, ("LocalHost", "127.9.9.9", "::1"))) and not any(map(is_loopback, ("0.0.0.0", "a.b")))
 
 
 # -------------------------------------------------------------------------------------------- origins
@@ -132,8 +132,10 @@ def test_a_token_is_of_256_bits_and_needed_where_others_can_reach():
     assert len(make_token()) == 43 and make_token() != make_token()
     with pytest.raises(SettingError, match="token is needed"):
         Security(None, "0.0.0.0")
-    with pytest.raises(SettingError, match="at least 16"):
-        Security("short")
+    for short in ("short", "a" * 15):
+        with pytest.raises(SettingError, match=f"{len(short)} characters: give at least 16"):
+            Security(short)
+    assert Security("a" * 16).token == "a" * 16
     assert TOKEN not in repr(Security(TOKEN))
 
 

@@ -47,6 +47,13 @@ def test_fifteen_in_a_hundred_are_hidden_by_the_three_fates():
     assert drawn.min() >= FIRST and drawn.max() < MASK and len(drawn.unique()) > 200       # random words, all sorts
 
 
+def test_the_three_fates_have_the_shares_that_are_asked_for():
+    hidden = Hiding(MASK, to_mask=0.5, to_random=0.4).hide(text_of(rows=400), key=1)
+    seen, was = hidden.tokens[hidden.is_real()], hidden.targets[hidden.is_real()]
+    assert (seen == MASK).double().mean() == pytest.approx(0.5, abs=0.02)
+    assert (seen == was).double().mean() == pytest.approx(0.1, abs=0.02)
+
+
 def test_every_place_is_hidden_as_often_as_any_other():
     counts = sum(Hiding(MASK).hide(text_of(rows=200), key=key).is_real().sum(0) for key in range(10))
     assert counts.double().mean() == 300 and counts.min() > 230 and counts.max() < 370

@@ -166,6 +166,15 @@ def test_evaluation_predicts_every_token_once(sizes, batch, context, documents):
         assert len(starts) == 1
 
 
+@pytest.mark.parametrize("kind", [Windows, Streams])
+def test_the_phase_of_an_epoch_comes_from_seed_and_epoch_in_this_order(kind):
+    """Or seed 3 in its fifth epoch would read what seed 5 reads in its third."""
+    for seed, epoch in ((3, 5), (5, 3), (0, 1)):
+        batches = kind(numbered(1000), 8, 4, seed=seed)
+        starts = [int(batches.batch(epoch * len(batches) + step).targets[:, 0].min()) for step in range(len(batches))]
+        assert min(starts) - numbered(1000).tokens[0] == key_of(seed, epoch, 1) % (batches.slack + 1)
+
+
 def test_real_targets_are_counted():
     tokens = torch.zeros(2, 3, dtype=torch.int64)
     assert Batch(tokens, tokens).real == 6

@@ -186,6 +186,14 @@ def test_batches_of_pieces_change_nothing(tmp_path, monkeypatch):
     assert np.array_equal(whole.tokens, small.tokens) and np.array_equal(whole.ends, small.ends)
 
 
+@pytest.mark.parametrize("characters, batches", [(8, [2, 2, 2, 1]), (1, [3, 3, 1]), (20, [1] * 7)])
+def test_a_batch_is_full_of_characters_or_of_pieces_whichever_comes_first(monkeypatch, characters, batches):
+    monkeypatch.setattr(shards, "BATCH", 10)
+    monkeypatch.setattr(shards, "BATCH_PIECES", 3)
+    pieces = [Piece("x" * characters, True)] * 7
+    assert [len(batch) for batch in shards._batches(pieces)] == batches
+
+
 def test_a_missing_shard_is_one_clear_line(tmp_path):
     with pytest.raises(DataError, match="is damaged"):
         Shard.open(tmp_path / "nothing")
@@ -215,6 +223,12 @@ def test_files_are_encoded_with_a_tokenizer_that_exists(write):
     assert shard.tokens.tolist() == [*tokenizer.encode("two one"), 2, 3, 2]
     shard = encode_files([write("a.txt", "two one\n")], tokenizer, ReadSettings("file"), say=lambda line: None)
     assert shard.counts.documents == 1
+
+
+def test_only_an_embedded_corpus_has_parts(write):
+    tokenizer = train_tokenizer("word", ["one two three"])
+    with pytest.raises(SettingError, match=r"--part unseen is of an embedded corpus, and .*a\.txt is a file"):
+        encode_files([write("a.txt", "two one\n")], tokenizer, say=lambda line: None, part="unseen")
 
 
 def test_a_corpus_can_be_prepared_with_a_tokenizer_that_exists(write):

@@ -3,6 +3,7 @@ import math
 import os
 import signal
 import threading
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -315,6 +316,23 @@ def test_schedules_rise_stay_in_bounds_and_end_low(schedule):
     assert rates[0] == 0.1 and max(rates) == 1.0 and all(0 <= r <= 1 for r in rates)
     assert rates[:10] == sorted(rates[:10])
     assert rates[-1] == 1.0 if schedule == "constant" else rates[-1] < 0.05
+
+
+@pytest.mark.parametrize("took, ago, pays", [
+    (0.1, 0.0, True), (1.0, 9.9, False), (1.0, 10.1, True), (3.0, 29.0, False)])
+def test_a_checkpoint_that_takes_long_waits_for_ten_times_as_long(monkeypatch, took, ago, pays):
+    monkeypatch.setattr(jobs.time, "monotonic", lambda: 1000.0)
+    assert jobs.Job.saving_pays(SimpleNamespace(save_took=took, saved=1000.0 - ago)) is pays
+
+
+def test_updates_are_recorded_anew_after_a_checkpoint_was_taken_up(train, monkeypatch):
+    """A recording knows the tensors of the optimisers that were there before."""
+    train(training=dict(checkpoint_every=3))
+    order, load, record = [], jobs.Optimizers.load, jobs.Job.record_updates
+    monkeypatch.setattr(jobs.Optimizers, "load", lambda self, *given: (order.append("load"), load(self, *given))[1])
+    monkeypatch.setattr(jobs.Job, "record_updates", lambda self: (order.append("record"), record(self))[1])
+    train(resume=True, training=dict(steps=8))
+    assert order == ["record", "load", "record"]
 
 
 def test_tensorboard_gets_the_same_rows(train, tmp_path):
