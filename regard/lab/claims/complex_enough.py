@@ -33,6 +33,7 @@ VOCAB = OFF + 1
 MODELS: dict[str, dict[str, Any]] = {
     "gru": dict(width=16, hidden=32, tied=False), "average": dict(width=32, hidden=64, layers=3),
     "window": dict(width=16, hidden=64, order=4)}
+STEPS = {"gru": (500, 400), "average": (300, 100), "window": (300, 100)}       # in full, and quick
 NAMES = {"gru": "RNN", "average": "DAN", "window": "window of 3"}
 
 
@@ -79,7 +80,7 @@ def model_of(family: str, cause: str, device: str) -> Any:
 
 def trained(setting: Setting, family: str, task: str) -> Values:
     model = model_of(family, setting.flipped, setting.device)
-    steps = (setting.pick(500, 400) if family == "gru" else setting.pick(300, 100)) * (1 + (task == "switch"))
+    steps = setting.pick(*STEPS[family]) * (1 + (task == "switch"))
     fit(model, lambda step: lesson(sums(task, 64, setting.seed, step), step / steps), steps, rate=1e-2)
     return {"right": accuracy(model, sums(task, 500, setting.seed, -1))}
 

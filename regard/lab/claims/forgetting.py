@@ -33,6 +33,7 @@ ROWS = 48
 AB = 8                                     # letters in a row of As and Bs
 LONG, FEW = 900, 200                       # steps of the Elman RNN; flipped, it has few
 
+SLOW = {"rnn": 5e-3}                       # families that need a smaller rate, and many steps
 MODELS: dict[str, dict[str, Any]] = {              # eight to ten thousand weights each
     "window": dict(order=WINDOW, width=16, hidden=64, layers=1),
     "average": dict(width=24, hidden=56),
@@ -57,7 +58,7 @@ def asked(setting: Setting, distance: int) -> int:
 def steps(setting: Setting, family: str) -> tuple[int, int]:
     """To learn names, and to learn As and Bs. The Elman RNN learns names for long, flipped for a few steps only."""
     for_names, for_letters = setting.pick((260, 150), (190, 110))
-    if family == "rnn":
+    if family in SLOW:
         for_names = FEW if setting.flipped == "training" else LONG
     return for_names, for_letters
 
@@ -67,7 +68,7 @@ def trained(setting: Setting, family: str) -> Values:
     own = MODELS[family] | ({"window": WINDOW} if setting.flipped == "reach" else {})
     model = far_apart(language_model(family, VOCAB, setting.device, dropout=0.0, **own))
     fit(model, lambda step: recall_at(ROWS, distance_at(setting, step), NAMES, NOISE, setting.seed, step), for_names,
-        rate=5e-3 if family == "rnn" else 1e-2)
+        rate=SLOW.get(family, 1e-2))
     recalled = [accuracy(model, recall_at(200, asked(setting, k), NAMES, NOISE, setting.seed, -k)) for k in DISTANCES]
     letters = far_apart(language_model(family, FIRST + 2, setting.device, dropout=0.0, **own))
     fit(letters, lambda step: any_b(ROWS, AB, setting.seed, step), for_letters, rate=1e-2)

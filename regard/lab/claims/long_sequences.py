@@ -35,6 +35,7 @@ COUNTED = (64, 128, 256, 512, 1024)        # words over which costs are counted
 WIDTH = 32
 MODELS: dict[str, dict[str, Any]] = {
     "gru": dict(width=WIDTH, hidden=WIDTH, tied=False), "window": dict(width=8, hidden=64, order=N + 1)}
+STEPS = {"gru": (500, 400), "window": (300, 100)}           # in full, and quick
 
 
 def letters(rows: int, length: int, seed: int, step: int, growing: bool = False) -> Batch:
@@ -59,7 +60,7 @@ def at_the_end(batch: Batch) -> Batch:
 def trained(setting: Setting, family: str) -> Values:
     growing = bool(setting.flipped)
     model = far_apart(language_model(family, FIRST + 2, setting.device, **MODELS[family]))
-    steps = setting.pick(500, 400) if family == "gru" else setting.pick(300, 100)
+    steps = setting.pick(*STEPS[family])
     fit(model, lambda step: letters(48, some_of(N, step / steps), setting.seed, step, growing), steps, rate=1e-2)
     right = [accuracy(model, at_the_end(letters(max(16, 2048 // length), length, setting.seed, -1, growing)))
              for length in LENGTHS]
