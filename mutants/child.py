@@ -32,7 +32,7 @@ ARGUMENTS = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:schemat
 PATIENCE, LEAST = 10, 30.0               # a test may take ten times its usual time, and half a minute
 BETWEEN = 300.0                          # seconds for imports, and for what is taken down at the end
 ENOUGH = 500                             # lines of a function that are watched in one test
-LONGEST = 10.0                           # seconds that the tests of one file are measured for: of more, a sample
+LONGEST = 60.0                           # seconds that the tests of one file are measured for: of more, a sample
 Limit = Callable[[str], float]           # seconds that a test may take, by its id
 
 

@@ -67,7 +67,7 @@ def page(verdicts: list[Verdict], known: dict[str, dict[str, str]], seed: int, d
         "A mutant is the code with one small fault in it. A test that fails catches it. `make mutants` draws mutants",
         f"from a seed and runs the tests that run the changed line. It wrote this page on {date}.", "",
         f"`make mutants COUNT={len(verdicts)} SEED={seed}`: {summary(verdicts)}",
-        f"Before tests were added, {first} were caught ({first / max(1, len(verdicts)):.1%}).", "",
+        f"Without the tests that are listed below it would be {first} ({first / max(1, len(verdicts)):.1%}).", "",
         "Caught of drawn, by part and by operator. [`mutants/operators.py`](../mutants/operators.py) defines the",
         "operators, [`mutants/draw.py`](../mutants/draw.py) the parts.", "",
         *table(verdicts), "",
