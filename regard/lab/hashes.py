@@ -33,7 +33,7 @@ def hash_rules(experiment: Experiment) -> str:
 
 def hash_measuring(source: str) -> str:
     module = ast.parse(source)
-    return hashlib.sha256(ast.dump(_Measuring().visit(module)).encode()).hexdigest()
+    return hashlib.sha256(_written(_Measuring().visit(module)).encode()).hexdigest()
 
 
 def imported_claims(source: str) -> list[str]:
@@ -53,8 +53,18 @@ def hash_rules_in(source: str) -> str:
         return ""
     seen = hashlib.sha256()
     for part in (rules, *_used_by(rules, module)):
-        seen.update(ast.dump(_Wordless().visit(part)).encode())
+        seen.update(_written(_Wordless().visit(part)).encode())
     return seen.hexdigest()[:12]
+
+
+def _written(node: object) -> str:
+    """A tree as text, the same with every Python: fields that are empty, of which newer ones have more, are left out."""
+    if isinstance(node, list):
+        return f"[{', '.join(map(_written, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    kept = {name: value for name, value in ast.iter_fields(node) if value not in (None, []) and name != "kind"}
+    return f"{type(node).__name__}({', '.join(f'{name}={_written(value)}' for name, value in kept.items())})"
 
 
 def _rules_of(node: ast.Call) -> ast.expr | None:

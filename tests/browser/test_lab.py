@@ -52,8 +52,8 @@ def test_machines_stand_side_by_side_and_it_is_said_where_they_disagree(page, on
     assert page.locator("#lab-masking >> text=stand since 2026-01-02").count() == 1     # what is common is told once
     assert "no mask: 1 of 1 rules changed (quick, 3 seeds)" in page.inner_text("#lab-masking-cpu")
     rows = [page.locator(f"#lab-masking-{on} .lab-rules tbody td").all_inner_texts() for on in ("cpu", "cuda")]
-    common = ["it is more, by", "0.75 nats", "0.5 to 1", "above 0.1", "holds"]
-    assert rows == [[*common, "fails: −0.25 (mask)"], [*common, "not run"]]
+    common = ["it is more, by", "0.750 nats", "0.500 to 1.000", "above 0.100", "holds"]
+    assert rows == [[*common, "fails: −0.250 (mask)"], [*common, "not run"]]
     assert serious(page) == []
     page.click("button:has-text('machines disagree 1')")
     assert page.locator(".lab-claim").count() == 1 and page.locator(".lab-card").count() == 2

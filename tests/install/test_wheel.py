@@ -62,4 +62,4 @@ def test_outside_the_clone_the_lab_shows_what_came_with_it(unpacked, tmp_path):
     told = subprocess.run(asked, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(unpacked)}, text=True,
                           capture_output=True, check=True).stdout
     assert Path(told.strip()) == unpacked / "regard" / "lab" / "measured"
-    assert len(cards(told.strip())) == len(cards(ROOT / "lab" / "results")) > 20
+    assert len(cards(told.strip())) == len(cards(ROOT / "lab" / "results")) > 0

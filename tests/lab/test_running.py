@@ -8,26 +8,26 @@ import pytest
 
 from regard.errors import RunError
 from regard.lab import runner
-from regard.lab.experiment import Arm, Experiment, Rule
+from regard.lab.experiment import Arm, Experiment, Flip, Rule
 from regard.lab.find import experiment
 from regard.lab.results import open_results
 
 CHANGING = '''"""Changes its own file when an arm is run with seed 1, as somebody might who edits during a run."""
 from pathlib import Path
-from regard.lab.experiment import Arm, Experiment, Rule
+from regard.lab.experiment import Arm, Experiment, Flip, Rule
 
 def run(setting):
     if setting.seed == 1:
-        Path(__file__).write_text(Path(__file__).read_text() + "# edited\\n")
+        Path(__file__).write_text(Path(__file__).read_text() + "EDITED = True\\n")
     return {"x": 1.0}
 
-EXPERIMENT = Experiment("changing", 97, "t", "c", "s", "e", "r", "f", (Arm("a", run),),
+EXPERIMENT = Experiment("changing", 97, "t", "c", "s", "e", "r", [Flip("f", "f")], (Arm("a", run),),
                         (Rule("x", lambda s: s["a"]["x"], above=0),), lambda seeds: [])
 '''
 
 
 def toy(name="toy", run=lambda setting: {"x": 1.0}, **more):
-    return Experiment(name, 96, "t", "c.", "s", "e", "r", "f", (Arm("a", run), Arm("b", run)),
+    return Experiment(name, 96, "t", "c.", "s", "e", "r", [Flip("f", "f")], (Arm("a", run), Arm("b", run)),
                       (Rule("x", lambda seed: seed["a"]["x"], above=0),), lambda seeds: [], **more)
 
 

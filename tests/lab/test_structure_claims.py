@@ -264,5 +264,5 @@ def test_flips_bound_the_weights_that_grow_and_let_the_bounded_grow():
 def test_giving_positions_takes_the_cause_away(monkeypatch):
     monkeypatch.setattr(order, "TASKS", {"place": order.which_place})
     monkeypatch.setattr(Setting, "pick", lambda self, full, quick: 60)
-    lost, told = (order.trained(Setting(quick=True, flipped=flipped), "set")["place"] for flipped in (False, True))
+    lost, told = (order.trained(Setting(quick=True, flipped=flipped), "set")["place"] for flipped in ("", "positions"))
     assert abs(lost - 1 / order.LENGTH) < 0.05 and told > 0.6

@@ -117,7 +117,7 @@ def test_a_model_is_loaded_once(registry):
 
 
 def test_results_of_the_lab_pass_through(registry, tmp_path, caplog):
-    card = {"name": "b", "number": 2, "verdict": "holds", "rules": [{"mean": math.nan}], "arms": {},
+    card = {"name": "b", "number": 2, "verdict": "holds", "rules": [{"median": math.nan}], "arms": {},
             "table": {"columns": ["x"], "rows": [[1]]}, "plots": [{"title": "t", "file": "b-1.svg"}]}
     (tmp_path / "cpu").mkdir()
     (tmp_path / "cpu" / "b.json").write_text(json.dumps(card))
@@ -127,7 +127,7 @@ def test_results_of_the_lab_pass_through(registry, tmp_path, caplog):
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "list.json").write_text("[]")
     cards = client_of(registry, lab=tmp_path).get("/api/lab").json()["cards"]
-    assert [each["name"] for each in cards] == ["a", "b"] and cards[1]["rules"] == [{"mean": None}]
+    assert [each["name"] for each in cards] == ["a", "b"] and cards[1]["rules"] == [{"median": None}]
     assert cards[1]["plots"][0]["svg"] == "<svg/>" and cards[1]["csv"] == "x\r\n1\r\n"
     assert "broken.json" in caplog.text
     assert client_of(registry).get("/api/lab").json() == {"cards": []}

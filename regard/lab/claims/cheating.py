@@ -122,7 +122,7 @@ EXPERIMENT = Experiment(
                 lambda s: s["unmasked"]["honest loss"] - s["masked"]["honest loss"], above=1.0, unit=" nats"),
            Rule("with the mask a larger share of the words written are words of the stories, by",
                 lambda s: s["masked"]["words"] - s["unmasked"]["words"], above=0.3)),
-    charts=charts, table=table, fixed=Fixed("2026-11-15", "c19f74a40172"),
+    charts=charts, table=table, fixed=Fixed("2026-11-15", "2e6dc7b4c79e"),
     notes="Two layers of width 48 over 32 letters, rotary positions. Loss on pieces that were not learned from. The "
           "two models begin from different weights and learn from the same pieces; flipped, they differ by their first "
           "weights alone.")

@@ -145,7 +145,7 @@ EXPERIMENT = Experiment(
                 lambda s: learned(s, "neither"), below=0.1, unit=" nats", cause="depth"),
            Rule("from torch's start, the gradient of the lowest of 12 layers is smaller with neither than with both, "
                 "by powers of ten", lost, above=3.0, cause="depth")),
-    fixed=Fixed("2026-11-15", "1e3d4ba296a2",
+    fixed=Fixed("2026-11-15", "2a4e4f8c93fb",
                 after="one rule, on the gradient of the lowest layer, is about torch's own start: from matrices that "
                 "keep sizes the gradient does not fade"), charts=charts,
     notes="Width 32, two heads, pieces of 24 letters, 100 steps, one learning rate for all; gradients are clipped, as "

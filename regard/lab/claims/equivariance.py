@@ -81,7 +81,7 @@ EXPERIMENT = Experiment(
                 cause="places"),
            Rule("with the causal mask they differ by at least", lambda s: s["causal"]["least"], above=1e-3, exact=True,
                 cause="mask")),
-    fixed=Fixed("2026-11-15", "21b1d15d02a2"), charts=charts,
+    fixed=Fixed("2026-11-15", "3c70f9189a03"), charts=charts,
     notes="One head of width 4, 16 and 64 with random matrices, 24 random vectors, one random permutation a seed, in "
           "float64. A difference is the largest of all entries over the largest entry of A(X). On a CPU whatever the "
           "device.")

@@ -103,7 +103,7 @@ EXPERIMENT = Experiment(
            Rule("from the shortest text to the longest, writing slows down more for the Transformer than for the RNN, "
                 "by a factor of", lambda s: s["transformer"]["slower"] / s["rnn"]["slower"], above=1.3,
                 cause="window")),
-    fixed=Fixed("2026-11-15", "10db47a9a2b5",
+    fixed=Fixed("2026-11-15", "711a5685b486",
                 after="on a GPU 32 texts are written at once, for the reason in the notes"), charts=charts, timing=True,
     notes="Two layers of 64; one text at a time on a CPU, 32 at once on a GPU (with one, an H200 waited for kernels to "
           "start, whatever the length). Bytes are those of one text. The longest text is 64 times the shortest. The "

@@ -127,6 +127,6 @@ EXPERIMENT = Experiment(
                 lambda s: s["model"]["apart"], below=1e-12, exact=True, cause="mask"),
            Rule("all prefixes of 64 words, each computed anew, cost more products and sums than one masked product, by "
                 "a factor of", lambda s: s["cost"]["times"], above=10, exact=True, cause="recomputing")),
-    fixed=Fixed("2026-11-15", "7e5efb7d0b00"), charts=charts,
+    fixed=Fixed("2026-11-15", "b4dbfe38d0da"), charts=charts,
     notes="float64, two heads of 16, texts of 8 to 64 words; on a CPU whatever the device. Products and sums are "
           "counted for one layer, its projections included.")

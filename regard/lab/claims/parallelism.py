@@ -183,7 +183,7 @@ EXPERIMENT = Experiment(
            Rule("at equal tokens, the longest rows slow the RNN's training step more than the linear RNN's, by a "
                 "factor of", lambda s: s["rnn"]["slower"] / s["linear-rnn"]["slower"], above=1.5,
                 cause="nonlinearity")),
-    fixed=Fixed("2026-11-15", "fc203fda5486", after="rows on a GPU became longer, for the reason in the notes"),
+    fixed=Fixed("2026-11-15", "2a76316847e9", after="rows on a GPU became longer, for the reason in the notes"),
     charts=charts, table=table, timing=True,
     notes="Operations are followed on a CPU, whatever the device of the times. An operation is one call, whatever goes "
           "on inside it; the kernels that fuse all steps of an RNN into one call still take them one after another. "

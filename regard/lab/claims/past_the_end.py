@@ -106,7 +106,7 @@ EXPERIMENT = Experiment(
            *(Rule(f"past n {kind} positions lose more than half of what learned ones lose, by",
                   partial(beyond_half, kind=kind), below=0, unit=" nats", cause=CAUSES[kind]) for kind in COMPUTED)),
     charts=charts, table=table,
-    fixed=Fixed("2026-11-17", "26816b692699",
+    fixed=Fixed("2026-11-17", "be562f95c152",
                 after="what a kind loses was first judged as a share of what learned positions lose, "
                 "below a half; it is the same rule as a difference, for once learned vectors are trained on all places "
                 "there is no loss to take a share of"),

@@ -165,7 +165,7 @@ EXPERIMENT = Experiment(
                 max(s[name]["time exponent"] for name in ("rnn", "linear-rnn", "ssm")), below=1.3, cause="state"),
            Rule("the memories of RNN, linear RNN and SSM grow with it to at most the power", lambda s:
                 max(s[name]["memory exponent"] for name in ("rnn", "linear-rnn", "ssm")), below=1.2, cause="state")),
-    fixed=Fixed("2026-11-15", "2caf786a5411"), charts=charts, table=table, timing=True,
+    fixed=Fixed("2026-11-15", "f507c289449c"), charts=charts, table=table, timing=True,
     notes="Width 64, one head, one text at a time (8 on CUDA). Projections cost T, and a call costs something whatever "
           "T is, so that exponents near 2 only at some length. The crossover is where the fitted laws meet, perhaps "
           "beyond what was measured: below it attention is the cheaper one.")

@@ -109,7 +109,7 @@ EXPERIMENT = Experiment(
            Rule("one head of 256 has, without the scale, a loss that is higher on average over its training, by",
                 lambda s: s["trained-unscaled"]["mean loss"] - s["trained"]["mean loss"], above=0.1, unit=" nats",
                 cause="size")),
-    fixed=Fixed("2026-11-15", "f6bcdc46d9ca"), charts=charts,
+    fixed=Fixed("2026-11-15", "b19b8db0fa85"), charts=charts,
     notes=f"{KEYS} keys and 256 queries of each width, entries of variance 1. Training: {NAMES} names, {DISTANCE} "
           "words of noise, 150 steps of 16 texts, AdamW, one learning rate for both. Flipped, both normalise "
           "queries and keys in training, so that scores stay small whatever the scale. Three other flips were tried "

@@ -172,7 +172,7 @@ EXPERIMENT = Experiment(
                 lambda s: growth(s, "dot"), above=0.3, cause="scale"),
            Rule(f"from d = {WIDTHS[0]} to {WIDTHS[-1]} it grows with any other score at most by",
                 lambda s: max(growth(s, name) for name in STEADY), below=0.1, cause="scale")),
-    fixed=Fixed("2026-11-17", "da271996b6d9", after=
+    fixed=Fixed("2026-11-17", "7a33f2191da1", after=
                 "the rule of the location score was changed after an earlier look; the rule on "
                 "translation was replaced by one on looking up, as the phrasebook's words were right most "
                 "often with the location score, whatever the keys; the flip of the additive score was "

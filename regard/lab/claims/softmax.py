@@ -111,7 +111,7 @@ EXPERIMENT = Experiment(
     rules=tuple(Rule(f"from its best rate to the two largest, the loss with {kind} weights rises by more than that "
                      "with softmax, by", partial(more_lost, kind=kind), above=0.2, unit=" nats", cause=cause)
                 for kind, cause in (("unnormalised", "growth"), ("sigmoid", "bound"))),
-    fixed=Fixed("2026-11-15", "83230b5430f6",
+    fixed=Fixed("2026-11-15", "cf7fa89bf876",
                 after="each kind is compared with itself at its best rate, since a kind that is worse at every rate is "
                 "not unstable"), charts=charts,
     notes="Two layers of width 32, pieces of 48 letters, AdamW without clipping; each rate is warmed up over 20 steps. "

@@ -178,7 +178,7 @@ EXPERIMENT = Experiment(
            Rule(f"with more than {WITHIN} words between it recalls at the best distance, above chance",
                 lambda s: max(s["reach"]["recall"][WITHIN:]) - 1 / NAMES, below=0.15, cause="width")),
     charts=charts, table=table,
-    fixed=Fixed("2026-11-17", "7b1784f4125d",
+    fixed=Fixed("2026-11-17", "25e73356fca3",
                 after="the rules of add-k were added after a look at bits by n, as \"too rare to "
                 "have been counted\" had not been judged: by Kneser-Ney bits fall up to n = 7"),
     notes=f"{STORIES} stories of ours to learn from. Interpolated Kneser-Ney hardly loses by a larger n, as it falls "
