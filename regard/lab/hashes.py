@@ -58,7 +58,7 @@ def hash_rules_in(source: str) -> str:
 
 
 def _written(node: object) -> str:
-    """A tree as text, the same with every Python: fields that are empty, of which newer ones have more, are left out."""
+    """A tree as text, the same with every Python: empty fields, of which newer ones have more, are left out."""
     if isinstance(node, list):
         return f"[{', '.join(map(_written, node))}]"
     if not isinstance(node, ast.AST):

@@ -8,7 +8,8 @@ from regard.lab.find import experiments
 
 GOOD = ('"""Mine."""\nfrom regard.lab.experiment import *\n'
         "EXPERIMENT = Experiment('mine', 100, 't', 'c', 's', 'e', 'r', [Flip('f', 'f')],\n"
-        "    (Arm('a', lambda s: {'x': 1.0}),), (Rule('x', lambda s: s['a']['x'], above=0, exact=True),), lambda seeds: [])\n")
+        "    (Arm('a', lambda s: {'x': 1.0}),), (Rule('x', lambda s: s['a']['x'], above=0, exact=True),),\n"
+        "    lambda seeds: [])\n")
 
 
 @pytest.mark.parametrize("text, says", [
