@@ -125,8 +125,8 @@ def main() -> None:
     print(made)
     if given.write:
         page = ROOT / "docs" / "lab.md"
-        marks = re.compile(r"(<!-- coverage -->\n).*?(\n<!-- /coverage -->)", re.S)
-        page.write_text(marks.sub(lambda found: found[1] + made + found[2], page.read_text()))
+        marks = re.compile(r"(<!-- coverage -->\n).*?(<!-- /coverage -->)", re.S)
+        page.write_text(marks.sub(lambda found: found[1] + made + "\n" + found[2], page.read_text()))
 
 
 if __name__ == "__main__":
