@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from regard.compare.plan import HALVE, Plan
+from regard.compare.subject import subject_of
 
 
 def chosen_on(plan: Plan) -> str:
     """What weights and orders are chosen by, where something else is measured."""
-    data = "pairs" if plan.task == "translate" else "text"
+    data = subject_of(plan.task).data
     return f"one half of the held-out {data}" if plan.text["measured_on"] == "half" else f"the validation {data}"
 
 

@@ -39,6 +39,7 @@ class Subject:
     sections: Callable[[Plan, Sequence[Row], Sequence[Record]], Iterator[tuple[str, Iterator[str]]]]
     trial: Mapping[str, Callable[[Record], str]]                     # columns of the table of all trials
     how: Mapping[str, str]                                           # how each column was measured
+    data: str = "text"                                               # what is held out: "text" or "pairs"
 
 
 def subject_of(task: str) -> Subject:

@@ -118,8 +118,7 @@ def row(entry: Entry, done: Sequence[Record], level: float | None) -> Row:
 
 SUBJECT = Subject(
     "Translators", "bleu", higher=True, headings=translation_table.HEADINGS, held_out=held_out, score=bleu_of,
-    measured=measured,
-    row=row, cells=translation_table.cells, notes=translation_table.notes,
+    measured=measured, data="pairs", row=row, cells=translation_table.cells, notes=translation_table.notes,
     outcome=lambda record: f"BLEU {record['bleu']:.2f}, chrF {record['chrf']:.2f}",
     lead=translation_report.lead, sections=translation_report.sections,
     trial={
