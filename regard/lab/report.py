@@ -76,7 +76,7 @@ def _lead(cards: Sequence[Card], machines: Sequence[str], claims: int) -> str:
         count = Counter(card["verdict"] for card in cards if card["machine"] == machine)
         lines.append(f"On {machine} {count[HOLDS]} hold, {count[FAILS]} fail, {count[UNCLEAR]} are unclear.")
     return (f'<p class="lead">{escape(" ".join(lines))}</p><p>{escape(HOW)}</p><p>{escape(_flips(cards))}</p>'
-            f"<p>{escape(_late(cards))}</p>")
+            f"{_late(cards)}")
 
 
 def _flips(cards: Sequence[Card]) -> str:
@@ -90,8 +90,12 @@ def _flips(cards: Sequence[Card]) -> str:
 
 
 def _late(cards: Sequence[Card]) -> str:
-    late = [f"{card['number']}. {card['title']} ({card['looked']})" for card in cards if card.get("looked")]
-    return f"Rules that were changed after a first look: {'; '.join(dict.fromkeys(late))}." if late else ""
+    """The claims that were changed after a first look, one a line."""
+    looked = [card for card in cards if card.get("looked")]
+    late = dict.fromkeys(f"{card['number']}. {card['title']}: {card['looked']}." for card in looked)
+    lines = "".join(f"<li>{escape(line)}</li>" for line in late)
+    title = f"{len(late)} changed after a first look"
+    return f"<details><summary>{title}</summary><ul>{lines}</ul></details>" if late else ""
 
 
 def _index(claims: Sequence[Sequence[Card]], machines: Sequence[str]) -> str:
