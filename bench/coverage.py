@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from regard.metrics.intervals import over_seeds
 
 ROOT = Path(__file__).parents[1]
-COUNTS = (3, 5, 6, 10)
-T95 = {3: 4.303, 5: 2.776, 6: 2.571, 10: 2.262}
+COUNTS = (3, 5, 6, 9, 10)
+T95 = {3: 4.303, 5: 2.776, 6: 2.571, 9: 2.306, 10: 2.262}
 Draw = Callable[[np.random.Generator, tuple[int, ...]], NDArray[np.float64]]
 Limits = tuple[NDArray[np.float64], NDArray[np.float64]]
 

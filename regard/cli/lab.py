@@ -25,7 +25,7 @@ def running(function: Any) -> Any:
     """The options that `run` and `flip` share."""
     for option in reversed([
         click.argument("name"),
-        click.option("--seeds", type=click.IntRange(1, 100), help="How many.  [default: 6, with --quick 3]"),
+        click.option("--seeds", type=click.IntRange(1, 100), help="How many.  [default: 9, with --quick 3]"),
         click.option("--quick", is_flag=True, help="Smaller and shorter: all of them in a quarter of an hour."),
         click.option("--device", default="cpu", show_default=True, help="cpu or cuda."),
         click.option("--minutes", type=float, help="Stop after so many, and go on from there the next time."),

@@ -162,12 +162,13 @@ EXPERIMENT = Experiment(
     arms=(Arm("four heads", partial(language, heads=HEADS)), Arm("one head", partial(language, heads=1)),
           Arm("translation", translation)),
     rules=(*(Rule(f"of four heads, the best for the {name} gives it a mean weight of", partial(best, role=role),
-                  above=0.6, cause=cause)
+                  above=0.7, cause=cause)
              for (role, name), cause in zip(ROLES.items(), ("heads", "heads", "source"), strict=True)),
            Rule("on average over the training, four heads answer right more often than one of their width, by",
                 lambda s: s["four heads"]["on the way"] - s["one head"]["on the way"], above=0.05, cause="topic")),
-    fixed=Fixed("2026-11-15", "3f4749b84abe",
+    fixed=Fixed("2026-11-17", "8ea0081dd33e",
                 after="how often four heads and one are right is averaged over the training, since in the end one head "
-                "answers such a small question too"), charts=charts,
+                "answers such a small question too; the bound on weights was 0.6, and is 0.7 since a single head gave "
+                "the word before 0.56, too near to tell"), charts=charts,
     notes="One layer of width 32 with heads of width 8, or one of 32; rotary positions. Translator: one layer a side, "
           "3 to 6 words, learned positions. Before training no head gives any role more than about 0.2.")

@@ -124,14 +124,15 @@ EXPERIMENT = Experiment(
           Arm("decoder, mean", lambda s: translated(s, False)),
           Arm("decoder, attention", lambda s: translated(s, True))),
     rules=(Rule("the classifier with attention gives the right value more often than the one with a mean, by a share "
-                "of", lambda s: ahead("classifier", s), above=0.1),
+                "of", lambda s: ahead("classifier", s), above=0.2),
            Rule("the decoder with attention gives the right word more often than the one with a mean, by a share of",
-                lambda s: ahead("decoder", s), above=0.1),
+                lambda s: ahead("decoder", s), above=0.2),
            Rule("the numbers of parameters differ by a share of", apart, below=0.03, exact=True,
                 condition="else the larger one might be better for that alone")),
-    fixed=Fixed("2026-11-17", "c21a0067b28c", after=
-                "the number of parameters became a condition, and fewer steps are trained; the bounds are "
-                "those of 2026-11-15"),
+    fixed=Fixed("2026-11-17", "4ee8b1b464ea", after=
+                "the number of parameters became a condition, and fewer steps are trained; the bounds were 0.1, "
+                "and are 0.2 since six seeds gave 0.76 and 0.44 with attention, but 0.10 and 0.04 with its weights "
+                "held at 1/n, which was too near to tell"),
     charts=charts,
     notes="Look-up of one of 6 entries with 12 keys and 8 values; translation of 2 to 8 of 16 made-up words, reversed. "
           "The decoder with a mean goes on learning: with more steps it comes closer.")
