@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.text.corpus import DataSettings, TokenizerSettings, prepare
+from regard.data.reading.corpus import DataSettings, TokenizerSettings, prepare
 from regard.training.run import Order, carry_out
 
 WORDS = 60_000

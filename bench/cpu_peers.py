@@ -39,10 +39,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from worker import cpu
 
+from regard.data.batching.batches import Streams, Windows
+from regard.data.reading.shards import Counts, Shard
 from regard.families import FAMILIES
 from regard.run_folder import RunFolder
-from regard.text.batches import Streams, Windows
-from regard.text.shards import Counts, Shard
 from regard.training.job import Job
 from regard.training.log import Progress
 from regard.training.settings import TrainingSettings

@@ -26,9 +26,9 @@ from pathlib import Path
 
 import torch
 
+from regard.corpora import phrasebook
 from regard.errors import RegardError
 from regard.run_folder import RunFolder
-from regard.text import phrasebook
 from regard.trained import load
 from regard.training.run import Order, carry_out
 

@@ -23,7 +23,7 @@ from gpt2 import FULL, SMALL
 from steps import calibration, wait
 
 from regard.config import fill
-from regard.decoding import recorded
+from regard.decoding.fast import recorded
 from regard.decoding.sampling import Sampling
 from regard.decoding.stream import generate_tokens
 from regard.families import FAMILIES

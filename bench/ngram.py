@@ -28,9 +28,9 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
+from regard.data.tokens.words import WhitespaceTokenizer, train_words
 from regard.models.ngram import NGram, write_arpa
 from regard.models.ngram.counting import EOS
-from regard.text.words import WhitespaceTokenizer, train_words
 from regard.trained import Trained
 from regard.training.run import Order, carry_out
 

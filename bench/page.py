@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from regard.text import stories
+from regard.corpora import stories
 
 PAGE = Path(__file__).parent.parent / "regard" / "serve" / "page"
 SIZES = {"512": ("--layers", "12", "--heads", "12", "--width", "96"),

@@ -28,10 +28,10 @@ from typing import Any
 import torch
 
 import regard
-from regard.decoding import recorded
-from regard.decoding.guessing import Acceptance, Speculation
-from regard.decoding.on_device import LookUps
-from regard.decoding.passes import after_each, can_cut
+from regard.decoding.fast import recorded
+from regard.decoding.fast.guessing import Acceptance, Speculation
+from regard.decoding.fast.on_device import LookUps
+from regard.decoding.fast.passes import after_each, can_cut
 from regard.decoding.sampling import Sampling
 from regard.decoding.stream import generate_tokens
 from regard.models.neural import NeuralLM

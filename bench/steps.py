@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
+from regard.data.batching.batches import Batch
 from regard.models.learner import Learner
 from regard.run_folder import RunFolder
-from regard.text.batches import Batch
 from regard.training.figures import Figures
 from regard.training.job import Job
 from regard.training.log import Progress

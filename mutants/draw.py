@@ -20,8 +20,7 @@ ROOT = Path(__file__).parent.parent
 SEED = 7
 
 # Left out: what runs on a GPU only, which the tests of a plain machine skip or imitate.
-WITH_GPU = {"regard/decoding/recorded.py", "regard/decoding/recorded_beam.py", "regard/decoding/on_device.py",
-            "regard/decoding/passes.py"}
+WITH_GPU = {f"regard/decoding/fast/{name}.py" for name in ("recorded", "recorded_beam", "on_device", "passes")}
 PARTS = {
     "layers": ["regard/contract.py", "regard/layers/*.py"],
     "models": ["regard/models/encoders.py", "regard/models/masked.py", "regard/models/neural.py",
@@ -30,12 +29,13 @@ PARTS = {
                 ("add_norm", "attend_next", "attend_source", "draw", "line", "scan", "selective_scan",
                  "state_space_dual")],
     "losses": ["regard/models/head.py", "regard/models/learner.py", "regard/kernels/cross_entropy.py",
-               "regard/tasks/*.py", "regard/text/batches.py", "regard/text/pair_batches.py", "regard/training/job.py",
-               "regard/training/optim.py", "regard/training/schedule.py"],
-    "decoding": ["regard/decoding/*.py"],
+               "regard/tasks/*.py", "regard/data/batching/batches.py", "regard/data/batching/pair_batches.py",
+               "regard/training/job.py", "regard/training/optim.py", "regard/training/schedule.py"],
+    "decoding": ["regard/decoding/*.py", "regard/decoding/fast/*.py"],
     "metrics": ["regard/metrics/*.py"],
-    "splits": ["regard/text/split.py", "regard/text/shuffle.py", "regard/text/corpus.py", "regard/text/pair_corpus.py",
-               "regard/text/picture_corpus.py", "regard/text/shards.py"],
+    "splits": ["regard/data/reading/split.py", "regard/data/batching/shuffle.py", "regard/data/reading/corpus.py",
+               "regard/data/pairs/pair_corpus.py", "regard/data/pictures/picture_corpus.py",
+               "regard/data/reading/shards.py"],
     "checkpoints": ["regard/run_folder.py", "regard/storage.py", "regard/manifest.py", "regard/run_lock.py",
                     "regard/training/resume.py", "regard/training/averaging.py"],
     "security": ["regard/serve/security.py", "regard/serve/limits.py", "regard/serve/refusals.py",

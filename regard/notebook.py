@@ -90,7 +90,7 @@ def request_for(
 
 
 def picture_file(name: str | Path) -> bytes:
-    from regard.text.picture_files import check_file
+    from regard.data.pictures.picture_files import check_file
 
     check_file(Path(name))
     return Path(name).read_bytes()

@@ -18,10 +18,15 @@ from torch import Tensor, nn
 
 from regard.config import convert, fill
 from regard.contract import LanguageModel
-from regard.decoding.guessing import AHEAD, Acceptance, Speculation, why_not
+from regard.data.batching.batches import Batch
+from regard.data.reading.corpus import encode_files
+from regard.data.reading.readers import ReadSettings
+from regard.data.reading.shards import Counts, Shard
+from regard.data.tokens.tokenizers import Tokenizer
+from regard.decoding.fast.guessing import AHEAD, Acceptance, Speculation, why_not
+from regard.decoding.fast.speculative import speculative_tokens
 from regard.decoding.marks import Marks, text_marks
 from regard.decoding.sampling import Sampling
-from regard.decoding.speculative import speculative_tokens
 from regard.decoding.stream import generate_tokens
 from regard.errors import DataError, RunError, SettingError
 from regard.families import Family
@@ -33,11 +38,6 @@ from regard.models.ngram import NGram
 from regard.run_folder import RunFolder
 from regard.tasks import Task, task_named
 from regard.tasks.lm import HeldOut, reading_for
-from regard.text.batches import Batch
-from regard.text.corpus import encode_files
-from regard.text.readers import ReadSettings
-from regard.text.shards import Counts, Shard
-from regard.text.tokenizers import Tokenizer
 from regard.trained_caption import TrainedCaptioner
 from regard.trained_masked import TrainedMasked
 from regard.trained_summarise import TrainedSummariser

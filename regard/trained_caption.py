@@ -15,6 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.contract import Source
+from regard.data.batching.pair_batches import HeldOutPairs, Pictures
+from regard.data.pictures.picture_corpus import caption_shard
+from regard.data.pictures.picture_files import BadPicture, load_picture
+from regard.data.tokens.vocabulary import Tokenizer
 from regard.decoding.beam import Beam
 from regard.decoding.caption import caption_tokens, pixels_of
 from regard.decoding.marks import Marks, text_marks
@@ -24,10 +28,6 @@ from regard.errors import DataError, RunError
 from regard.metrics.perplexity import Surprise, score_targets
 from regard.models.seq2seq import Seq2Seq
 from regard.probe.alignment import read_of_source, stacked
-from regard.text.pair_batches import HeldOutPairs, Pictures
-from regard.text.picture_corpus import caption_shard
-from regard.text.picture_files import BadPicture, load_picture
-from regard.text.vocabulary import Tokenizer
 from regard.trained_model import TrainedModel
 
 Images = NDArray[np.uint8]                 # (N, S, S, 3)

@@ -11,12 +11,12 @@ from typing import Any
 import torch
 
 from regard.contract import Source
+from regard.data.tokens.vocabulary import EOS, PAD
 from regard.laws.check import Report, check_model, try_laws
 from regard.laws.encoder_laws import ENCODER_LAWS, PictureReader, check_encoder
 from regard.laws.masked_laws import check_masked
 from regard.laws.prepared import prepared
 from regard.laws.reader import TIME
-from regard.text.vocabulary import EOS, PAD
 from regard.trained import Trained
 from regard.trained_caption import TrainedCaptioner
 from regard.trained_masked import TrainedMasked

@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.data.reading.corpus import encode_files
+from regard.data.reading.readers import ReadSettings
+from regard.data.tokens.vocabulary import PAD, Tokenizer
 from regard.decoding.fill import Filled, fill_blanks
 from regard.errors import DataError, SettingError
 from regard.metrics.filling import Guesses, guess_batches
 from regard.models.masked import MaskedModel
 from regard.tasks.masked import MaskedHeldOut, mask_id
-from regard.text.corpus import encode_files
-from regard.text.readers import ReadSettings
-from regard.text.vocabulary import PAD, Tokenizer
 from regard.trained_model import TrainedModel
 
 BATCH = 64                     # rows of text made into vectors at once

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from regard.data.reading.sentences import Piece
 from regard.metrics.summary import Summary, measure
-from regard.text.sentences import Piece
 from regard.trained_translate import TrainedTranslator, check_pairs
 
 

@@ -20,6 +20,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from regard.data.batching.pair_batches import HeldOutPairs
+from regard.data.reading.sentences import Piece, fit, join, split
+from regard.data.reading.shards import Counts, Shard
+from regard.data.tokens.piece_words import piece_words, words_of, written_words
+from regard.data.tokens.tokenizer_pair import TokenizerPair
+from regard.data.tokens.vocabulary import Tokenizer
 from regard.decoding.beam import Hypothesis
 from regard.decoding.marks import Marks, pair_marks
 from regard.decoding.reading import NO_ATTENTION, reads_source
@@ -32,12 +38,6 @@ from regard.metrics.translation import Quality, measure
 from regard.models.neural import NeuralLM
 from regard.probe.alignment import AttentionErrors, check_links, word_links
 from regard.probe.copying import each_read, spell
-from regard.text.pair_batches import HeldOutPairs
-from regard.text.piece_words import piece_words, words_of, written_words
-from regard.text.sentences import Piece, fit, join, split
-from regard.text.shards import Counts, Shard
-from regard.text.tokenizer_pair import TokenizerPair
-from regard.text.vocabulary import Tokenizer
 from regard.trained_model import TrainedModel
 
 FIRST_CHUNK, CHUNK = 32, 512               # lines taken at once from a stream: few at first, so that something appears

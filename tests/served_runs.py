@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from regard.cli import main
-from regard.text import gists, phrasebook, shapes, stories
+from regard.corpora import gists, phrasebook, shapes, stories
 
 COMMON = ["--device", "cpu", "--quiet"]
 PAIRS = ["--tokenizer", "word", "--batch", "512"]

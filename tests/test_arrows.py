@@ -12,7 +12,8 @@ GROUPS = [
     ["errors"],
     ["storage", "config"],
     ["manifest", "run_lock"],
-    ["contract", "text", "run_folder"],
+    ["corpora"],
+    ["contract", "data", "run_folder"],
     ["laws", "kernels"],
     ["layers"],
     ["models"],
@@ -36,7 +37,7 @@ GROUPS = [
     ["cli"],
 ]
 RANK = {part: rank for rank, group in enumerate(GROUPS) for part in group}
-ALONE = {"text": {"errors", "storage"}, "laws": {"errors", "contract"}}
+ALONE = {"corpora": {"errors", "storage"}, "data": {"errors", "storage", "corpora"}, "laws": {"errors", "contract"}}
 
 
 def part_of(path: Path) -> str:
@@ -71,7 +72,7 @@ def test_imports_point_one_way(path):
 
 def test_an_arrow_the_wrong_way_is_seen():
     assert wrong_arrows("layers", imported_parts("from regard.models.neural import NeuralLM")) == {"models"}
-    assert wrong_arrows("text", imported_parts("def f():\n    import regard.contract")) == {"contract"}
+    assert wrong_arrows("data", imported_parts("def f():\n    import regard.contract")) == {"contract"}
 
 
 def test_no_file_but_families_tests_the_name_of_a_family():

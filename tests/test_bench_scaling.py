@@ -19,11 +19,11 @@ from scaling_parts import curve as curves_module
 from scaling_parts import families, files, generation, looks, metrics, ngrams, texts
 from scaling_parts.curve import Curve, Setting, Work, doubling, largest_tensor, measure
 
+from regard.data.tokens.tokenizers import KINDS
 from regard.families import FAMILIES
 from regard.families.caption import CAPTION
 from regard.families.masked import MASKED
 from regard.families.translate import TRANSLATE
-from regard.text.tokenizers import KINDS
 
 SETTING = Setting(most=1.0)
 SIZES = doubling(16, 1024)

@@ -8,10 +8,10 @@ import warnings
 import pytest
 
 from regard import storage
+from regard.data.tokens import tokenizer_pair
 from regard.errors import RegardNote, RunError
 from regard.manifest import FORMAT, MANIFEST, Manifest, digest_values, read_manifest, write_manifest
 from regard.run_folder import SOURCE_TOKENIZER, RunFolder, read_log
-from regard.text import tokenizer_pair
 from regard.trained import load
 from tests.fixtures.runs import HERE
 

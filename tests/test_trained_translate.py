@@ -5,14 +5,14 @@ import pytest
 import torch
 from toy_pairs import CONTEXT, SETTINGS, WORDS, pairs, tokenizers, translator
 
+from regard.data.tokens.piece_words import piece_spans, piece_words, words_of, written_words
+from regard.data.tokens.tokenizers import train_tokenizer
+from regard.data.tokens.vocabulary import FIRST, UNK
 from regard.decoding.beam import Hypothesis
 from regard.decoding.sampling import Sampling
 from regard.decoding.spelling import pieces_of, unknown_words
 from regard.errors import DataError, RunError, SettingError
 from regard.metrics.alignment import Gold
-from regard.text.piece_words import piece_spans, piece_words, words_of, written_words
-from regard.text.tokenizers import train_tokenizer
-from regard.text.vocabulary import FIRST, UNK
 
 LINES = [source for source, _ in pairs(6)]
 ATTENTION = [name for name in SETTINGS if name not in ("rnn", "mean")]

@@ -4,6 +4,9 @@ import random
 
 import torch
 
+from regard.data.tokens.tokenizer_pair import TokenizerPair
+from regard.data.tokens.tokenizers import train_tokenizer
+from regard.data.tokens.vocabulary import UNK
 from regard.families.family import randomised
 from regard.families.translate import (
     TRANSLATE,
@@ -13,9 +16,6 @@ from regard.families.translate import (
     PrefixSettings,
     Vocabularies,
 )
-from regard.text.tokenizer_pair import TokenizerPair
-from regard.text.tokenizers import train_tokenizer
-from regard.text.vocabulary import UNK
 from regard.trained_translate import TrainedTranslator
 
 WORDS = {"un": "one", "deux": "two", "trois": "three", "quatre": "four", "cinq": "five", "été": "summer"}

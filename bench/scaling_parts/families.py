@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.data.tokens.vocabulary import FIRST
 from regard.families import FAMILIES
 from regard.families.caption import CAPTION
 from regard.families.family import Family
@@ -23,7 +24,6 @@ from regard.families.masked import MASKED
 from regard.families.translate import TRANSLATE, Vocabularies
 from regard.lab.stopwatch import kept_bytes
 from regard.models.learner import Learner
-from regard.text.vocabulary import FIRST
 from regard.training.optim import Optimizers
 from regard.training.settings import TrainingSettings
 from scaling_parts.curve import Curve, Setting, Work, doubling

@@ -13,13 +13,13 @@ from typing import Any
 import torch
 
 from regard.contract import Source
+from regard.data.tokens.vocabulary import BOS, EOS, FIRST, PAD, UNK
 from regard.decoding.beam import Beam, beam_search
 from regard.decoding.fill import fill_places
 from regard.decoding.marks import Marks
 from regard.decoding.sampling import Sampling
 from regard.decoding.stream import generate_tokens
 from regard.decoding.translate import in_batches, translate_tokens
-from regard.text.vocabulary import BOS, EOS, FIRST, PAD, UNK
 from scaling_parts.curve import Curve, Setting, Work, doubling, largest_tensor
 from scaling_parts.families import ATTENDS, PATCH, VOCAB, Kind, kinds
 

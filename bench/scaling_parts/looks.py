@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import Any
 
+from regard.data.tokens.characters import CharTokenizer
+from regard.data.tokens.vocabulary import FIRST
 from regard.look import Look, Request, look
 from regard.look.arithmetic import arithmetic
 from regard.look.next_token import Continuations
@@ -18,8 +20,6 @@ from regard.look.pools import statistics
 from regard.serve.completing import Prompt, Row
 from regard.serve.looking import MAKERS, told
 from regard.serve.looks import LookAt
-from regard.text.characters import CharTokenizer
-from regard.text.vocabulary import FIRST
 from regard.trained import Trained
 from regard.trained_masked import TrainedMasked
 from scaling_parts.curve import Curve, Setting, Work, doubling

@@ -11,14 +11,14 @@ from typing import Any
 
 import torch
 
+from regard.data.batching.batches import evaluation_batches
+from regard.data.tokens.vocabulary import FIRST, UNK
+from regard.data.tokens.words import WhitespaceTokenizer
 from regard.decoding.spelling import unknown_words
 from regard.metrics import summary, translation
 from regard.metrics.alignment import ErrorRate, Gold, error_rate, links_of, read_pharaoh, word_weights
 from regard.metrics.perplexity import held_out_loss
 from regard.models.ngram import NGram
-from regard.text.batches import evaluation_batches
-from regard.text.vocabulary import FIRST, UNK
-from regard.text.words import WhitespaceTokenizer
 from scaling_parts.curve import Curve, Setting, Work, doubling
 from scaling_parts.families import kinds
 from scaling_parts.texts import shard

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from regard.data.tokens.vocabulary import BOS, EOS, FIRST
 from regard.decoding.sampling import Sampling
 from regard.decoding.stream import generate_tokens
 from regard.models.ngram import NGram
 from regard.models.ngram.arpa import read_arpa, write_arpa
-from regard.text.vocabulary import BOS, EOS, FIRST
 from scaling_parts.curve import Curve, Setting, Work, doubling
 
 MOST = 2**20                   # tokens

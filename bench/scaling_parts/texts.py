@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from regard.text import stories
-from regard.text.batches import Documents, Streams, Windows, evaluation_batches
-from regard.text.corpus import DataSettings, TokenizerSettings, prepare
-from regard.text.pair_batches import HeldOutPairs, Pairs
-from regard.text.pair_corpus import PairSettings, PairTokenizerSettings, prepare_pairs
-from regard.text.piece_words import piece_words, written_words
-from regard.text.sentences import fit, join, split
-from regard.text.shards import Counts, Shard
-from regard.text.subword_dropout import Recut
-from regard.text.tokenizers import KINDS, Tokenizer, train_tokenizer
-from regard.text.vocabulary import EOS, FIRST
+from regard.corpora import stories
+from regard.data.batching.batches import Documents, Streams, Windows, evaluation_batches
+from regard.data.batching.pair_batches import HeldOutPairs, Pairs
+from regard.data.pairs.pair_corpus import PairSettings, PairTokenizerSettings, prepare_pairs
+from regard.data.reading.corpus import DataSettings, TokenizerSettings, prepare
+from regard.data.reading.sentences import fit, join, split
+from regard.data.reading.shards import Counts, Shard
+from regard.data.tokens.piece_words import piece_words, written_words
+from regard.data.tokens.subword_dropout import Recut
+from regard.data.tokens.tokenizers import KINDS, Tokenizer, train_tokenizer
+from regard.data.tokens.vocabulary import EOS, FIRST
 from scaling_parts.curve import Curve, Setting, Work, doubling
 
 MANY = 2**21                                             # characters, documents or whatever else, at most

@@ -22,7 +22,7 @@ def list_corpora(as_json: bool) -> None:
     unseen holds known words in combinations that the other parts lack.
     """
     from regard.cli.output import print_json
-    from regard.text.embedded import PARTS, UNSEEN, every, size, unit
+    from regard.data.embedded import PARTS, UNSEEN, every, size, unit
 
     rows: list[dict[str, Any]] = [{
         "name": name, "about": corpus.description, "count": corpus.count, "unit": unit(name),
@@ -56,8 +56,8 @@ def show(name: str, part: str, lines: int, out: str | None) -> None:
     from itertools import islice
     from pathlib import Path
 
+    from regard.data import embedded
     from regard.errors import SettingError
-    from regard.text import embedded
 
     if name in embedded.PICTURED and not Path(name).exists():
         _show_pictures(name, part, lines, out)
@@ -82,7 +82,7 @@ def show(name: str, part: str, lines: int, out: str | None) -> None:
 
 def _tell_parts(name: str) -> None:
     """What there is of a corpus, and what to try with a model that learned it."""
-    from regard.text import embedded
+    from regard.data import embedded
 
     corpus = embedded.every()[name]
     sizes = " · ".join(f"{part} {embedded.size(name, part):,}" for part in corpus.parts)
@@ -94,10 +94,10 @@ def _tell_parts(name: str) -> None:
 def _show_pictures(name: str, part: str, number: int, out: str | None) -> None:
     import numpy as np
 
+    from regard.corpora.shapes import png, sheet
+    from regard.data import embedded
     from regard.errors import SettingError
     from regard.storage import write_file
-    from regard.text import embedded
-    from regard.text.shapes import png, sheet
 
     if out is not None and (not number or not out.lower().endswith(".png")):
         raise SettingError(f"--out {out}: the sheet is a PNG file of at least one picture; name one that ends in .png")
@@ -113,8 +113,8 @@ def _show_pictures(name: str, part: str, number: int, out: str | None) -> None:
 
 def _count(name: str) -> None:
     """What is in a file or folder of text."""
-    from regard.text.readers import ReadSettings, find_sources, read
-    from regard.text.tally import Tally
+    from regard.data.reading.readers import ReadSettings, find_sources, read
+    from regard.data.reading.tally import Tally
 
     tally, characters, words = Tally(), 0, 0
     distinct: set[str] = set()
@@ -143,9 +143,9 @@ def get(name: str, part: str, out: str | None, lines: int | None) -> None:
     from itertools import islice
     from pathlib import Path
 
+    from regard.data import embedded
     from regard.errors import DataError, did_you_mean
     from regard.storage import write_file
-    from regard.text import embedded
 
     stem = name if part == "train" else f"{name}-{part}"
     if name in embedded.PAIRED:
@@ -167,8 +167,8 @@ def _get_pairs(name: str, part: str, prefix: str, lines: int | None) -> None:
     from itertools import islice
     from pathlib import Path
 
+    from regard.data import embedded
     from regard.storage import write_file
-    from regard.text import embedded
 
     pairs = list(islice(embedded.pairs(name, part), lines))
     source, target = (Path(f"{prefix}.{language}") for language in embedded.PAIRED[name].languages)
@@ -182,7 +182,7 @@ def _get_pairs(name: str, part: str, prefix: str, lines: int | None) -> None:
 def _get_pictures(name: str, part: str, folder: str, number: int | None) -> None:
     from pathlib import Path
 
-    from regard.text import embedded
+    from regard.data import embedded
 
     most = embedded.size(name, part)
     number = most if number is None else min(number, most)
@@ -205,7 +205,7 @@ def cache(clear: bool, days: float, as_json: bool) -> None:
 
     from regard import storage
     from regard.cli.output import print_json
-    from regard.text.cache import entries
+    from regard.data.reading.cache import entries
 
     folder, now = storage.cache_folder(), time.time()
     found = entries(folder, days * 86_400)

@@ -44,7 +44,7 @@ def command(
     """
     from itertools import islice
 
-    from regard.text import embedded
+    from regard.data import embedded
     from regard.training.run import Order
 
     def say(text: str = "") -> None:
@@ -118,9 +118,9 @@ def measured(model: Any, part: str) -> tuple[list[Any], list[Any], dict[str, Any
     """Pairs of a part, their translations, and the figures: BLEU, exact match, and the alignment error."""
     from itertools import islice
 
+    from regard.data import embedded
     from regard.metrics.alignment import Gold
     from regard.metrics.translation import measure
-    from regard.text import embedded
 
     pairs = list(islice(embedded.pairs("phrasebook", part), MEASURED))
     sources, targets = ([getattr(pair, side) for pair in pairs] for side in ("source", "target"))

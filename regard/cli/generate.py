@@ -32,7 +32,7 @@ def command(
 ) -> None:
     """Continue a prompt with the model in the folder RUN."""
     from regard.cli.output import print_json
-    from regard.decoding.guessing import Acceptance
+    from regard.decoding.fast.guessing import Acceptance
     from regard.decoding.sampling import Sampling
     from regard.trained import load
 

@@ -48,9 +48,9 @@ def command(
     captioner they are a folder of captioned pictures, or shapes: how many are exactly right, and where words look.
     """
     from regard.cli.output import print_json
+    from regard.data.embedded import known
     from regard.metrics.perplexity import impossible
     from regard.run_folder import RunFolder
-    from regard.text.embedded import known
     from regard.trained import load, run_task
 
     task = run_task(RunFolder.open(run).read_settings()).name

@@ -25,9 +25,9 @@ def score_captions(model: Any, files: tuple[str, ...], as_json: bool, wanted: di
 
 
 def measured(model: Any, files: tuple[str, ...], wanted: dict[str, Any]) -> dict[str, Any]:
-    from regard.decoding.ways import ways
+    from regard.data.pictures.picture_corpus import is_embedded
+    from regard.decoding.fast.ways import ways
     from regard.metrics.translation import measure
-    from regard.text.picture_corpus import is_embedded
 
     images, references, drawn = embedded(wanted) if is_embedded(files) else from_files(model, files, wanted)
     began = time.perf_counter()
@@ -48,7 +48,7 @@ def measured(model: Any, files: tuple[str, ...], wanted: dict[str, Any]) -> dict
 def embedded(wanted: dict[str, Any]) -> tuple[Any, list[list[str]], Any]:
     import numpy as np
 
-    from regard.text import shapes
+    from regard.corpora import shapes
 
     drawn = shapes.batch(np.arange(wanted["first"] or PICTURES), 0, wanted["part"] or "test")
     return drawn.images, [[caption] for caption in drawn.captions], drawn
@@ -56,11 +56,11 @@ def embedded(wanted: dict[str, Any]) -> tuple[Any, list[list[str]], Any]:
 
 def from_files(model: Any, files: tuple[str, ...], wanted: dict[str, Any]) -> tuple[Any, list[list[str]], None]:
     """Each picture once, with all its captions."""
+    from regard.data.pictures.picture_shards import prepare_pictures
+    from regard.data.pictures.pictures import CaptionReading
+    from regard.data.reading.cache import Cache
+    from regard.data.reading.corpus import refuse_files
     from regard.errors import DataError
-    from regard.text.cache import Cache
-    from regard.text.corpus import refuse_files
-    from regard.text.picture_shards import prepare_pictures
-    from regard.text.pictures import CaptionReading
 
     if wanted["part"]:
         refuse_files(wanted["part"], files)
@@ -80,8 +80,8 @@ def from_files(model: Any, files: tuple[str, ...], wanted: dict[str, Any]) -> tu
 
 def gaze(model: Any, drawn: Any) -> Any:
     """How much of what each word reads, of the captions as they should be, lies on what it names."""
+    from regard.corpora.shapes import covered
     from regard.metrics.regions import Gaze
-    from regard.text.shapes import covered
 
     ids = [row.tolist() for row in model.tokenizer.encode_batch(drawn.captions)]
     fits = [at for at, own in enumerate(ids) if len(own) + 1 <= model.context]           # with its end

@@ -46,8 +46,8 @@ def score_pairs(model: Any, files: tuple[str, ...], as_json: bool, wanted: dict[
 
 
 def read_test(model: Any, files: tuple[str, ...], wanted: dict[str, Any]) -> Test:
-    from regard.text import embedded
-    from regard.text.corpus import refuse_files
+    from regard.data import embedded
+    from regard.data.reading.corpus import refuse_files
 
     if embedded.known_pairs(files):
         test = built_in(str(files[0]), wanted)
@@ -67,8 +67,8 @@ def read_test(model: Any, files: tuple[str, ...], wanted: dict[str, Any]) -> Tes
 def built_in(name: str, wanted: dict[str, Any]) -> Test:
     from itertools import islice
 
+    from regard.data import embedded
     from regard.metrics.alignment import Gold
-    from regard.text import embedded
 
     pairs = list(islice(embedded.pairs(name, wanted["part"] or "test"), wanted["first"] or PART_OF_PHRASEBOOK))
     return Test([pair.source for pair in pairs], [pair.target for pair in pairs],
@@ -77,9 +77,9 @@ def built_in(name: str, wanted: dict[str, Any]) -> Test:
 
 def read_files(model: Any, files: tuple[str, ...], wanted: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Two aligned files with every line that is in them, or the pairs of a file of pairs."""
-    from regard.text.every_line import every_line
-    from regard.text.pairs import PairSettings, check_aligned, find_pair_sources, read_pairs
-    from regard.text.tally import Tally
+    from regard.data.pairs.pairs import PairSettings, check_aligned, find_pair_sources, read_pairs
+    from regard.data.reading.every_line import every_line
+    from regard.data.reading.tally import Tally
 
     if find_pair_sources(files)[0].format == "text":
         check_aligned(files)
@@ -95,8 +95,8 @@ def read_files(model: Any, files: tuple[str, ...], wanted: dict[str, Any]) -> tu
 
 
 def read_golds(name: str) -> list[Any]:
+    from regard.data.reading.every_line import every_line
     from regard.metrics.alignment import read_pharaoh
-    from regard.text.every_line import every_line
 
     return [read_pharaoh(line, f"{name} line {number}") for number, line in enumerate(every_line(name), 1)]
 
@@ -106,7 +106,7 @@ def read_golds(name: str) -> list[Any]:
 
 def measured(model: Any, test: Test, wanted: dict[str, Any]) -> tuple[dict[str, Any], Any, list[str]]:
     """Everything as one dictionary, the Quality, and the translations."""
-    from regard.decoding.ways import ways
+    from regard.decoding.fast.ways import ways
     from regard.metrics.lengths import by_length
     from regard.metrics.translation import measure
 
@@ -138,7 +138,7 @@ def translated(model: Any, test: Test, wanted: dict[str, Any], say: Any = None) 
 
 def others(model: Any, test: Test, wanted: dict[str, Any]) -> tuple[list[str], tuple[str, str]]:
     """What another run, or a file, says of the same sources; and what to call the two."""
-    from regard.text.every_line import every_line
+    from regard.data.reading.every_line import every_line
     from regard.trained import load
 
     other = wanted["against"]

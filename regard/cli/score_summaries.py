@@ -25,7 +25,7 @@ def score_summaries(model: Any, files: tuple[str, ...], as_json: bool, wanted: d
 
 
 def measured(model: Any, test: Test, wanted: dict[str, Any]) -> dict[str, Any]:
-    from regard.decoding.ways import ways
+    from regard.decoding.fast.ways import ways
     from regard.metrics.summary import lead, measure, paired
 
     def say(text: str) -> None:

@@ -45,10 +45,10 @@ def line_by_line(
     out: str | None, on_bad_text: str, device: str, trust: bool, **how: Any,
 ) -> None:
     from regard import storage
+    from regard.data.reading.every_line import every_line
     from regard.decoding.sampling import Sampling
     from regard.decoding.translations import Way
     from regard.errors import SettingError
-    from regard.text.every_line import every_line
     from regard.trained import load
 
     how["sampling"] = Sampling(temperature, seed=seed) if sample else None

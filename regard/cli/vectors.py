@@ -54,8 +54,8 @@ def command(
 
 def read_lines(files: Sequence[str], on_bad_text: str) -> Iterator[str]:
     """Every line of the files that is not empty; a folder, a JSONL file or an embedded corpus will do as well."""
-    from regard.text.corpus import read_documents
-    from regard.text.readers import ReadSettings
+    from regard.data.reading.corpus import read_documents
+    from regard.data.reading.readers import ReadSettings
 
     return read_documents(files, ReadSettings("line", on_bad_text))
 

@@ -15,9 +15,9 @@ from regard.compare.subject import Record, Row, Subject
 from regard.compare.summary import crossing, mean
 from regard.compare.table import TRIED, amount, rate
 from regard.compare.units import unit_bytes, unit_ends
+from regard.data.reading.corpus import Corpus
+from regard.data.tokens.vocabulary import EOS
 from regard.metrics.resampling import Counts, Scores
-from regard.text.corpus import Corpus
-from regard.text.vocabulary import EOS
 from regard.trained import Trained
 
 PROBED = 2**21             # held-out tokens, at most, from which passages and texts to time are taken

@@ -20,11 +20,11 @@ import torch
 from torch import Tensor, nn
 
 from regard.contract import LanguageModel
+from regard.data.reading.shards import Shard
+from regard.data.tokens.vocabulary import Tokenizer
 from regard.decoding.stream import generate_tokens
 from regard.errors import note
 from regard.run_folder import read_log
-from regard.text.shards import Shard
-from regard.text.vocabulary import Tokenizer
 from regard.trained import Trained
 
 STATE_LENGTHS = (128, 1024, 8192)

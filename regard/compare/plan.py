@@ -17,13 +17,13 @@ from typing import Any
 import torch
 
 from regard.config import as_values, fill
+from regard.data.reading.corpus import Corpus
 from regard.errors import RunError, SettingError, note
 from regard.families import FAMILIES, Family
 from regard.families.fit import parameters
 from regard.families.translate import TRANSLATE
 from regard.manifest import read_sealed, write_sealed
 from regard.tasks import task_named
-from regard.text.corpus import Corpus
 from regard.trained import pick_device
 from regard.training.choose import choose
 from regard.training.run import Order

@@ -20,10 +20,10 @@ from regard.compare.summary import mean
 from regard.compare.table import TRIED, amount, rate
 from regard.compare.translation_table import STATE_LENGTHS
 from regard.contract import Source
+from regard.data.pairs.pair_corpus import PairCorpus
 from regard.metrics.lengths import by_length
 from regard.metrics.resampling import BLEU_COUNTS, bleu_of
 from regard.metrics.translation import measure, sentence_counts
-from regard.text.pair_corpus import PairCorpus
 from regard.trained_translate import TrainedTranslator
 
 PAIRS = 1000                                         # held-out pairs that are translated

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from regard import storage
+from regard.data.reading.shards import Shard
 from regard.errors import RunError
 from regard.metrics.resampling import Counts
-from regard.text.shards import Shard
 
 FEW = 10                             # documents; fewer are taken for one long text
 STRETCH, SHORT_STRETCH = 1024, 256   # tokens of such a text that make a unit; the second where it has few of the first

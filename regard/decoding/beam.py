@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.contract import LanguageModel, Source, State
-from regard.decoding import recorded_beam
 from regard.decoding.best import best_of
 from regard.decoding.coverage import Covered
+from regard.decoding.fast import recorded_beam
 from regard.errors import SettingError
 from regard.layers.packed import packing
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard.data.tokens.vocabulary import FIRST, Tokenizer
 from regard.errors import DataError
 from regard.models.masked import MaskedModel
-from regard.text.vocabulary import FIRST, Tokenizer
 
 BLANK = re.compile(r"_{3,}|\[MASK\]|<mask>")
 # Tokens tried for a blank whose length is not given: words are one token, their parts and letters several.

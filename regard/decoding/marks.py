@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from regard.contract import LanguageModel
+from regard.data.tokens.tokenizer_pair import TokenizerPair
+from regard.data.tokens.vocabulary import Tokenizer
 from regard.decoding.reading import reads_source
-from regard.text.tokenizer_pair import TokenizerPair
-from regard.text.vocabulary import Tokenizer
 
 
 @dataclass(frozen=True)

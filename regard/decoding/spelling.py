@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.text.piece_words import piece_spans, piece_words, words_of
-from regard.text.vocabulary import FIRST, UNK, Tokenizer
-from regard.text.words import WhitespaceTokenizer
+from regard.data.tokens.piece_words import piece_spans, piece_words, words_of
+from regard.data.tokens.vocabulary import FIRST, UNK, Tokenizer
+from regard.data.tokens.words import WhitespaceTokenizer
 
 
 def pieces_of(tokenizer: Tokenizer, tokens: Sequence[int], instead: dict[int, str] | None = None) -> list[str]:

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.contract import LanguageModel, Source, State
-from regard.decoding import recorded
-from regard.decoding.recorded import Steps
+from regard.decoding.fast import recorded
+from regard.decoding.fast.recorded import Steps
 from regard.decoding.sampling import Sampling, choose
 from regard.errors import SettingError
 from regard.layers.packed import packing

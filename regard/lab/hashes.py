@@ -5,7 +5,8 @@ neither.
 constants of the file that it uses. How a rule is worded, its unit, cause and condition change no verdict.
 
 `hash_measuring` changes when an arm might give other numbers: it covers the whole file but for what an Experiment says
-about itself. So rules can be dated, worded and judged anew without measuring anything again.
+about itself, and for where in Regard an imported name stands. So rules can be dated, worded and judged anew, and
+modules moved, without measuring anything again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import ast
 import hashlib
 from dataclasses import fields
 from pathlib import Path
+from typing import TypeGuard
 
 from regard.lab.experiment import Experiment
 
@@ -33,7 +35,14 @@ def hash_rules(experiment: Experiment) -> str:
 
 def hash_measuring(source: str) -> str:
     module = ast.parse(source)
-    return hashlib.sha256(_written(_Measuring().visit(module)).encode()).hexdigest()
+    names = sorted(f"{each.name} as {each.asname or each.name}" for node in ast.walk(module) if _is_ours(node)
+                   for each in node.names)
+    return hashlib.sha256(f"{names} {_written(_Measuring().visit(module))}".encode()).hexdigest()
+
+
+def _is_ours(node: ast.AST) -> TypeGuard[ast.ImportFrom]:
+    """Whether a node imports names from a module of Regard."""
+    return isinstance(node, ast.ImportFrom) and (node.module or "").startswith("regard")
 
 
 def imported_claims(source: str) -> list[str]:
@@ -120,7 +129,10 @@ class _Wordless(_WithoutDocstrings):
 
 
 class _Measuring(_WithoutDocstrings):
-    """An experiment without what it says about itself, and without its rules."""
+    """An experiment without what it says about itself, without its rules, and without the paths of our modules."""
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
+        return None if _is_ours(node) else node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)

@@ -17,11 +17,11 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from regard.corpora.phrasebook import pairs
+from regard.data.tokens.words import WordTokenizer
 from regard.lab.tasks import FIRST, generator
 from regard.lab.tiny import Batch
 from regard.metrics.alignment import Gold
-from regard.text.phrasebook import pairs
-from regard.text.words import WordTokenizer
 
 DRAWN = 14_000                             # pairs of the phrasebook, of which the short and common are taken
 LONGEST = 7                                # words, on either side; <eos> comes after them

@@ -10,8 +10,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from regard.corpora.stories import generate
 from regard.lab.tiny import Batch
-from regard.text.stories import generate
 
 FIRST = 4                                  # the first id that is a word
 STORIES = 400                              # of which pieces are cut, letter by letter

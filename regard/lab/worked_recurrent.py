@@ -11,6 +11,7 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
+from regard.data.batching.batches import Batch as TrainingBatch
 from regard.lab.tiny import Batch, loss_of
 from regard.lab.worked import Example, Line, line
 from regard.layers.linear_recurrence import MatrixRecurrence
@@ -18,7 +19,6 @@ from regard.layers.recurrent import Elman
 from regard.layers.self_attention import SelfAttention
 from regard.layers.stack import Stack
 from regard.models.neural import NeuralLM
-from regard.text.batches import Batch as TrainingBatch
 from regard.training.passes import Pass
 
 F = Fraction

@@ -18,13 +18,13 @@ import torch
 from torch import Tensor, nn
 
 from regard.contract import Source
+from regard.data.tokens.vocabulary import UNK
 from regard.decoding.caption import pixels_of
 from regard.look.arithmetic_sheet import Sheet
 from regard.look.parts import Look, Track
 from regard.look.pictures import decoded
 from regard.models.masked import MaskedModel
 from regard.probe.influence import evaluating, leaf_outputs
-from regard.text.vocabulary import UNK
 
 
 @dataclass

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.contract import LanguageModel, Source
+from regard.data.tokens.vocabulary import Tokenizer
 from regard.decoding.beam import Beam, Hypothesis, Step, beam_search
 from regard.decoding.best import best_of
 from regard.decoding.caption import pixels_of
@@ -27,7 +28,6 @@ from regard.decoding.marks import Marks
 from regard.decoding.stream import padded
 from regard.decoding.translate import longest
 from regard.errors import DataError, RunError, SettingError
-from regard.text.vocabulary import Tokenizer
 from regard.trained import Trained
 from regard.trained_caption import TrainedCaptioner
 from regard.trained_translate import TrainedTranslator

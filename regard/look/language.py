@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.contract import LanguageModel, Reading, Recorder, watch
+from regard.data.tokens.vocabulary import UNK
 from regard.decoding.sampling import Sampling
 from regard.errors import DataError
 from regard.look.influences import influence_tracks
@@ -24,7 +25,6 @@ from regard.look.tracks import grouped, is_map, layer_names, maps_of, numbered
 from regard.models.neural import NeuralLM
 from regard.models.ngram import NGram
 from regard.probe.influence import WAYS, evaluating, influence
-from regard.text.vocabulary import UNK
 from regard.trained import Trained
 
 MOST_TOKENS = 4096                   # read by a model that has no limit of its own
@@ -78,7 +78,7 @@ def continued(
     trained: Trained, text: str, ids: list[int], added: list[int], before: Sequence[Token]
 ) -> tuple[str, list[Token]]:
     """The text with what these tokens add to it; they begin words of their own, counted on from those before."""
-    from regard.text.piece_words import written_words
+    from regard.data.tokens.piece_words import written_words
 
     stream = trained.tokenizer.stream(after=ids)
     pieces = [stream.push(id) for id in added]

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.contract import Recorder, watch
+from regard.data.tokens.vocabulary import FIRST
 from regard.decoding.fill import BLANK, JOINED
 from regard.errors import DataError
 from regard.layers.full_attention import FullAttention
@@ -27,7 +28,6 @@ from regard.look.tracks import grouped, is_map, layer_names, numbered
 from regard.models.masked import MaskedModel
 from regard.probe.influence import evaluating as evaluating_model
 from regard.probe.influence import leaf_outputs
-from regard.text.vocabulary import FIRST
 from regard.trained_masked import TrainedMasked
 
 MOST_TOKENS = 1024                   # read by a model that has no limit of its own

@@ -25,12 +25,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.contract import LanguageModel, Source
+from regard.data.tokens.vocabulary import FIRST, Tokenizer
 from regard.decoding.caption import pixels_of
 from regard.decoding.sampling import Sampling, choose
 from regard.decoding.stream import Reader, padded
 from regard.decoding.translate import longest
 from regard.errors import DataError, RunError, SettingError
-from regard.text.vocabulary import FIRST, Tokenizer
 from regard.trained import Trained
 from regard.trained_caption import TrainedCaptioner
 from regard.trained_translate import TrainedTranslator

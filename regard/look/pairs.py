@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.contract import Recorder, Source, watch
+from regard.data.tokens.vocabulary import UNK
 from regard.decoding.beam import Beam
 from regard.decoding.translate import translate_tokens
 from regard.errors import DataError
@@ -27,7 +28,6 @@ from regard.look.sides import mark, read_tokens, side, written_tokens
 from regard.look.tracks import ABOUT, grouped, in_order, numbered
 from regard.models.neural import NeuralLM
 from regard.probe.influence import WAYS, evaluating, influence
-from regard.text.vocabulary import UNK
 from regard.trained_summarise import TrainedSummariser
 from regard.trained_translate import TrainedTranslator
 

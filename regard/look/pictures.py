@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.contract import Source
+from regard.corpora import shapes
+from regard.data.pictures.picture_files import load_picture
 from regard.decoding.beam import Beam
 from regard.decoding.caption import caption_tokens, pixels_of
 from regard.decoding.spelling import pieces_of
@@ -26,8 +28,6 @@ from regard.look.pairs import Pair, Target, decoder_tracks, given_target, own_ta
 from regard.look.parts import Look, Request, Said, Side, Token, Track
 from regard.look.sides import mark, side
 from regard.probe.influence import WAYS
-from regard.text import shapes
-from regard.text.picture_files import load_picture
 from regard.trained_caption import TrainedCaptioner
 
 Image = NDArray[np.uint8]                    # (height, width, 3)

@@ -22,6 +22,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.contract import LanguageModel, Reading, Source, watch
+from regard.corpora.shapes import png
+from regard.data.batching.pair_batches import Side
+from regard.data.tokens.vocabulary import FIRST, Tokenizer
 from regard.decoding.beam import Beam
 from regard.decoding.caption import caption_tokens, pixels_of
 from regard.decoding.fill import of_text
@@ -35,9 +38,6 @@ from regard.models.masked import MaskedModel
 from regard.probe.alignment import read_of_source
 from regard.probe.copying import spell
 from regard.probe.influence import evaluating
-from regard.text.pair_batches import Side
-from regard.text.shapes import png
-from regard.text.vocabulary import FIRST, Tokenizer
 
 MOST = 40                      # rows and columns of a map
 PROMPT, NEW = 12, 60           # tokens of a text that are given, and that are written

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from regard.contract import LanguageModel
+from regard.data.tokens.vocabulary import PAD, Tokenizer
 from regard.look.parts import Said
 from regard.models.head import Head
 from regard.models.ngram import NGram
-from regard.text.vocabulary import PAD, Tokenizer
 
 GUESS = -1                           # in the place of a target: nothing follows, so the model is asked
 AT_ONCE = 2**22                      # log-probabilities held at a time

@@ -24,16 +24,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.data.batching.batches import Batch
+from regard.data.tokens.piece_words import piece_spans
+from regard.data.tokens.vocabulary import FIRST, Tokenizer
+from regard.data.tokens.words import WhitespaceTokenizer
 from regard.errors import DataError, RunError, SettingError
 from regard.look.saying import AT_ONCE, by_counts, by_head, by_steps
 from regard.look.sides import characters_of
 from regard.metrics.perplexity import score_batches
 from regard.models.neural import NeuralLM
 from regard.models.ngram import NGram
-from regard.text.batches import Batch
-from regard.text.piece_words import piece_spans
-from regard.text.vocabulary import FIRST, Tokenizer
-from regard.text.words import WhitespaceTokenizer
 from regard.trained import Trained
 
 TOP = 10

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from regard.data.tokens.piece_words import Span, piece_spans, piece_words, written_words
+from regard.data.tokens.vocabulary import Tokenizer
 from regard.look.parts import Side, Token
-from regard.text.piece_words import Span, piece_spans, piece_words, written_words
-from regard.text.vocabulary import Tokenizer
 
 
 def mark(tokenizer: Tokenizer, id: int) -> Token:

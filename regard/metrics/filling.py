@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
+from regard.data.batching.batches import Batch
 from regard.models.masked import MaskedModel
-from regard.text.batches import Batch
 
 
 @dataclass(frozen=True)

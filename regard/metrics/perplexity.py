@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from regard import kernels
 from regard.contract import LanguageModel, Source
+from regard.data.batching.batches import Batch
+from regard.data.batching.pair_batches import HeldOutPairs
+from regard.data.tokens.vocabulary import UNK
 from regard.models.learner import Learner
-from regard.text.batches import Batch
-from regard.text.pair_batches import HeldOutPairs
-from regard.text.vocabulary import UNK
 
 
 @dataclass(frozen=True)

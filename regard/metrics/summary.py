@@ -13,12 +13,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.reading import sentences as cut
 from regard.errors import DataError, SettingError
 from regard.metrics.intervals import TEXTS, over_sentences
 from regard.metrics.resampling import DRAWN, Interval, resampled
 from regard.metrics.rouge import Cutter, Shares, cutter, rouge_l, rouge_lsum, rouge_n
 from regard.metrics.translation import SEED, Difference
-from regard.text import sentences as cut
 
 Lines = Sequence[str]
 References = Sequence[str] | Sequence[Sequence[str]]       # one summary each, or several such lists

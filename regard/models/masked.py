@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from regard.contract import Memory, Source
+from regard.data.tokens.vocabulary import PAD
 from regard.models.encoders import TokenEncoder
 from regard.models.head import Head
 from regard.models.learner import Learner
-from regard.text.vocabulary import PAD
 
 
 class MaskedModel(Learner):

@@ -19,11 +19,11 @@ import torch
 from torch import Tensor
 
 from regard.contract import LanguageModel, Source, watch
+from regard.data.tokens.piece_words import words_of
 from regard.decoding.reading import of_source
 from regard.errors import DataError
 from regard.metrics.alignment import ErrorRate, Gold, Link, error_rate, word_weights
 from regard.probe.influence import evaluating
-from regard.text.piece_words import words_of
 
 
 @torch.no_grad()

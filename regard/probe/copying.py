@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.contract import LanguageModel, Source
+from regard.data.tokens.tokenizer_pair import TokenizerPair
+from regard.data.tokens.vocabulary import BOS, UNK
 from regard.decoding.beam import Hypothesis
 from regard.decoding.spelling import pieces_of, unknown_words
 from regard.decoding.stream import padded
 from regard.decoding.translate import budget, in_batches
 from regard.probe.alignment import read_of_source, stacked
-from regard.text.tokenizer_pair import TokenizerPair
-from regard.text.vocabulary import BOS, UNK
 
 Weights = NDArray[np.float32]              # (layers, heads, T, L)
 

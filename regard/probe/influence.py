@@ -22,8 +22,8 @@ from torch import Tensor, nn
 
 from regard.config import one_of
 from regard.contract import LanguageModel, Source, watching
+from regard.data.tokens.vocabulary import UNK
 from regard.errors import DataError, RunError
-from regard.text.vocabulary import UNK
 
 MOST_TOKENS = 2**13              # read at once, over all variants of the text
 WAYS = ("gradient", "sensitivity", "occlusion")

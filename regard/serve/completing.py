@@ -16,14 +16,14 @@ import torch
 from torch import Tensor
 
 from regard.contract import LanguageModel, Source, State
+from regard.data.tokens.piece_words import piece_spans
+from regard.data.tokens.vocabulary import FIRST, Tokenizer
 from regard.decoding.marks import text_marks
 from regard.decoding.sampling import Sampling
 from regard.decoding.stream import generate_tokens, padded
 from regard.serve.limits import in_turns
 from regard.serve.refusals import Refusal
 from regard.serve.registry import Opened
-from regard.text.piece_words import piece_spans
-from regard.text.vocabulary import FIRST, Tokenizer
 
 LOWEST = -9999.0                           # for log 0, which JSON cannot say
 AROUND = 8                                 # tokens before a place that decide how another would be spelled there

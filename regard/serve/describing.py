@@ -36,7 +36,7 @@ def written_at(path: Path) -> datetime:
 
 
 def vocabulary_size(path: Path) -> int:
-    from regard.text.vocabulary import Tokenizer
+    from regard.data.tokens.vocabulary import Tokenizer
 
     return Tokenizer.load(path).vocab_size
 
@@ -60,7 +60,7 @@ def last_step(metrics: Path) -> int:
 
 def examples_of(tables: dict[str, dict[str, Any]], task: str) -> list[str]:
     """More to try: pictures that the server draws, or the prompts of the embedded corpus that the run learned from."""
-    from regard.text import embedded
+    from regard.data import embedded
 
     files = [str(name) for name in tables.get("data", {}).get("files", [])]
     if task == "lm" and len(files) == 1 and files[0] in embedded.CORPORA:
@@ -70,7 +70,7 @@ def examples_of(tables: dict[str, dict[str, Any]], task: str) -> list[str]:
 
 def example_of(folder: Path, tables: dict[str, dict[str, Any]], task: str) -> str:
     """A text to begin with that the model did not learn from: of its own samples, or of the corpus, if it is ours."""
-    from regard.text import embedded
+    from regard.data import embedded
 
     of_words = tables.get("tokenizer", {}).get("kind") in ("word", "whitespace")
     if sampled := sample_of(folder / SAMPLES, task, between=" " if of_words else ""):
@@ -97,6 +97,6 @@ def sample_of(path: Path, task: str, between: str) -> str:
 
 
 def reversed_pair(tables: dict[str, dict[str, Any]], name: str) -> bool:
-    from regard.text import embedded
+    from regard.data import embedded
 
     return str(tables["data"].get("langs", "")) == "-".join(reversed(embedded.PAIRED[name].languages))

@@ -226,7 +226,7 @@ def words_by_language(registry: Registry) -> tuple[dict[str, list[str]], bool]:
 
     Also whether every vocabulary could be read: a damaged one is left out, and tried again the next time.
     """
-    from regard.text.tokenizer_pair import TokenizerPair
+    from regard.data.tokens.tokenizer_pair import TokenizerPair
 
     words: dict[str, list[str]] = {}
     whole = True

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from regard.config import one_of
+from regard.data.batching.pair_batches import HeldOutPairs, Pairs
+from regard.data.pictures.picture_corpus import PictureCorpus, PictureSettings, prepare_captioned
 from regard.decoding.beam import Beam
 from regard.decoding.caption import caption_tokens
 from regard.decoding.marks import text_marks
 from regard.families.caption import CAPTION
 from regard.tasks.task import Task, from_table
-from regard.text.pair_batches import HeldOutPairs, Pairs
-from regard.text.picture_corpus import PictureCorpus, PictureSettings, prepare_captioned
 
 JUDGED = 500                   # held-out pictures captioned at each validation
 

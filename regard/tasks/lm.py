@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.config import one_of
+from regard.data.batching.batches import Batch, Documents, Streams, Windows, evaluation_batches
+from regard.data.reading.corpus import Corpus
+from regard.data.reading.shards import Shard
 from regard.families import family
 from regard.tasks.task import Task
-from regard.text.batches import Batch, Documents, Streams, Windows, evaluation_batches
-from regard.text.corpus import Corpus
-from regard.text.shards import Shard
 
 READINGS = {"windows": Windows, "documents": Documents, "streams": Streams}
 

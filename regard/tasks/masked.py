@@ -16,14 +16,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.data.batching.batches import Batch
+from regard.data.batching.shuffle import key_of, mix
+from regard.data.reading.corpus import Corpus
+from regard.data.tokens.vocabulary import FIRST, PAD, Tokenizer
 from regard.errors import SettingError
 from regard.families.masked import MASKED
 from regard.tasks.lm import HeldOut, training_batches
 from regard.tasks.task import Task, from_table
-from regard.text.batches import Batch
-from regard.text.corpus import Corpus
-from regard.text.shuffle import key_of, mix
-from regard.text.vocabulary import FIRST, PAD, Tokenizer
 
 SHARE = 0.15                     # of a row's tokens are hidden, one at least
 TO_MASK, TO_RANDOM = 0.8, 0.1    # of the hidden ones; the rest stays as it is

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from regard.data.pairs.pair_corpus import PairCorpus
+from regard.data.pairs.pairs import DocumentSettings
 from regard.families.pair_sizes import longer
 from regard.families.translate import TRANSLATE
 from regard.metrics.summary import measure
 from regard.tasks import translate
 from regard.tasks.task import from_table
-from regard.text.pair_corpus import PairCorpus
-from regard.text.pairs import DocumentSettings
 
 CONTEXT = 512                  # tokens of a document, unless told
 SUMMARISE = {name: replace(family, sizes=longer(family.sizes, CONTEXT)) for name, family in TRANSLATE.items()}

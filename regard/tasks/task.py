@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from regard.data.reading.corpus import DataSettings, TokenizerSettings, prepare
+from regard.data.tokens.vocabulary import Tokenizer
 from regard.errors import SettingError, did_you_mean
 from regard.families import Family
-from regard.text.corpus import DataSettings, TokenizerSettings, prepare
-from regard.text.vocabulary import Tokenizer
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,12 @@ from importlib.util import find_spec
 from typing import Any
 
 from regard.config import one_of
+from regard.data.batching.pair_batches import HeldOutPairs, Pairs, Recuts, Side
+from regard.data.batching.shuffle import key_of
+from regard.data.pairs.pair_corpus import PairCorpus, PairTokenizerSettings, prepare_pairs
+from regard.data.pairs.pairs import PairSettings
+from regard.data.tokens.subword_dropout import Recut
+from regard.data.tokens.tokenizer_pair import TokenizerPair
 from regard.decoding.beam import Beam
 from regard.decoding.marks import pair_marks
 from regard.decoding.translate import translate_tokens
@@ -13,12 +19,6 @@ from regard.families.translate import TRANSLATE, Vocabularies
 from regard.metrics.translation import bleu
 from regard.probe.copying import spell
 from regard.tasks.task import Task, from_table
-from regard.text.pair_batches import HeldOutPairs, Pairs, Recuts, Side
-from regard.text.pair_corpus import PairCorpus, PairTokenizerSettings, prepare_pairs
-from regard.text.pairs import PairSettings
-from regard.text.shuffle import key_of
-from regard.text.subword_dropout import Recut
-from regard.text.tokenizer_pair import TokenizerPair
 
 JUDGED = 500                   # held-out pairs translated at each validation
 WAYS = 8                       # to cut the same words, with subword dropout

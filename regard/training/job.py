@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from regard.contract import State
+from regard.data.batching.batches import Batch
 from regard.errors import SettingError, TrainingStopped
 from regard.metrics.perplexity import held_out_loss
 from regard.models.learner import Learner
 from regard.run_folder import RunFolder, pack, unpack
-from regard.text.batches import Batch
 from regard.training import still
 from regard.training.averaging import Average
 from regard.training.conditions import current_conditions

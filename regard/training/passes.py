@@ -19,11 +19,11 @@ from torch import Tensor
 
 from regard import kernels
 from regard.contract import State
+from regard.data.batching.batches import Batch
 from regard.kernels import compiled_code, products
 from regard.kernels.recording import recording
 from regard.layers.feedforward import FeedForward
 from regard.models.learner import Learner
-from regard.text.batches import Batch
 
 CAPTURED_AFTER = 2             # passes over a shape before it is captured: rare ones are not worth it
 CHEAP = 0.9                    # of what would be kept: any share below one makes the compiler drop what is cheap

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from regard.config import as_values, fill
+from regard.data.reading.corpus import Corpus, DataSettings
 from regard.errors import RunError, SettingError
 from regard.families import Family
 from regard.look.samples import sampler
@@ -24,7 +25,6 @@ from regard.run_folder import RunFolder
 from regard.run_lock import use_folder
 from regard.sizes import Scale, Tables
 from regard.tasks import task_named
-from regard.text.corpus import Corpus, DataSettings
 from regard.trained import Trained, load, pick_device
 from regard.training import budget
 from regard.training.assemble import all_tables, finish, make_job, new_model, with_steps

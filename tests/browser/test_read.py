@@ -7,9 +7,9 @@ from urllib.parse import urlencode
 import numpy as np
 import pytest
 
+from regard.corpora import stories
 from regard.probe.colours import ABOVE, BELOW, MOST, between
 from regard.serve.payload import unpack
-from regard.text import stories
 from tests.browser.conftest import serious, shot
 from tests.browser.waiting import until
 

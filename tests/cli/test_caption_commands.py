@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard.cli import main
-from regard.text import shapes
+from regard.corpora import shapes
 from tests.cli.scores import WARNING, warned
 
 RUN = ["--tokenizer", "word", "--image", "16", "--patch", "4", "--width", "16", "--batch", "128", "--steps", "3",
@@ -91,7 +91,7 @@ def test_scores_of_a_folder(regard, captioners, family):
 
 
 def test_the_gaze_on_shapes_is_measured_beside_chance(regard, here, monkeypatch):
-    from regard.text import picture_corpus
+    from regard.data.pictures import picture_corpus
 
     monkeypatch.setattr(picture_corpus, "DRAWN", {"train": 60, "valid": 20, "unseen": 20})
     regard("train", "caption", "shapes", "--steps", 2, "--batch", 128, "--width", 16, "--hidden", 16, "--device", "cpu",

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.text import embedded, shapes
+from regard.corpora import shapes
+from regard.data import embedded
 
 SMALL = ["--steps", 2, "--width", 16, "--batch", 128, "--device", "cpu", "--quiet", "--out", "run"]
 

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from regard import load
 from regard.cli import demo
-from regard.text import embedded
+from regard.data import embedded
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from regard.cli import main
-from regard.text import embedded
+from regard.data import embedded
 from tests.cli.scores import WARNING, warned
 
 WORDS = {"un": "one", "deux": "two", "trois": "three", "quatre": "four", "été": "summer"}

@@ -195,7 +195,7 @@ def test_an_embedded_corpus_is_chosen_by_its_valid_part_and_measured_on_its_test
 
 
 def test_a_text_that_changed_after_the_plan_is_seen(quick, monkeypatch):
-    monkeypatch.setattr("regard.text.corpus.VERSION", 1)
+    monkeypatch.setattr("regard.data.reading.corpus.VERSION", 1)
     from regard.compare import trial
 
     honest = trial.train

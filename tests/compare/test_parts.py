@@ -12,8 +12,8 @@ from regard.compare import units
 from regard.compare.plan import Wanted, make_plan
 from regard.compare.run import dry_run, report
 from regard.compare.table import as_text
+from regard.data.reading.shards import Counts, Shard
 from regard.errors import RunError, SettingError
-from regard.text.shards import Counts, Shard
 from regard.trained import load
 
 from .conftest import SMALL

@@ -3,11 +3,11 @@ import math
 import pytest
 import torch
 
+from regard.data.tokens.tokenizers import train_tokenizer
+from regard.data.tokens.vocabulary import FIRST
 from regard.decoding.fill import Filled, fill_blanks, fill_places, laid_out, split_at_blanks
 from regard.errors import DataError
 from regard.families.masked import MASKED, MaskedTransformerSettings, build_transformer
-from regard.text.tokenizers import train_tokenizer
-from regard.text.vocabulary import FIRST
 
 TEXT = "the cat sat on the mat . the dog lay on the rug . a cat lay by the dog ."
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from regard.decoding import on_device, passes, recorded
-from regard.decoding.drafts import NGramDraft, PromptLookup, from_ngram, look_up, looked_up
-from regard.decoding.guessing import AHEAD, Acceptance
-from regard.decoding.on_device import LookUpReader, LookUps, Pace, leading
+from regard.decoding.fast import on_device, passes, recorded
+from regard.decoding.fast.drafts import NGramDraft, PromptLookup, from_ngram, look_up, looked_up
+from regard.decoding.fast.guessing import AHEAD, Acceptance
+from regard.decoding.fast.on_device import LookUpReader, LookUps, Pace, leading
+from regard.decoding.fast.speculative import WAITS, speculative_tokens
 from regard.decoding.sampling import Sampling
-from regard.decoding.speculative import WAITS, speculative_tokens
 from regard.decoding.stream import generate_tokens
 from regard.families import FAMILIES, randomised
 from regard.families.transformer import TransformerSettings, build_transformer

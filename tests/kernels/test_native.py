@@ -12,7 +12,7 @@ import torch
 from regard import storage
 from regard.contract import Memory, watch
 from regard.decoding.beam import Beam, beam_search
-from regard.decoding.ways import ways
+from regard.decoding.fast.ways import ways
 from regard.families import FAMILIES
 from regard.families.translate import PairTransformerSettings, Vocabularies, build_transformer, example_source
 from regard.kernels import attend_next, attend_source, native, private

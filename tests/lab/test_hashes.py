@@ -54,7 +54,8 @@ def test_rules_are_found_by_place_too_and_none_where_there_are_none():
     ("OTHER = 1", "OTHER = 2", False), ('Arm("a", run)', 'Arm("a", run, once=True)', False),
     ('{"x": OTHER}', '{"x": 3}', False), ("above=BOUND", "above=9", True), ("It is more.", "It is.", True),
     ("takes it away", "takes that away", True), ("About.", "Of this.", True),
-    ("BOUND = 0.3\n", "BOUND = 0.3  # why\n", True)])
+    ("BOUND = 0.3\n", "BOUND = 0.3  # why\n", True), ("regard.lab.experiment import", "regard.lab.trials import", True),
+    ("Arm, Experiment, Flip", "Arm, Experiment, Flop as Flip", False)])
 def test_what_is_measured_has_a_hash_of_its_own(old, new, same):
     assert old in FILE and (hash_measuring(FILE.replace(old, new)) == hash_measuring(FILE)) is same
 

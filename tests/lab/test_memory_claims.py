@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 
+from regard.corpora import sally as corpus
 from regard.lab.claims import (
     cheating,
     forgetting,
@@ -21,7 +22,6 @@ from regard.lab.experiment import Setting
 from regard.lab.tasks import FIRST
 from regard.lab.tiny import language_model, parameters
 from regard.layers.positions import LearnedPositions, SinusoidalPositions
-from regard.text import sally as corpus
 
 QUICK = Setting(quick=True)
 

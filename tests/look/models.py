@@ -8,6 +8,8 @@ from functools import cache
 import numpy as np
 import torch
 
+from regard.corpora import shapes
+from regard.data.tokens.tokenizers import train_tokenizer
 from regard.families import FAMILIES
 from regard.families.caption import CAPTION, CaptionAttentionSettings, CaptionTransformerSettings
 from regard.families.family import randomised
@@ -16,8 +18,6 @@ from regard.families.masked import MaskedRecurrentSettings, MaskedTransformerSet
 from regard.families.masked import build_recurrent as masked_recurrent
 from regard.families.masked import build_transformer as masked_transformer
 from regard.models.ngram import NGram
-from regard.text import shapes
-from regard.text.tokenizers import train_tokenizer
 from regard.trained import Trained
 from regard.trained_caption import TrainedCaptioner
 from regard.trained_masked import TrainedMasked

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from regard.contract import watch
+from regard.data.tokens.tokenizers import train_tokenizer
 from regard.decoding.beam import Beam, beam_search
 from regard.errors import DataError, RunError, SettingError
 from regard.families import FAMILIES
 from regard.look.beam_tree import ROOT, beam_tree, ordinal, start_of
-from regard.text.tokenizers import train_tokenizer
 from regard.trained import Trained, load
 from regard.trained_caption import TrainedCaptioner
 from regard.trained_masked import TrainedMasked

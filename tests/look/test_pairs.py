@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from regard.contract import Source, watch
+from regard.data.tokens.characters import ByteTokenizer
 from regard.errors import DataError
 from regard.layers.self_attention import SelfAttention
 from regard.look import Request, look
-from regard.text.characters import ByteTokenizer
 from tests.look.models import TRANSLATORS, pair_model
 from tests.toy_pairs import CONTEXT, SETTINGS, tokenizers, translator
 

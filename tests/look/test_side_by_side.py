@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from regard.contract import LanguageModel
+from regard.data.tokens.tokenizers import train_tokenizer
 from regard.errors import DataError, RunError, SettingError
 from regard.families.family import randomised
 from regard.families.transformer import TransformerSettings, build_transformer
@@ -16,7 +17,6 @@ from regard.look.beam_tree import beam_tree
 from regard.look.side_by_side import TOP, distance, distributions, in_chunks, side_by_side
 from regard.look.side_by_side_written import written_side_by_side
 from regard.models.ngram import NGram
-from regard.text.tokenizers import train_tokenizer
 from regard.trained import Trained
 from tests.toy_pairs import WORDS, says_unknown, translator
 

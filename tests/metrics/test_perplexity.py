@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from regard.data.tokens.tokenizers import train_tokenizer
 from regard.errors import DataError
 from regard.families.caption import CAPTION, CaptionAttentionSettings
 from regard.metrics.perplexity import Surprise
-from regard.text.tokenizers import train_tokenizer
 from regard.trained_caption import TrainedCaptioner
 from tests.toy_pairs import CONTEXT, translator
 

@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import pytest
 
+from regard.data import embedded
 from regard.errors import DataError, SettingError
 from regard.metrics import rouge, summary
 from regard.metrics.rouge import any_words, ascii_words, common, cutter, matched, table
 from regard.metrics.summary import lead, measure, paired
-from regard.text import embedded
 
 WORDS = ["the", "a", "small", "red", "cat", "dogs", "house", "runs", "running", "don't", "Paris", "3.14", "old-ish",
          "café"]

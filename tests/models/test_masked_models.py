@@ -2,10 +2,10 @@ import pytest
 import torch
 from torch import nn
 
+from regard.data.tokens.vocabulary import PAD
 from regard.errors import RunError
 from regard.families.fit import fit_parameters, parameters
 from regard.families.masked import MASKED, MaskedRecurrentSettings, MaskedTransformerSettings
-from regard.text.vocabulary import PAD
 
 B, T, V = 3, 6, 11
 LENGTHS = torch.tensor([T, 2, 4])

@@ -7,9 +7,9 @@ from itertools import islice
 import pytest
 
 import regard
+from regard.corpora import phrasebook
 from regard.serve.languages import Detector, plain
 from regard.serve.registry import Registry
-from regard.text import phrasebook
 
 from .conftest import client_of, line_of
 

@@ -7,10 +7,10 @@ import time
 import pytest
 
 import regard
+from regard.data.tokens.characters import ByteTokenizer
 from regard.decoding.sampling import Sampling
 from regard.serve.completing import Prompt, Row, prompt_of
 from regard.serve.settings import Settings
-from regard.text.characters import ByteTokenizer
 
 from .conftest import line_of, wait_until
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from regard.data.tokens.tokenizers import train_tokenizer
 from regard.tasks import caption
-from regard.text.tokenizers import train_tokenizer
 
 CAPTIONS = {3: ["a red square", "red"], 5: ["a blue dot"], 8: ["a green dot"], 9: ["nothing"]}
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from regard.corpora.shapes import png
 from regard.decoding.beam import Beam
 from regard.decoding.sampling import Sampling
 from regard.errors import DataError
@@ -21,7 +22,6 @@ from regard.look.look import look
 from regard.look.next_token import Continuations
 from regard.look.parts import Request
 from regard.look.side_by_side_written import written_side_by_side
-from regard.text.shapes import png
 from regard.trained import load
 from regard.training.run import Order, carry_out
 from tests.toy_pairs import WORDS

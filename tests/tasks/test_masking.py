@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 import torch
 
+from regard.data.batching.batches import Batch
+from regard.data.reading.corpus import DataSettings, TokenizerSettings, prepare
+from regard.data.tokens.vocabulary import EOS, FIRST, PAD, UNK
 from regard.errors import SettingError
 from regard.tasks import TASKS, task_named
 from regard.tasks.masked import Hiding, MaskedHeldOut, batches, mask_id
-from regard.text.batches import Batch
-from regard.text.corpus import DataSettings, TokenizerSettings, prepare
-from regard.text.vocabulary import EOS, FIRST, PAD, UNK
 from regard.training.settings import TrainingSettings
 
 MASK = 300

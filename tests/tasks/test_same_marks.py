@@ -7,19 +7,19 @@ import pytest
 import torch
 
 import regard
+from regard.data.batching.pair_batches import Pictures
+from regard.data.pairs.pair_corpus import prepare_pairs
+from regard.data.pairs.pairs import PairSettings
+from regard.data.pictures.picture_corpus import PictureCorpus, caption_shard
+from regard.data.reading.tally import Tally
+from regard.data.tokens.tokenizers import train_tokenizer
+from regard.data.tokens.vocabulary import UNK
 from regard.decoding.marks import pair_marks, text_marks
 from regard.families.caption import CAPTION, CaptionAttentionSettings, CaptionTransformerSettings
 from regard.look.beam_tree import beam_tree
 from regard.look.samples import sampler
 from regard.metrics.summary import measure
 from regard.tasks import caption, summarise, translate
-from regard.text.pair_batches import Pictures
-from regard.text.pair_corpus import prepare_pairs
-from regard.text.pairs import PairSettings
-from regard.text.picture_corpus import PictureCorpus, caption_shard
-from regard.text.tally import Tally
-from regard.text.tokenizers import train_tokenizer
-from regard.text.vocabulary import UNK
 from regard.trained_caption import TrainedCaptioner
 from tests.toy_pairs import CONTEXT, says_unknown, translator
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+from regard.data.batching.pair_batches import Pairs, Recuts
+from regard.data.pairs.pair_corpus import PairTokenizerSettings, prepare_pairs
+from regard.data.pairs.pairs import PairSettings
 from regard.errors import DataError, RunError, SettingError
 from regard.tasks import translate
-from regard.text.pair_batches import Pairs, Recuts
-from regard.text.pair_corpus import PairTokenizerSettings, prepare_pairs
-from regard.text.pairs import PairSettings
 from regard.trained import load
 from regard.training import job as jobs
 from regard.training.run import Order, carry_out

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from regard.data.tokens.vocabulary import PAD
 from regard.models.head import Head
-from regard.text.vocabulary import PAD
 from regard.training import job as jobs
 from regard.training.run import Order, carry_out
 

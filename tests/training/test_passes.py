@@ -14,7 +14,7 @@ CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
 def batch(number=6, seed=0):
-    from regard.text.pair_batches import Pairs
+    from regard.data.batching.pair_batches import Pairs
     from regard.trained_translate import shard_of
 
     t = tokenizers()
@@ -28,8 +28,8 @@ def gradients(model):
 
 def batches():
     """One of each kind, with rows of unequal lengths or tokens hidden."""
+    from regard.data.batching.batches import Batch
     from regard.tasks.masked import MaskedBatch
-    from regard.text.batches import Batch
 
     tokens, targets = torch.tensor([[1, 4, 5], [1, 6, 0]]), torch.tensor([[4, 5, 2], [6, 2, 0]])
     return [Batch(tokens, targets, torch.tensor([3, 2])), MaskedBatch(tokens, targets), batch()]
@@ -184,9 +184,9 @@ def test_a_recorded_pass_equals_the_pass_as_it_is(name):
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu-tanh", "swiglu"])
 def test_what_is_worked_out_again_is_the_same_and_is_not_kept(activation):
+    from regard.data.batching.batches import Batch
     from regard.families.transformer import TransformerSettings, build_transformer
     from regard.lab.stopwatch import kept_bytes
-    from regard.text.batches import Batch
 
     torch.manual_seed(0)
     settings = TransformerSettings(layers=4, width=16, heads=2, context=32, activation=activation)

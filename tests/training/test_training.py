@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from regard.corpora import ab
 from regard.errors import Interrupted, RunError, SettingError, StorageError, TrainingStopped
 from regard.run_folder import RunFolder, unpack
-from regard.text import ab
 from regard.training import job as jobs
 from regard.training.schedule import rate
 from regard.training.settings import TrainingSettings

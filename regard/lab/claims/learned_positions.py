@@ -20,11 +20,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.corpora import stories
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Table, Values, column
 from regard.lab.tasks import FIRST, generator
 from regard.lab.tiny import Batch, far_apart, fit, language_model, loss_on
 from regard.layers.positions import LearnedPositions, SinusoidalPositions
-from regard.text import stories
 
 N = 32                                     # places
 ROWS, WIDTH = 24, 32

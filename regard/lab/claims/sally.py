@@ -22,13 +22,13 @@ from typing import Any
 import torch
 
 from regard.config import fill
+from regard.corpora import sally
 from regard.families import FAMILIES
 from regard.families.fit import fit_parameters
 from regard.lab.claims.forgetting import ORDER, Answers, fitted
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Values, column
 from regard.lab.tasks import FIRST, any_distance, only
 from regard.lab.tiny import Batch, accuracy, far_apart, fit
-from regard.text import sally
 
 GIRLS, BOYS = sally.GIRLS[:3], sally.BOYS[:3]
 GUESS = 1 / len(GIRLS)                     # of who knows `she` or `he` and no more

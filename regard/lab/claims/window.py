@@ -22,11 +22,11 @@ from functools import cache
 import numpy as np
 import torch
 
+from regard.corpora import stories
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Table, Values, column
 from regard.lab.tasks import FIRST, generator, recall_at
 from regard.lab.tiny import Batch, accuracy, far_apart, fit, language_model, loss_on
 from regard.models.ngram import NGram
-from regard.text import stories
 
 ORDERS = (1, 2, 3, 4, 5, 7)
 WINDOWS = (2, 4, 7)

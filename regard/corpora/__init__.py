@@ -1,0 +1,7 @@
+"""The corpora that come with Regard: generated, the same every time. `data.embedded` knows them by name.
+
+    stories, ab, sally       lines of text
+    phrasebook, gists        pairs: French and English sentences; documents and their summaries
+    shapes                   pictures, their captions, and where each word of one is
+    word_split               how a line is split into words
+"""

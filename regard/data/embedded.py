@@ -1,0 +1,218 @@
+"""The corpora that come with Regard: generated when asked for, the same every time.
+
+Each has three parts: `train` to learn from, `valid` to choose by while learning, `test` to measure on afterwards. A
+hash of the line, pair or caption decides what is held out, so that nothing of `valid` or `test` is ever in `train`.
+Nor is a line, pair or picture of `test` in `valid`. (`ab` says what that means where only one row exists, `shapes`
+where only a few captions of one thing do.) Some corpora have a fourth part, `unseen`: words that are
+known, in combinations that are not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+from regard import corpora, storage
+from regard.corpora import ab, gists, phrasebook, sally, shapes, stories, story_world
+from regard.data.reading.seals import Say, check_folder, open_or_make, tell, write_folder
+from regard.errors import SettingError
+
+HELD_OUT = 10                    # one line in so many is held out; `valid` and `test` are so much smaller than `train`
+PARTS = ("train", "valid", "test")
+UNSEEN = "unseen"
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A corpus by name: what it is, how many lines it has to learn from, who writes them, and how they are best cut."""
+
+    description: str
+    count: int
+    generate: Callable[[int, int, str], Iterator[str]]               # how many, seed, part
+    tokenizer: str
+    modules: tuple[str, ...]     # the files that decide the lines
+    prompts: tuple[str, ...] = ()                                    # to be continued by a model that learned it
+    parts: tuple[str, ...] = PARTS
+
+    @property
+    def held_out(self) -> int:
+        """How many lines `valid` and `test` have each."""
+        return self.count // HELD_OUT
+
+
+def _stories(number: int, seed: int, part: str) -> Iterator[str]:
+    """`train` has a stream of its own. `test` goes on where `valid` ended in theirs, without what was there."""
+    held = part != "train"
+    endless = stories.generate(HELD_OUT**2 * 2 * number, seed + held)
+    chosen = (line for line in endless if (zlib.crc32(line.encode()) % HELD_OUT == 0) == held)
+    before = set(islice(chosen, number)) if part == "test" else set()
+    return islice((line for line in chosen if line not in before), number)
+
+
+def _sally(number: int, seed: int, part: str) -> Iterator[str]:
+    return (story.text for story in sally.generate(number, seed, part=part))
+
+
+CORPORA = {
+    "stories": Embedded("small-world English stories, one a line: who has what, where, and how it ends",
+                        20_000, _stories, "word", (stories.__file__, story_world.__file__)),
+    "ab": Embedded("rows of A and B of many lengths, and after an arrow whether there was a B",
+                   10_000, ab.generate, "whitespace", (ab.__file__,), ab.PROMPTS),
+    "sally": Embedded("stories that greet someone at the end by the name told at the beginning, near or far",
+                      20_000, _sally, "word", (sally.__file__,), sally.PROMPTS),
+}
+
+
+class AlignedPair(Protocol):
+    """Two texts, and which word of the one says which of the other."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def alignment(self) -> tuple[tuple[int, int], ...]: ...
+    @property
+    def pharaoh(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class EmbeddedPairs:
+    """A corpus of pairs, in two languages or long and short: what it is, how many there are to learn from, and who
+    writes them."""
+
+    description: str
+    count: int
+    languages: tuple[str, str]
+    pairs: Callable[[int, int, str], Iterator[AlignedPair]]           # how many, seed, part
+    tokenizer: str
+    modules: tuple[str, ...]                                         # the files that decide the lines
+    show: Callable[[Any], str] = phrasebook.show                     # a pair, for people to read
+    shared: bool = False                                             # both sides are of one language
+    parts: tuple[str, ...] = (*PARTS, UNSEEN)
+
+    @property
+    def held_out(self) -> int:
+        """How many pairs each part but `train` has."""
+        return self.count // HELD_OUT
+
+
+def _files(*patterns: str) -> tuple[str, ...]:
+    return tuple(str(path) for pattern in patterns for path in sorted(Path(corpora.__file__).parent.glob(pattern)))
+
+
+PAIRED = {
+    "phrasebook": EmbeddedPairs("French and English sentences, with which word says which",
+                                100_000, ("fr", "en"), phrasebook.pairs, "word",
+                                _files("phrasebook*.py")),
+    "gists": EmbeddedPairs("small-world stories, and in one line what each comes down to",
+                           30_000, ("document", "gist"), gists.pairs, "word",
+                           _files("gist*.py", "stories.py", "story_world.py"), gists.show, shared=True),
+}
+
+
+@dataclass(frozen=True)
+class EmbeddedPictures:
+    """A corpus of captioned pictures: what it is, how many there are to learn from, who draws them, and as files."""
+
+    description: str
+    count: int
+    held_out: int                                                    # how many each other part has
+    pictures: Callable[[int, int, str], Iterator[shapes.Picture]]    # how many, seed, part
+    write: Callable[[Path, int, int, str], Path]                     # where, how many, seed, part
+    show: Callable[[shapes.Picture], str]                            # a picture, for people to read
+    parts: tuple[str, ...] = shapes.PARTS
+
+
+PICTURED = {
+    "shapes": EmbeddedPictures("pictures of coloured shapes, what is to be seen on each, and where",
+                               20_000, 1_000, shapes.pictures, shapes.write, shapes.show),
+}
+
+
+def every() -> dict[str, Embedded | EmbeddedPairs | EmbeddedPictures]:
+    """All that comes with Regard: lines, pairs and pictures."""
+    return {**CORPORA, **PAIRED, **PICTURED}
+
+
+def unit(name: str) -> str:
+    """What a corpus is counted in."""
+    return "lines" if name in CORPORA else "pairs" if name in PAIRED else "pictures"
+
+
+def size(name: str, part: str = "train") -> int:
+    """How many lines, pairs or pictures a part has."""
+    corpus = every()[name]
+    if part not in corpus.parts:
+        raise SettingError(f"{name} has no part {part}: it has {', '.join(corpus.parts)}")
+    return corpus.count if part == "train" else corpus.held_out
+
+
+def known(files: Sequence[str]) -> Embedded | None:
+    """The embedded corpus meant by these names, unless there are files called so."""
+    if not files or not all(str(name) in CORPORA and not Path(name).exists() for name in files):
+        return None
+    return CORPORA[str(files[0])]
+
+
+def lines(name: str, part: str = "train") -> Iterator[str]:
+    """The lines of a part of a corpus."""
+    return CORPORA[name].generate(size(name, part), 0, part)
+
+
+def pairs(name: str, part: str = "train") -> Iterator[AlignedPair]:
+    """The pairs of a part. `test` goes on where `valid` ended in their stream, in which each pair comes once."""
+    number, draw = size(name, part), PAIRED[name].pairs
+    return islice(draw(2 * number, 0, "valid"), number, None) if part == "test" else draw(number, 0, part)
+
+
+def pictures(name: str, part: str = "train", number: int | None = None) -> Iterator[shapes.Picture]:
+    """The pictures of a part, or the first of them."""
+    most = size(name, part)
+    return PICTURED[name].pictures(most if number is None else min(number, most), 0, part)
+
+
+def write(name: str, part: str, folder: Path, say: Say = tell) -> Path:
+    """The lines as a file under this folder, written once for each version of the generator."""
+    file = f"{name}-{part}.txt"
+    stem = f"{name}-{part}-{_version(CORPORA[name].modules)}"
+    return _written(folder / stem, lambda: {file: lines(name, part)}, say) / file
+
+
+def known_pairs(files: Sequence[str]) -> EmbeddedPairs | None:
+    """The embedded corpus of pairs meant by this name, unless there is a file called so."""
+    if len(files) != 1 or str(files[0]) not in PAIRED or Path(files[0]).exists():
+        return None
+    return PAIRED[str(files[0])]
+
+
+def write_pairs(name: str, part: str, folder: Path, say: Say = tell) -> tuple[Path, Path]:
+    """The pairs of a part as two aligned files under this folder, written once for each version of the generator."""
+    one, other = (f"{name}-{part}.{language}" for language in PAIRED[name].languages)
+
+    def texts() -> dict[str, Iterable[str]]:
+        found = list(pairs(name, part))
+        return {one: [pair.source for pair in found], other: [pair.target for pair in found]}
+
+    kept = _written(folder / f"{name}-{part}-{_version(PAIRED[name].modules)}", texts, say)
+    return kept / one, kept / other
+
+
+def _written(folder: Path, texts: Callable[[], Mapping[str, Iterable[str]]], say: Say) -> Path:
+    """A sealed folder with a file for each of the texts, given as lines; generated again where it is damaged."""
+
+    def fill(part: Path) -> None:
+        for file, found in texts().items():
+            storage.write_part(part / file, "".join(f"{line}\n" for line in found))
+
+    return open_or_make(folder, check_folder, lambda path: write_folder(path, fill, check_folder), say)[0]
+
+
+def _version(modules: Sequence[str]) -> str:
+    code = b"".join(Path(module).read_bytes() for module in (__file__, *modules))
+    return hashlib.sha256(code).hexdigest()[:12]

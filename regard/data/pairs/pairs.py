@@ -1,0 +1,226 @@
+"""Sentence pairs: from two aligned files, or one file of pairs, to clean pairs, streamed, with every one accounted for.
+
+A pair is kept or dropped whole, for a counted reason. What is kept has two sides, each one line of text that can be
+written as UTF-8 and is not blank.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+from regard.data.pairs.aligned import check_same_length
+from regard.data.pairs.catalogs import read_mo, read_po
+from regard.data.pairs.pair_readers import (
+    TOO_LONG,
+    Found,
+    PairReading,
+    read_aligned,
+    read_jsonl,
+    read_parquet,
+    read_tsv,
+)
+from regard.data.pairs.tmx import read_tmx
+from regard.data.reading.lines import mend
+from regard.data.reading.readers import ON_BAD_TEXT, Source, find_sources
+from regard.data.reading.records import encodable
+from regard.data.reading.tally import BAD_UTF8, Tally
+from regard.errors import DataError, SettingError, did_you_mean
+
+Reader = Callable[[Source, PairReading, Tally], Iterator[Found]]
+
+FORMATS: dict[str, tuple[str, Reader]] = {
+    ".tsv": ("tsv", read_tsv), ".jsonl": ("jsonl", read_jsonl), ".ndjson": ("jsonl", read_jsonl),
+    ".tmx": ("tmx", read_tmx), ".po": ("po", read_po), ".mo": ("mo", read_mo), ".parquet": ("parquet", read_parquet)}
+READERS = dict(FORMATS.values())
+KINDS = " ".join(FORMATS)
+EMPTY_SIDE, RATIO, IDENTICAL, DUPLICATE = "empty side", "length ratio", "identical sides", "duplicate"
+BROKEN = "line breaks inside a sentence made spaces"
+LANGUAGES = re.compile(r"([A-Za-z][A-Za-z0-9_]*)-([A-Za-z][A-Za-z0-9_]*)")
+LINE_BREAK = re.compile(r"[ \t\r]*\n[ \t\r\n]*")
+SLACK = 30                 # characters by which one side may be longer than the other whatever the ratio
+
+
+class Pair(NamedTuple):
+    """A sentence and its translation."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class PairSettings:
+    """The [data] table of pairs: the files, the languages, and what makes a pair unfit to learn from; a limit of 0 is
+    none."""
+
+    files: tuple[str, ...]
+    langs: str = ""                    # fr-en: from French to English; a region after an underscore, pt_BR-en
+    max_words: int = 250               # on either side, between white space
+    max_characters: int = 2500         # on either side, for what is written without spaces
+    max_ratio: float = 6.0             # of the longer side to the shorter one, in characters
+    drop_duplicates: bool = True       # a pair that came before, exactly
+    drop_identical: bool = False       # a source that is its own translation
+    fuzzy: bool = False                # keep what a .po file marks as to be checked
+    on_bad_text: str = "fail"          # fail · replace · drop
+    valid: tuple[str, ...] = ()        # held-out pairs of their own; none: the last `valid_share` of them
+    valid_share: float = 0.1
+    content: str = ""                  # a hash of the pairs, filled in by training
+    test: tuple[str, ...] = ()         # pairs that training never reads: a trained model is measured on them
+    halve: bool = False                # without them, hold out two halves: training sees one, the other is measured
+
+    def __post_init__(self) -> None:
+        if self.langs:
+            found = LANGUAGES.fullmatch(self.langs)
+            if not found:
+                raise SettingError(f"data.langs {self.langs!r} is impossible: name two languages with a dash between "
+                                   "them, e.g. fr-en, and a region after an underscore, e.g. pt_BR-en")
+            if found[1].lower() == found[2].lower():
+                raise SettingError(f"data.langs {self.langs!r} names one language twice: source and target need "
+                                   "names of their own, e.g. fr-en")
+        for name in ("max_words", "max_characters"):
+            if getattr(self, name) < 0:
+                raise SettingError(f"data.{name} {getattr(self, name)} is impossible: "
+                                   "give a positive number, or 0 for no limit")
+        if self.max_ratio and not self.max_ratio >= 1:
+            raise SettingError(f"data.max_ratio {self.max_ratio} is impossible: give at least 1, or 0 for no limit")
+        if self.on_bad_text not in ON_BAD_TEXT:
+            raise SettingError(
+                f"unknown data.on_bad_text {self.on_bad_text!r}{did_you_mean(self.on_bad_text, ON_BAD_TEXT)}")
+
+    @property
+    def languages(self) -> tuple[str, str] | None:
+        """The names of the source and target language, if they were given."""
+        source, _, target = self.langs.partition("-")
+        return (source, target) if target else None
+
+
+@dataclass(frozen=True)
+class DocumentSettings(PairSettings):
+    """The same of documents with their summaries, which are long, and much shorter than these."""
+
+    max_words: int = 5000
+    max_characters: int = 50_000
+    max_ratio: float = 0.0
+
+
+def read_pairs(
+    settings: PairSettings, tally: Tally | None = None, sources: list[Source] | None = None
+) -> Iterator[Pair]:
+    """Every pair that is fit, in order; what is kept and dropped goes into the tally.
+
+    Two aligned files are counted first: if they have not the same number of lines, no pair comes at all. `sources` are
+    the files where they were found already."""
+    tally = Tally() if tally is None else tally
+    tally.noun = "pair"
+    sources = find_pair_sources(settings.files) if sources is None else sources
+    seen: set[bytes] = set()
+    for found in _read(sources, settings, tally):
+        pair, lost = _mended(found, settings, tally)
+        lost = lost or unfit(pair, settings) or _again(pair, settings, seen)
+        if lost:
+            tally.drop(lost)
+        else:
+            tally.keep()
+            yield pair
+    if not tally.kept:
+        names = ", ".join(source.name for source in sources[:3]) + (", ..." if len(sources) > 3 else "")
+        raise DataError(f"there are no pairs left from {names} ({tally.line()}): give files with sentences in them")
+
+
+def check_aligned(files: Sequence[str | os.PathLike[str]]) -> int:
+    """The number of lines of two aligned files; an error with the first suspicious line when it differs."""
+    sources = find_pair_sources(files)
+    if sources[0].format != "text":
+        raise DataError(f"{sources[0].name} holds pairs: only two plain files can be aligned by line")
+    first, second = sources
+    return check_same_length(first, second)
+
+
+def guess_langs(files: Sequence[str | os.PathLike[str]]) -> str:
+    """`fr-en` for train.fr and train.en.gz; nothing when names do not tell."""
+    ends = [Path(str(name).removesuffix(".gz")).suffix.lstrip(".").lower() for name in files]
+    two = len(ends) == 2 and ends[0] != ends[1]
+    return "-".join(ends) if two and all(re.fullmatch("[a-z]{2,3}", end) for end in ends) else ""
+
+
+def find_pair_sources(files: Sequence[str | os.PathLike[str]]) -> list[Source]:
+    """Two plain files, or any number of files of pairs."""
+    kinds = f"two aligned text files (source, target), or files of pairs: {KINDS}, or .gz of any"
+    if not files:
+        raise DataError(f"no sentence pairs were given: name {kinds}")
+    for name in files:
+        if Path(name).is_dir():
+            raise DataError(f"{name} is a folder: name {kinds}")
+    sources = [_source(name) for name in files]
+    plain = [source for source in sources if source.format == "text"]
+    if len(sources) == 1 and plain and plain[0].spool:
+        return [replace(plain[0], format="tsv")]             # stdin, or a pipe
+    if not plain:
+        return sources
+    if len(sources) != 2 or len(plain) != 2:
+        raise DataError(f"{plain[0].name} is plain text and not sentence pairs by itself: name {kinds}")
+    if plain[0].path.resolve() == plain[1].path.resolve():
+        raise DataError(f"{files[0]} was given as source and as target: name two files")
+    return sources
+
+
+def _source(name: str | os.PathLike[str]) -> Source:
+    source = find_sources([name])[0]
+    suffix = Path(str(name)[:-3] if source.packed else name).suffix.lower()
+    return replace(source, format=FORMATS[suffix][0] if suffix in FORMATS else "text")
+
+
+def _read(sources: list[Source], settings: PairSettings, tally: Tally) -> Iterator[Found]:
+    how = PairReading(settings.languages, settings.on_bad_text, settings.fuzzy)
+    if sources[0].format == "text":
+        first, second = sources
+        check_same_length(first, second)
+        yield from read_aligned(first, second, how, tally)
+        return
+    for source in sources:
+        yield from READERS[source.format](source, how, tally)
+
+
+def _mended(found: Found, settings: PairSettings, tally: Tally) -> tuple[Pair, str]:
+    """Both sides as text of one line; or why that cannot be."""
+    sides = []
+    for side in () if found.lost else (found.source, found.target):
+        text = encodable(side, found.where, settings.on_bad_text, tally)
+        if text is None:
+            return Pair("", ""), BAD_UTF8
+        text = mend(text, tally)
+        if "\n" in text:
+            text = LINE_BREAK.sub(" ", text)
+            tally.mended[BROKEN] += 1
+        sides.append(text)
+    return Pair(*sides or ("", "")), found.lost
+
+
+def unfit(pair: Pair, settings: PairSettings) -> str:
+    """Why a pair is not fit to learn from, or nothing."""
+    if any(not side or side.isspace() for side in pair):
+        return EMPTY_SIDE
+    short, long = sorted(map(len, pair))
+    if settings.max_characters and long > settings.max_characters:
+        return TOO_LONG
+    if settings.max_words and max(len(side.split()) for side in pair) > settings.max_words:
+        return TOO_LONG
+    if settings.max_ratio and long > settings.max_ratio * short and long - short > SLACK:
+        return RATIO
+    return IDENTICAL if settings.drop_identical and pair.source == pair.target else ""
+
+
+def _again(pair: Pair, settings: PairSettings, seen: set[bytes]) -> str:
+    """Whether the pair came before: hashes of 16 bytes are kept, not the pairs."""
+    if not settings.drop_duplicates:
+        return ""
+    digest = blake2b(f"{pair.source}\n{pair.target}".encode(), digest_size=16).digest()
+    if digest in seen:
+        return DUPLICATE
+    seen.add(digest)
+    return ""

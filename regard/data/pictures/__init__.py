@@ -1,0 +1,1 @@
+"""Captioned pictures: from a folder to decoded pixels and token shards."""

@@ -1,0 +1,192 @@
+"""Decoded pictures on disk, memory-mapped, so that training reads a batch without decoding anything.
+
+A shard is a folder: `pictures.bin` holds N pictures of S x S x 3 bytes, `shard.json` the counts and which of the
+pictures asked for were lost, and why, `SHA256SUMS` the hash of each. It is written in one pass, one picture in memory,
+appears whole or not at all, and opens only if every bit is as it was written. `prepare_pictures` goes from a folder of
+captioned pictures to a shard and the captions that go with its rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import storage
+from regard.data.pictures.picture_files import BadPicture, check_file, load_picture
+from regard.data.pictures.pictures import Captioned, CaptionReading, read_captioned
+from regard.data.reading.cache import Cache, key_of
+from regard.data.reading.seals import CURE, check_folder, write_folder
+from regard.data.reading.shards import storage_call
+from regard.data.reading.tally import Tally
+from regard.errors import DataError, SettingError
+
+VERSION = 2                               # raise it when a file comes to give another picture
+PICTURES, ABOUT = "pictures.bin", "shard.json"
+LARGEST = 1024                            # pixels along a side of a prepared picture
+
+Pixels = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Lost:
+    """In the place of a picture: why there is none."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class PictureShard:
+    """Pictures of one size; `images[rows]` is a batch of them."""
+
+    path: Path
+    images: Pixels                        # (N, S, S, 3), a map of the file
+    lost: dict[int, str]                  # which of the pictures asked for have no row, and why
+    content: str                          # a hash of the pixels
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def rows(self) -> NDArray[np.int64]:
+        """For each picture that was asked for, its row, or -1."""
+        kept = np.ones(len(self.images) + len(self.lost), dtype=bool)
+        kept[list(self.lost)] = False
+        return np.where(kept, np.cumsum(kept) - 1, -1)
+
+    @staticmethod
+    def open(path: str | Path) -> PictureShard:
+        """Map a shard; one that is not as it was written is a DataError."""
+        path = Path(path)
+        check_folder(path)
+        try:
+            about = json.loads((path / ABOUT).read_text("utf-8"))
+            if about["version"] != VERSION:
+                raise ValueError(f"it is of version {about['version']}")
+            shape = (int(about["count"]), int(about["size"]), int(about["size"]), 3)
+            lost = {int(at): str(reason) for at, reason in about["lost"].items()}
+            if any(not 0 <= at < shape[0] + len(lost) for at in lost):
+                raise ValueError("its parts do not fit together")
+            return PictureShard(path, _map(path / PICTURES, shape), lost, str(about["content"]))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(f"the picture shard {path} is damaged ({error}): {CURE}") from None
+
+    @staticmethod
+    def write(path: str | Path, size: int, pictures: Iterable[Pixels | Lost]) -> PictureShard:
+        """A new shard at `path` of these pictures, in order."""
+
+        def fill(folder: Path) -> None:
+            about = _write_pictures(folder / PICTURES, size, pictures)
+            storage.write_part(folder / ABOUT, json.dumps(about) + "\n")
+
+        return write_folder(Path(path), fill, PictureShard.open)
+
+
+def _map(path: Path, shape: tuple[int, ...]) -> Pixels:
+    size, wanted = path.stat().st_size, int(np.prod(shape))
+    if size != wanted:
+        raise ValueError(f"{path.name} has {size:,} bytes, not {wanted:,}")
+    # A plain array over the map: the same pages, without the cost of numpy's memmap class at each index.
+    return np.asarray(np.memmap(path, dtype=np.uint8, mode="r", shape=shape)) if wanted else np.zeros(shape, np.uint8)
+
+
+def _write_pictures(path: Path, size: int, pictures: Iterable[Pixels | Lost]) -> dict[str, object]:
+    """The pixels one after the other, synced; gives what shard.json says."""
+    count, lost, content = 0, {}, hashlib.sha256()
+    with storage_call("write", path, lambda path: open(path, "wb")) as file:
+        for at, picture in enumerate(pictures):
+            if isinstance(picture, Lost):
+                lost[at] = picture.reason
+                continue
+            assert picture.shape == (size, size, 3) and picture.dtype == np.uint8, (picture.shape, picture.dtype)
+            data = picture.tobytes()
+            content.update(data)
+            storage_call("write", path, lambda path, data=data: file.write(data))
+            count += 1
+        storage_call("write", path, lambda path: file.flush())
+        storage_call("sync", path, lambda path: os.fsync(file.fileno()))
+    return {"version": VERSION, "count": count, "size": size, "lost": lost, "content": content.hexdigest()}
+
+
+@dataclass(frozen=True)
+class CaptionedPictures:
+    """Captions, each with the row of its picture in the shard."""
+
+    shard: PictureShard
+    captions: list[str]
+    rows: NDArray[np.int64]               # (captions,)
+    tally: Tally
+
+    def __len__(self) -> int:
+        return len(self.captions)
+
+
+def prepare_pictures(
+    path: str | os.PathLike[str], reading: CaptionReading, size: int, cache: Cache, tally: Tally | None = None
+) -> CaptionedPictures:
+    """Everything that is fit in a folder of captioned pictures; each file is decoded once for each content."""
+    if not 1 <= size <= LARGEST:
+        raise SettingError(f"pictures of {size} x {size} pixels are impossible: give a size from 1 to {LARGEST}")
+    tally = Tally() if tally is None else tally
+    found = list(read_captioned(path, reading, tally))
+    first: dict[Path, Captioned] = {}
+    for each in found:
+        first.setdefault(each.path, each)
+    files = list(first)
+    key = key_of(VERSION, size, reading.on_bad_image, _pillow(), [file_hash(file) for file in files])
+    shard, _ = cache.entry("pictures", key, PictureShard.open, lambda path: PictureShard.write(
+        path, size, _load_all(first.values(), size, reading)))
+    return _joined(found, files, shard, tally)
+
+
+def _joined(found: list[Captioned], files: list[Path], shard: PictureShard, tally: Tally) -> CaptionedPictures:
+    """The captions whose pictures came through; the others go over to the dropped ones."""
+    place, row_of = {path: at for at, path in enumerate(files)}, shard.rows()
+    captions, rows = [], []
+    for each in found:
+        at = place[each.path]
+        if at in shard.lost:
+            tally.kept -= 1
+            tally.dropped[shard.lost[at]] += 1
+        else:
+            captions.append(each.caption)
+            rows.append(row_of[at])
+    if not captions:
+        raise DataError(f"there are no pictures left ({tally.line()}): give some that can be read")
+    return CaptionedPictures(shard, captions, np.array(rows, dtype=np.int64), tally)
+
+
+def _load_all(named: Iterable[Captioned], size: int, reading: CaptionReading) -> Iterator[Pixels | Lost]:
+    for each in named:
+        try:
+            yield load_picture(each.path, size)
+        except BadPicture as bad:
+            if reading.on_bad_image == "fail":
+                raise BadPicture(bad.reason, f"{each.where}: {bad}, or pass --on-bad-image drop") from None
+            yield Lost(bad.reason)
+
+
+def file_hash(path: Path) -> str:
+    """A hash of what the file holds; of one that cannot be read, of why."""
+    try:
+        check_file(path)
+        with open(path, "rb") as file:
+            return hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest()
+    except BadPicture as bad:
+        return bad.reason
+    except OSError as error:
+        return f"error {error.errno}"
+
+
+def _pillow() -> str:
+    """Decoders and resizing may change with the version."""
+    import PIL
+
+    return PIL.__version__

@@ -1,0 +1,7 @@
+"""Reading: from the names of files to token shards, a tokenizer and a split.
+
+    readers, lines, records, tally     files into documents, with every line counted
+    corpus, split, shards              documents into token files, ready to train on
+    cache, seals                       what is stored between runs, and used only while its hash matches
+    every_line, sentences              one line in, one line out; a text cut into sentences
+"""

@@ -1,0 +1,298 @@
+"""A corpus: from the names of some files to token shards, a tokenizer and a split, ready to train on.
+
+Three streaming passes, each cached by content. The survey validates everything and counts it; the tokenizer
+learns from the training part alone, so that nothing leaks from what is held out; then both parts are encoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.data import embedded
+from regard.data.reading.cache import Cache, content_hash, key_of
+from regard.data.reading.readers import Piece, ReadSettings, Source, find_sources, read
+from regard.data.reading.shards import Shard, write_shard
+from regard.data.reading.split import WHOLE, Part, halve, split, take
+from regard.data.reading.tally import Tally
+from regard.data.tokens.characters import CODES, code_points
+from regard.data.tokens.tokenizers import check_kind, choose_tokenizer, default_vocab, train_tokenizer
+from regard.data.tokens.vocabulary import Tokenizer
+from regard.errors import SettingError
+
+Say = Callable[[str], None]
+
+VERSION = 1                                          # of everything cached: raise it when reading changes
+SAMPLE = {"bpe": 2**25, "unigram": 2**22}            # characters subwords are learned from, evenly spaced
+JOINED = 2**20                                       # characters handed to a trainer at once
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """The [data] table: which files, what to hold out, and how to read them."""
+
+    files: tuple[str, ...]
+    valid: tuple[str, ...] = ()
+    valid_share: float = 0.1
+    documents: str = "auto"
+    on_bad_text: str = "fail"
+    field: str = "text"
+    content: str = ""                # a hash of the text, filled in by training: resuming with another text is refused
+    test: tuple[str, ...] = ()       # files that training never reads: a trained model is measured on them
+    halve: bool = False              # without such files, hold out two halves: training sees one, the other is measured
+
+
+@dataclass(frozen=True)
+class TokenizerSettings:
+    """The [tokenizer] table: its kind and size; auto and 0 are chosen from the data."""
+
+    kind: str = "auto"
+    vocab: int = 0
+
+
+@dataclass
+class Corpus:
+    """What training needs of a text, and how it was read."""
+
+    train: Shard
+    valid: Shard
+    tokenizer: Tokenizer
+    documents: str
+    tally: Tally
+    content: str = ""                # a hash of all the text
+    test: Callable[[], Shard] | None = None        # a part that training never reads, where there is one
+    measured_on: str = ""                          # what that is: "test", or "half" of what was held out
+
+    @property
+    def judged(self) -> Shard:
+        """What a model that was trained is measured on: the test part, or else what was held out."""
+        return self.test() if self.test else self.valid
+
+    @property
+    def kind(self) -> str:
+        return self.tokenizer.kind
+
+    @property
+    def vocab(self) -> int:
+        return self.tokenizer.vocab_size
+
+    def resolved(self, data: DataSettings) -> DataSettings:
+        """The [data] table with what was chosen and found."""
+        return replace(data, documents=self.documents, content=self.content)
+
+    @property
+    def tokenizer_settings(self) -> TokenizerSettings:
+        return TokenizerSettings(self.tokenizer.kind, self.tokenizer.vocab_size)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a first reading found: how much text there is, and of how many distinct characters."""
+
+    content: str
+    characters: int
+    documents: int
+    distinct: int
+    tally: Tally
+
+
+def prepare(
+    data: DataSettings, tokenizer: TokenizerSettings | Tokenizer, cache: Path | None = None, say: Say = print
+) -> Corpus:
+    """Read, split, learn a tokenizer where none is given, and encode; what was done before is reused."""
+    store = Cache(cache, say)
+    built_in = embedded.known(data.files)
+    kind = _kind(tokenizer, built_in)
+    settings = ReadSettings(_documents(data.documents, kind, built_in), data.on_bad_text, data.field)
+    settings.check()
+    sources = _sources(data.files, "train", store)
+    held_out = data.files if built_in and not data.valid else data.valid
+    survey = held = survey_of(sources, settings, store, say)
+    valid_sources, tally = sources, survey.tally
+    if held_out:
+        valid_sources = _sources(held_out, "valid", store)
+        held = survey_of(valid_sources, settings, store, say)
+        train_part = valid_part = WHOLE
+        tally.add(held.tally)
+    else:
+        train_part, valid_part = split(survey.characters, survey.documents, settings.documents, data.valid_share)
+    if not isinstance(tokenizer, Tokenizer):
+        learned = Learned(lambda: (piece.text for piece in take(read(sources, settings), train_part)),
+                          int(survey.characters * _share(train_part, survey)), survey.distinct,
+                          key_of(VERSION, survey.content, asdict(settings), asdict(train_part)))
+        tokenizer = learn_tokenizer(learned, kind, tokenizer.vocab, store, say)
+    tested = data.test or (data.files if built_in and not data.valid else ())
+    halves = halve(valid_part, held.characters, held.documents, settings.documents) \
+        if data.halve and not tested else None
+    train = encode_part(sources, survey.content, settings, train_part, tokenizer, store, say, "train")
+    valid = encode_part(valid_sources, held.content, settings, halves[0] if halves else valid_part, tokenizer, store,
+                        say, "valid")
+    corpus = Corpus(train, valid, tokenizer, settings.documents, tally, _content(survey, held, data, store))
+    if tested:
+        corpus.test = lambda: encode_files(tested, corpus.tokenizer, settings, cache, say)
+        corpus.measured_on = "test"
+    elif halves:
+        corpus.test = lambda: encode_part(valid_sources, held.content, settings, halves[1], corpus.tokenizer, store,
+                                          say, "test")
+        corpus.measured_on = "half"
+    return corpus
+
+
+def _content(survey: Survey, held: Survey, data: DataSettings, store: Cache) -> str:
+    """A hash of all the text, that of test files included."""
+    tested = [content_hash(_sources(data.test, "test", store))] if data.test else []
+    return key_of(survey.content, held.content, *tested)
+
+
+def encode_files(
+    files: Sequence[str], tokenizer: Tokenizer, settings: ReadSettings | None = None,
+    cache: Path | None = None, say: Say = print, part: str | None = None,
+) -> Shard:
+    """The whole of some files as one shard; of an embedded corpus a part, `test` unless told."""
+    if part:
+        refuse_files(part, files)
+    store = Cache(cache, say)
+    built_in = embedded.known(files)
+    given = settings or ReadSettings()
+    resolved = ReadSettings(_documents(given.documents, tokenizer.kind, built_in), given.on_bad_text, given.field)
+    sources = _sources(files, part or "test", store)
+    survey = survey_of(sources, resolved, store, say)
+    return encode_part(sources, survey.content, resolved, WHOLE, tokenizer, store, say, "text")
+
+
+def refuse_files(part: str, files: Sequence[str]) -> None:
+    """Only embedded corpora have parts."""
+    for name in files:
+        if name not in embedded.every() or Path(name).exists():
+            raise SettingError(f"--part {part} is of an embedded corpus, and {name} is a file: leave it out")
+
+
+def read_documents(files: Sequence[str], settings: ReadSettings, cache: Path | None = None) -> Iterator[str]:
+    """The text of each document of some files, whole: for what works on one after another and not on a corpus."""
+    held: list[str] = []
+    for piece in read(_sources(files, "valid", Cache(cache)), settings):
+        held.append(piece.text)
+        if piece.ends:
+            yield "".join(held)
+            held = []
+
+
+def _kind(tokenizer: TokenizerSettings | Tokenizer, built_in: embedded.Embedded | None) -> str:
+    if isinstance(tokenizer, Tokenizer):
+        return tokenizer.kind
+    kind = built_in.tokenizer if built_in and tokenizer.kind == "auto" else tokenizer.kind
+    if kind != "auto":
+        check_kind(kind, tokenizer.vocab or None)
+    return kind
+
+
+def _documents(given: str, kind: str, built_in: embedded.Embedded | None) -> str:
+    """Auto: a line is a document where words are modelled, as is their custom; else a file is."""
+    if given != "auto":
+        return given
+    return "line" if built_in or kind in ("whitespace", "word") else "file"
+
+
+def _sources(files: Sequence[str], part: str, store: Cache) -> list[Source]:
+    return find_sources([embedded.write(name, part, store.folder / "embedded", store.say) if embedded.known([name])
+                         else name for name in files])
+
+
+def survey_of(sources: list[Source], settings: ReadSettings, store: Cache, say: Say) -> Survey:
+    content = content_hash(sources)
+
+    def make() -> dict[str, Any]:
+        tally = Tally()
+        characters, seen = 0, np.zeros(CODES, dtype=bool)
+        for text in _joined(piece.text for piece in read(sources, settings, tally)):
+            characters += len(text)
+            seen[code_points(text)] = True
+        return {"characters": characters, "distinct": int(seen.sum()), "tally": tally.to_dict()}
+
+    found, _ = store.json("surveys", key_of(VERSION, content, asdict(settings)), make)
+    tally = Tally.from_dict(found["tally"])
+    say(tally.line())
+    return Survey(content, found["characters"], tally.documents, found["distinct"], tally)
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The text that a tokenizer learns from, as often as it is asked for; how much it is, and a key of it."""
+
+    texts: Callable[[], Iterator[str]]
+    characters: int
+    distinct: int
+    key: str
+
+
+def learn_tokenizer(text: Learned, kind: str, vocab: int, store: Cache, say: Say) -> Tokenizer:
+    """A tokenizer from the training part."""
+    size: int | None = vocab or None
+    if kind == "auto":
+        kind, chosen = choose_tokenizer(text.characters, text.distinct)
+        size = size or chosen
+    if kind in SAMPLE:
+        size = size or default_vocab(text.characters)
+    check_kind(kind, size)
+
+    def make() -> Tokenizer:
+        if kind in SAMPLE:
+            return train_tokenizer(kind, sample(text.texts(), text.characters, SAMPLE[kind]), size)
+        # Words must not grow together where documents meet; characters are counted as they come.
+        return train_tokenizer(kind, _joined(text.texts(), "\n" if kind in ("whitespace", "word") else ""), size)
+
+    tokenizer, reused = store.tokenizer(key_of(text.key, kind, size), make)
+    say(f"tokenizer {tokenizer.kind}: {tokenizer.vocab_size:,} tokens, "
+        + ("reused from the cache" if reused else "learned from the training part"))
+    return tokenizer
+
+
+def _share(part: Part, survey: Survey) -> float:
+    whole = survey.characters if part.unit == "characters" else survey.documents
+    return 1.0 if part.stop is None else part.stop / whole
+
+
+def sample(texts: Iterator[str], total: int, limit: int) -> Iterator[str]:
+    """All of the texts, or, when they are long, evenly spaced ones of about `limit` characters in all."""
+    seen = taken = 0
+    for text in texts:
+        if total <= limit or taken * total <= seen * limit:
+            part = text if total <= limit else text[:JOINED // 4]
+            taken += len(part)
+            yield part
+        seen += len(text)
+
+
+def _joined(texts: Iterator[str], between: str = "") -> Iterator[str]:
+    """Short texts put together, so that each is not counted alone."""
+    held: list[str] = []
+    size = 0
+    for text in texts:
+        held.append(text)
+        size += len(text)
+        if size >= JOINED:
+            yield between.join(held)
+            held, size = [], 0
+    if held:
+        yield between.join(held)
+
+
+def encode_part(
+    sources: list[Source], content: str, settings: ReadSettings, part: Part, tokenizer: Tokenizer,
+    store: Cache, say: Say, name: str,
+) -> Shard:
+    def make(path: Path) -> Shard:
+        pieces: Iterator[Piece] = take(read(sources, settings), part)
+        return write_shard(path, pieces, tokenizer)
+
+    key = key_of(VERSION, content, asdict(settings), asdict(part), tokenizer.digest())
+    shard, reused = store.entry("shards", key, Shard.open, make)
+    counts = shard.counts
+    unknown = f", {counts.unknown:,} unknown" if counts.unknown else ""
+    say(f"{name}: {counts.tokens:,} tokens in {counts.documents:,} document{'s' * (counts.documents != 1)}{unknown}"
+        + (" (reused from the cache)" if reused else ""))
+    return shard

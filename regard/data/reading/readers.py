@@ -1,0 +1,217 @@
+"""Readers: files, folders and stdin into documents, streamed in pieces of bounded size.
+
+A document comes as one or more pieces; the last has `ends`. What a document is in a plain text file is a
+setting: the whole file, each line, or each block of lines between empty ones. A JSONL line or a Parquet
+row is always one document.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, cast
+
+from regard.data.reading.lines import BLOCK, HEAD, Chunk, Cleaner, check_head
+from regard.data.reading.tally import EMPTY, Tally
+from regard.errors import DataError, SettingError, did_you_mean
+
+DOCUMENTS = ("file", "line", "blank-line")
+ON_BAD_TEXT = ("fail", "replace", "drop")
+TEXT_SUFFIXES = (".txt", ".md", ".text")
+RECORD_SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+
+
+class Piece(NamedTuple):
+    """Some text of a document; `ends` marks the document's last piece."""
+
+    text: str
+    ends: bool
+
+
+@dataclass(frozen=True)
+class ReadSettings:
+    """How text is read: what a document is, what to do with bad bytes, which field of a record is the text."""
+
+    documents: str = "auto"
+    on_bad_text: str = "fail"
+    field: str = "text"
+
+    def check(self) -> None:
+        if self.documents not in DOCUMENTS:
+            raise SettingError(f"unknown data.documents {self.documents!r}{did_you_mean(self.documents, DOCUMENTS)}")
+        if self.on_bad_text not in ON_BAD_TEXT:
+            raise SettingError(
+                f"unknown data.on_bad_text {self.on_bad_text!r}{did_you_mean(self.on_bad_text, ON_BAD_TEXT)}")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file to read: its name for messages, where it is, its format, and whether it is gzipped."""
+
+    name: str
+    path: Path
+    format: str = "text"                                       # text · jsonl · parquet
+    packed: bool = False
+    spool: Any = field(default=None, repr=False, compare=False)      # keeps a temporary file alive
+
+
+def find_sources(files: Sequence[str | os.PathLike[str]]) -> list[Source]:
+    """Every file meant by these names: files as they are, folders searched, `-` for stdin."""
+    if not files:
+        raise DataError("no text was given: name one or more files or folders, or - for stdin")
+    found: list[Source] = []
+    for name in files:
+        path = Path(name)
+        if str(name) == "-":
+            found.append(_spool("<stdin>", sys.stdin.buffer))
+        elif path.is_dir():
+            found.extend(_search(path))
+        elif path.is_file():
+            found.append(_source(path))
+        elif path.exists():                          # a pipe, such as the shell's <(command)
+            with open_source(Source(str(path), path)) as stream:
+                found.append(_spool(str(path), stream))
+        else:
+            raise DataError(f"{name} does not exist: check the name (the working folder is {Path.cwd()})")
+    return found
+
+
+def _search(folder: Path) -> list[Source]:
+    found = []
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        found += [Path(parent) / name for name in sorted(names) if not name.startswith(".") and _text_like(name)]
+    if not found:
+        kinds = " ".join([*TEXT_SUFFIXES, *RECORD_SUFFIXES])
+        raise DataError(f"{folder} has no text in it: a folder is searched for {kinds} and .gz of these; "
+                        "name other files one by one")
+    return [_source(path) for path in found]
+
+
+def _text_like(name: str) -> bool:
+    suffix = Path(name.removesuffix(".gz")).suffix.lower()
+    return suffix in TEXT_SUFFIXES or suffix in RECORD_SUFFIXES
+
+
+def _source(path: Path) -> Source:
+    packed = path.suffix.lower() == ".gz"
+    inner = path.with_suffix("") if packed else path
+    return Source(str(path), path, RECORD_SUFFIXES.get(inner.suffix.lower(), "text"), packed)
+
+
+def _spool(name: str, stream: BinaryIO) -> Source:
+    """What can be read only once, kept in a temporary file."""
+    spool = tempfile.NamedTemporaryFile(prefix="regard-")            # noqa: SIM115  lives as long as the Source
+    shutil.copyfileobj(stream, spool)
+    spool.flush()
+    return Source(name, Path(spool.name), spool=spool)
+
+
+@contextmanager
+def open_source(source: Source) -> Iterator[BinaryIO]:
+    """The bytes of a source, unpacked; whatever goes wrong with the file is one clear line."""
+    try:
+        with open(source.path, "rb") as raw:
+            yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if source.packed else raw
+    except PermissionError:
+        raise DataError(f"no permission to read {source.name}: change it with chmod, or copy the file") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{source.name} is not a whole gzip file ({error}): fetch it again, or unpack it") from None
+    except OSError as error:
+        raise DataError(f"could not read {source.name}: {error.strerror or error}") from None
+
+
+def read(sources: Sequence[Source], settings: ReadSettings, tally: Tally | None = None) -> Iterator[Piece]:
+    """Every document of every source, in order, in pieces; what is kept and dropped goes into the tally."""
+    settings.check()
+    tally = Tally() if tally is None else tally
+    if all(source.format == "parquet" for source in sources):
+        tally.noun = "record"
+    for source in sources:
+        for piece in _read_one(source, settings, tally):
+            tally.documents += piece.ends
+            yield piece
+    if not tally.documents:
+        names = ", ".join(source.name for source in sources[:3]) + (", ..." if len(sources) > 3 else "")
+        raise DataError(f"there is no text in {names} ({tally.line()}): give a file with some text in it")
+
+
+def _read_one(source: Source, settings: ReadSettings, tally: Tally) -> Iterator[Piece]:
+    if source.format != "text":
+        from regard.data.reading.records import read_records
+
+        return read_records(source, settings, tally)
+    return _read_text(source, settings, tally)
+
+
+def _read_text(source: Source, settings: ReadSettings, tally: Tally) -> Iterator[Piece]:
+    split = {"file": _by_file, "line": _by_line, "blank-line": _by_blank_line}[settings.documents]
+    with open_source(source) as stream:
+        head = check_head(stream.read(HEAD), source.name)
+        yield from split(Cleaner(source.name, settings.on_bad_text, tally).chunks(stream, head), tally)
+
+
+def _by_file(chunks: Iterator[Chunk], tally: Tally) -> Iterator[Piece]:
+    some = False
+    for text, lines, last in chunks:
+        tally.keep(lines)
+        some = some or bool(text)
+        if some and (text or last):
+            yield Piece(text, last)
+
+
+def _by_line(chunks: Iterator[Chunk], tally: Tally) -> Iterator[Piece]:
+    for piece in _lines(chunks, tally):
+        if piece is not None:
+            yield piece
+
+
+def _by_blank_line(chunks: Iterator[Chunk], tally: Tally) -> Iterator[Piece]:
+    held: list[str] = []                             # text of the current document not sent yet
+    size = 0
+    inside = False                                   # part of this document was sent
+    for line in chain(_lines(chunks, tally), [None]):
+        if line is None:
+            if held or inside:
+                yield Piece("".join(held).removesuffix("\n"), True)
+            held, size, inside = [], 0, False
+            continue
+        if held and size + len(line.text) >= BLOCK:
+            yield Piece("".join(held), False)
+            held, size, inside = [], 0, True
+        held.append(line.text + "\n" * line.ends)
+        size += len(held[-1])
+
+
+def _lines(chunks: Iterator[Chunk], tally: Tally) -> Iterator[Piece | None]:
+    """Each line without its newline, a giant one in several pieces; None for an empty one."""
+    inside = False                                   # in a giant line
+    for text, _, last in chunks:
+        *lines, rest = text.split("\n")
+        if last and (rest or (inside and not lines)):
+            lines.append(rest)                       # the last line may lack its newline
+            rest = ""
+        for line in lines:
+            if inside or not _blank(line):
+                tally.keep()
+                yield Piece(line, True)
+            else:
+                tally.drop(EMPTY)
+                yield None
+            inside = False
+        if rest:
+            inside = True
+            yield Piece(rest, False)
+
+
+def _blank(line: str) -> bool:
+    return not line or line.isspace()

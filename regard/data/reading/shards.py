@@ -1,0 +1,183 @@
+"""Shards: a text as token ids on disk, memory-mapped, with the end of each document.
+
+A shard is a folder. `tokens.bin` holds the ids (uint16, or uint32 for a large vocabulary), each document
+followed by `<eos>`; `documents.bin` the offset after each document (uint64); `shard.json` the counts; `SHA256SUMS` the
+hash of each. It is written in one streaming pass, appears whole or not at all, and opens only if every bit is as it was
+written. A document whose end lies outside (the text was cut there to hold the rest out) has no `<eos>`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from regard import storage
+from regard.data.reading.readers import Piece
+from regard.data.reading.seals import CURE, check_folder, write_folder
+from regard.data.tokens.vocabulary import EOS, UNK, Tokenizer
+from regard.errors import DataError, StorageError
+
+VERSION = 1
+BATCH = 2**21                    # characters encoded at once
+BATCH_PIECES = 2**14             # and pieces, where they are short
+
+TOKENS, ENDS, ABOUT = "tokens.bin", "documents.bin", "shard.json"
+_SPACES = np.zeros(256, dtype=bool)
+_SPACES[[9, 10, 11, 12, 13, 32]] = True
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a shard holds: of its text, and of its tokens (`<eos>` included, one a finished document)."""
+
+    tokens: int = 0
+    documents: int = 0
+    bytes: int = 0
+    characters: int = 0
+    words: int = 0
+    unknown: int = 0
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A shard opened for reading; the arrays are maps of the files, not copies."""
+
+    path: Path
+    tokens: np.ndarray
+    ends: np.ndarray
+    counts: Counts
+    tokenizer: str                # the digest of the tokenizer that made it
+    content: str                  # a hash of the tokens and the document ends
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @staticmethod
+    def open(path: str | Path) -> Shard:
+        """Map a shard; one that is not as it was written is a DataError."""
+        path = Path(path)
+        check_folder(path)
+        try:
+            about = json.loads((path / ABOUT).read_text("utf-8"))
+            counts = Counts(**about["counts"])
+            dtype = np.dtype({"uint16": "<u2", "uint32": "<u4"}[about["dtype"]])
+            tokens = _map(path / TOKENS, dtype, counts.tokens)
+            ends = _map(path / ENDS, np.dtype("<u8"), counts.documents)
+            if about["version"] != VERSION or (len(ends) and int(ends[-1]) != len(tokens)):
+                raise ValueError("its parts do not fit together")
+            return Shard(path, tokens, ends, counts, about["tokenizer"], about["content"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(f"the token shard {path} is damaged ({error}): {CURE}") from None
+
+
+def _map(path: Path, dtype: np.dtype, count: int) -> np.ndarray:
+    size = path.stat().st_size
+    if size != count * dtype.itemsize:
+        raise ValueError(f"{path.name} has {size:,} bytes, not {count * dtype.itemsize:,}")
+    # A plain array over the map: the same pages, without the cost of numpy's memmap class at each index.
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r")) if count else np.zeros(0, dtype)
+
+
+def write_shard(path: Path, pieces: Iterable[Piece], tokenizer: Tokenizer) -> Shard:
+    """Encode the pieces into a new shard at `path`, holding no more than a batch of them at a time."""
+
+    def fill(folder: Path) -> None:
+        with _Writer(folder, tokenizer) as writer:
+            for batch in _batches(pieces):
+                writer.add(batch)
+            about = writer.finish()
+        storage.write_part(folder / ABOUT, json.dumps(about, indent=2) + "\n")
+
+    return write_folder(Path(path), fill, Shard.open)
+
+
+def _batches(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    batch: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        batch.append(piece)
+        size += len(piece.text)
+        if size >= BATCH or len(batch) >= BATCH_PIECES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+class _Writer:
+    """Appends batches to the two files, counting and hashing what goes by."""
+
+    def __init__(self, folder: Path, tokenizer: Tokenizer):
+        self.folder, self.tokenizer = folder, tokenizer
+        self.dtype = "uint16" if tokenizer.vocab_size <= 2**16 else "uint32"
+        self.counts = dict.fromkeys(asdict(Counts()), 0)
+        self.hash = hashlib.sha256()
+        self.open_document = False
+        self.files: dict[str, BinaryIO] = {}
+
+    def __enter__(self) -> _Writer:
+        for name in (TOKENS, ENDS):
+            self.files[name] = storage_call("write", self.folder / name, lambda path: open(path, "wb"))  # noqa: SIM115
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for file in self.files.values():
+            file.close()
+
+    def add(self, batch: list[Piece]) -> None:
+        texts = [piece.text for piece in batch]
+        encoded = self.tokenizer.encode_batch(texts)
+        ends = np.array([piece.ends for piece in batch])
+        after = np.cumsum([len(ids) for ids in encoded])                   # the offset after each piece
+        flat = np.concatenate(encoded)
+        with_ends = np.insert(flat, after[ends], EOS)
+        document_ends = self.counts["tokens"] + after[ends] + np.arange(1, ends.sum() + 1)
+        self._count_text(texts)
+        self.counts["tokens"] += len(with_ends)
+        self.counts["documents"] += len(document_ends)
+        self.counts["unknown"] += int(np.count_nonzero(flat == UNK))
+        self.open_document = not batch[-1].ends
+        self._append(TOKENS, with_ends.astype("<u2" if self.dtype == "uint16" else "<u4"))
+        self._append(ENDS, document_ends.astype("<u8"))
+
+    def _count_text(self, texts: list[str]) -> None:
+        raw = "\n".join(texts).encode()                                    # a newline too many between pieces
+        space = _SPACES[np.frombuffer(raw, dtype=np.uint8)]
+        starts = np.count_nonzero(space[:-1] & ~space[1:]) + int(len(space) > 0 and not space[0])
+        self.counts["bytes"] += len(raw) - (len(texts) - 1)
+        self.counts["characters"] += sum(map(len, texts))
+        self.counts["words"] += int(starts)
+
+    def _append(self, name: str, values: np.ndarray) -> None:
+        data = values.tobytes()
+        self.hash.update(data)
+        storage_call("write", self.folder / name, lambda path: self.files[name].write(data))
+
+    def finish(self) -> dict[str, Any]:
+        """What shard.json says; the files are on the disk after this."""
+        if self.open_document:
+            self.counts["documents"] += 1
+            self._append(ENDS, np.array([self.counts["tokens"]], dtype="<u8"))
+        for name, file in self.files.items():
+            storage_call("write", self.folder / name, lambda path, file=file: file.flush())
+            storage_call("sync", self.folder / name, lambda path, file=file: os.fsync(file.fileno()))
+        return {"version": VERSION, "dtype": self.dtype, "counts": self.counts,
+                "tokenizer": self.tokenizer.digest(), "content": self.hash.hexdigest()}
+
+
+def storage_call(operation: str, path: Path, act: Any) -> Any:
+    """One counted disk operation of a stream, with the cure that fits a cache."""
+    try:
+        if storage.before_operation is not None:
+            storage.before_operation(operation, path)
+        return act(path)
+    except OSError as error:
+        raise StorageError(f"could not {operation} {path} ({error.strerror or error}): free some space, or set "
+                           "REGARD_CACHE to a folder on another disk. Nothing was lost") from error

@@ -1,0 +1,99 @@
+"""The split: which part of a text is learned from and which is held out.
+
+A text of few documents is cut at a character: the last tenth of the characters is held out. A text of many
+documents, or of lines, is cut between documents.
+
+What is held out may be halved: one half chooses (the best weights, an n-gram's order), the other is measured. Then no
+number is chosen on the text that it is reported on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from regard.data.reading.readers import Piece
+from regard.errors import DataError, SettingError
+
+FEW_DOCUMENTS = 10
+HALVED = 20                # held-out documents or pairs, at least, for two halves; of whole files
+HALVED_FILES = 4
+HALVED_CHARACTERS = 4096   # and of a single text
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stretch of a text, counted in characters or documents; `stop` None: to the end. Of "even documents" every other
+    one is taken, from the first on; of "odd documents" the others."""
+
+    unit: str = "characters"
+    start: int = 0
+    stop: int | None = None
+
+
+WHOLE = Part()
+
+
+def split(characters: int, documents: int, by: str, share: float) -> tuple[Part, Part]:
+    """The part to train on and the part held out, its last `share`."""
+    if not 0 < share < 1:
+        raise SettingError(f"data.valid_share {share} is impossible: it must lie between 0 and 1, e.g. 0.1")
+    unit = "characters" if by == "file" and documents < FEW_DOCUMENTS else "documents"
+    total = characters if unit == "characters" else documents
+    if total < 2:
+        raise DataError(f"too little text to hold some out: {characters:,} characters in {documents:,} "
+                        f"document{'s' * (documents != 1)}; give more, or a text of its own with --valid FILE")
+    cut = min(max(int((1 - share) * total), 1), total - 1)
+    return Part(unit, 0, cut), Part(unit, cut, None)
+
+
+def halve(held: Part, characters: int, documents: int, by: str) -> tuple[Part, Part] | None:
+    """The half of what is held out that chooses, and the half that is measured; None where it is too small to divide.
+
+    Documents take turns, so that both halves are alike. A single text is cut in its middle. `characters` and
+    `documents` are those of the whole text, of which `held` is a part.
+    """
+    single = held.unit == "characters" and (held.start > 0 or (by == "file" and documents < HALVED_FILES))
+    if single:
+        middle = (held.start + characters) // 2
+        enough = characters - held.start >= HALVED_CHARACTERS
+        return (Part("characters", held.start, middle), Part("characters", middle, None)) if enough else None
+    if documents - held.start < (HALVED_FILES if by == "file" else HALVED):
+        return None
+    return Part("even documents", held.start, None), Part("odd documents", held.start, None)
+
+
+def take(pieces: Iterable[Piece], part: Part) -> Iterator[Piece]:
+    """Only the pieces of this part. A document cut at the part's end does not end there."""
+    if part == WHOLE:
+        yield from pieces
+    elif part.unit.endswith("documents"):
+        yield from _take_documents(pieces, part)
+    else:
+        yield from _take_characters(pieces, part)
+
+
+def _take_documents(pieces: Iterable[Piece], part: Part) -> Iterator[Piece]:
+    document = 0
+    for piece in pieces:
+        if part.stop is not None and document >= part.stop:
+            return
+        if document >= part.start and _has_turn(part.unit, document - part.start):
+            yield piece
+        document += piece.ends
+
+
+def _has_turn(unit: str, place: int) -> bool:
+    return {"documents": True, "even documents": place % 2 == 0, "odd documents": place % 2 == 1}[unit]
+
+
+def _take_characters(pieces: Iterable[Piece], part: Part) -> Iterator[Piece]:
+    position = 0
+    for text, ends in pieces:
+        if part.stop is not None and position >= part.stop:
+            return
+        first = max(part.start - position, 0)
+        last = len(text) if part.stop is None else min(part.stop - position, len(text))
+        if first < last:
+            yield Piece(text[first:last], ends and last == len(text))
+        position += len(text)

@@ -1,0 +1,1 @@
+"""Tokenizers: characters, bytes, words and subwords, all with the promises of `vocabulary.Tokenizer`."""

@@ -1,0 +1,59 @@
+"""Two tokenizers as one: that of the source language and that of the target, which may be the same.
+
+Wherever one tokenizer is asked for, a pair speaks for its target: that is what a translator writes. In a run folder
+the target's is tokenizer.json, and a source that has its own has it beside that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.data.tokens.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
+
+SOURCE = "source-tokenizer.json"
+
+
+@dataclass(frozen=True)
+class TokenizerPair:
+    """How the source is read and the target written."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    pad, bos, eos, unk = PAD, BOS, EOS, UNK
+
+    @property
+    def shared(self) -> bool:
+        """Whether both languages have one vocabulary."""
+        return self.source is self.target
+
+    @property
+    def kind(self) -> str:
+        return self.target.kind
+
+    @property
+    def vocab_size(self) -> int:
+        return self.target.vocab_size
+
+    def token(self, id: int) -> str:
+        return self.target.token(id)
+
+    def digest(self) -> str:
+        return hashlib.sha256(f"{self.source.digest()} {self.target.digest()}".encode()).hexdigest()
+
+    def save(self, path: str | Path) -> Path:
+        """Write tokenizer.json, and the source's own beside it."""
+        written = self.target.save(path)
+        if not self.shared:
+            self.source.save(written.with_name(SOURCE))
+        return written
+
+    @staticmethod
+    def load(path: str | Path) -> TokenizerPair:
+        path = Path(path)
+        path = path / "tokenizer.json" if path.is_dir() else path
+        target = Tokenizer.load(path)
+        beside = path.with_name(SOURCE)
+        return TokenizerPair(Tokenizer.load(beside) if beside.exists() else target, target)
