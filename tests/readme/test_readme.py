@@ -17,6 +17,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
@@ -215,11 +216,36 @@ def test_every_make_target_that_a_page_names_exists():
         assert set(named) <= targets, page.name
 
 
-def test_every_command_is_in_the_readme_and_no_other():
+def test_every_command_is_in_the_reference_and_no_other():
     from regard.cli import COMMANDS
+    from regard.cli.train import command as train
 
-    section = (ROOT / "README.md").read_text("utf-8").partition("## Commands")[2]
+    section = (ROOT / "docs" / "reference.md").read_text("utf-8").partition("## Commands")[2]
     assert set(re.findall(r"^regard (\w+)", section, re.M)) == set(COMMANDS)
+    assert set(re.findall(r"^regard train (\w+)", section, re.M)) == set(train.commands)
+
+
+def test_the_readme_is_short_and_knows_every_family_and_task():
+    from regard.families import FAMILIES
+    from regard.tasks import TASKS
+
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert len(text) <= 9_000
+    named = set(re.findall(r"`([\w-]+)`", text.partition("## The families")[2].partition("## Your own layer")[0]))
+    assert set(FAMILIES) <= named
+    assert set(re.findall(r"^\| `regard train (\w+)", text, re.M)) == set(TASKS)
+
+
+def test_the_reference_lists_the_dependencies_of_the_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    section = (ROOT / "docs" / "reference.md").read_text("utf-8").partition("## Requirements")[2]
+    wanted = [re.match(r"[\w-]+", each)[0] for each in project["dependencies"]]
+    assert all(re.search(rf"\b{name}\b", section) for name in wanted)
+    assert set(re.findall(r"regard\[(\w+)\]", section)) == set(project["optional-dependencies"]) - {"dev"}
+
+
+def test_the_page_of_words_is_short():
+    assert len((ROOT / "docs" / "words.md").read_text("utf-8").splitlines()) <= 80
 
 
 @pytest.mark.parametrize("picture", sorted((ROOT / "docs" / "pictures").glob("*.svg")), ids=lambda path: path.name)
