@@ -65,6 +65,8 @@ def use_folder(folder: Path, made: bool, begun: Path) -> Iterator[None]:
 def acquire(path: Path) -> IO[bytes]:
     while True:
         storage.make_folder(path.parent)                     # its last holder may have removed it, too
+        if path.is_symlink():
+            raise RunError(f"{path} is a link, and a lock is written only where it lies: remove the link")
         file: IO[bytes] = storage.perform("lock", path, lambda: open_lock(path))
         given = ask_system(file)
         holder = read_holder(file)

@@ -80,6 +80,18 @@ def test_whoever_holds_the_lock_touches_it(tmp_path, monkeypatch):
         assert (tmp_path / LOCK).stat().st_mtime > 0
 
 
+def test_a_lock_that_is_a_link_is_refused_and_what_it_points_to_is_left(tmp_path):
+    other = tmp_path / "other"
+    other.write_text("mine")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / LOCK).symlink_to(other)
+    with pytest.raises(RunError, match="lock is a link, and a lock is written only where it lies: remove the link"), \
+            hold_lock(folder):
+        pass
+    assert other.read_text() == "mine"
+
+
 def test_a_torn_lock_is_taken(tmp_path):
     (tmp_path / LOCK).write_text('{"pid": 1')
     with hold_lock(tmp_path):
