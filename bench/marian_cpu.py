@@ -224,7 +224,7 @@ def noted(products: bool, weights: set[int]) -> Iterator[list[Call]]:
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_flatten, tree_map
 
-    from regard.kernels import native
+    from regard.kernels.cpu import native
 
     calls: list[Call] = []
     at_hand: dict[Any, Tensor] = {}

@@ -171,7 +171,7 @@ def outcome(way: Callable[..., Tensor], a: Tensor, b: Tensor, pull: Tensor) -> l
 
 def candidates(shape: tuple[int, ...], short: bool) -> list[Any]:
     """Tiles from small to large; each thread of a warp with 16 bytes of a row, so that runs stay within threads."""
-    from regard.kernels.scan_triton import Knobs
+    from regard.kernels.cuda.scan import Knobs
 
     tiles = [  # positions, run, channels, warps
         (64, 4, 32, 4), (64, 8, 32, 2), (64, 16, 32, 1), (128, 8, 32, 4), (128, 16, 32, 2), (128, 4, 32, 8),
@@ -184,7 +184,7 @@ def candidates(shape: tuple[int, ...], short: bool) -> list[Any]:
 
 def sweep(shape: tuple[int, ...], short: bool) -> dict[str, Any]:
     """Forward and backward apart, for each setting of the knobs; the best of each last."""
-    from regard.kernels.scan_triton import backward, forward
+    from regard.kernels.cuda.scan import backward, forward
 
     a, b, pull = (x.detach() for x in inputs_of(shape))
     h = forward(a, b, None)

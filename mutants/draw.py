@@ -26,8 +26,9 @@ PARTS = {
     "models": ["regard/models/encoders.py", "regard/models/masked.py", "regard/models/neural.py",
                "regard/models/seq2seq.py", "regard/models/vision.py", "regard/models/ngram/*.py"],
     "kernels": [f"regard/kernels/{name}.py" for name in
-                ("add_norm", "attend_next", "attend_source", "draw", "line", "scan", "selective_scan",
-                 "state_space_dual")],
+                ("add_norm", "attend_next", "attend_source", "attention", "cpu/packing", "draw", "dropout",
+                 "feed_forward", "host", "in_blocks", "linear", "log_softmax", "norm", "precision", "recurrent",
+                 "rotary", "scan", "selective_scan", "state_space_dual")],
     "losses": ["regard/models/head.py", "regard/models/learner.py", "regard/kernels/cross_entropy.py",
                "regard/tasks/*.py", "regard/data/batching/batches.py", "regard/data/batching/pair_batches.py",
                "regard/training/job.py", "regard/training/optim.py", "regard/training/schedule.py"],
@@ -39,7 +40,7 @@ PARTS = {
     "checkpoints": ["regard/run_folder.py", "regard/storage.py", "regard/manifest.py", "regard/run_lock.py",
                     "regard/training/resume.py", "regard/training/averaging.py"],
     "security": ["regard/serve/security.py", "regard/serve/limits.py", "regard/serve/refusals.py",
-                 "regard/kernels/private.py", "regard/kernels/compiled_code.py"],
+                 "regard/kernels/cpu/private.py", "regard/kernels/cpu/compiled_code.py"],
 }
 
 

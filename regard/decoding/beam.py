@@ -25,7 +25,7 @@ from regard.decoding.best import best_of
 from regard.decoding.coverage import Covered
 from regard.decoding.fast import recorded_beam
 from regard.errors import SettingError
-from regard.layers.packed import packing
+from regard.kernels.cpu.packing import packing
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from regard.decoding.fast import recorded
 from regard.decoding.fast.recorded import Steps
 from regard.decoding.sampling import Sampling, choose
 from regard.errors import SettingError
-from regard.layers.packed import packing
+from regard.kernels.cpu.packing import packing
 
 Notice = Callable[[str], None]
 

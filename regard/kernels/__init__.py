@@ -1,11 +1,18 @@
-"""Kernels: the loops over time that are worth writing more than once, each beside the loop that defines it.
+"""Kernels: one operation a file, with the meaning of its definition; the operation decides which code runs.
 
-On a GPU they run in Triton, which comes with torch there; everywhere else in plain torch. Nobody has to guess which:
+    linear · feed_forward · norm · add_norm · dropout · rotary                     vectors, position by position
+    attention · in_blocks · attend_next · attend_source                            softmax(q k^T) v
+    recurrent · scan · selective_scan · state_space_dual                           loops over time
+    log_softmax · cross_entropy · draw                                             the vocabulary
+    precision · host                                                               types, and numbers known to Python
+
+Each file has its readable definition (`by_definition`, or a loop), which tests hold equal to every back-end: those of
+`cuda/` (Triton, cuBLAS) and of `cpu/` (C, oneDNN, packed weights). Nobody has to guess whether Triton runs:
 
     kernels.path(x)        # "triton" or "torch"
-    kernels.reason(x)      # why not Triton, in one line; empty where it is
+    kernels.reason(x)      # why not Triton, in one line; empty where it does
 
-`REGARD_KERNELS=torch` in the environment keeps Triton out, for comparing.
+`REGARD_KERNELS=torch` in the environment keeps Triton and C out, for comparing.
 """
 
 from __future__ import annotations
@@ -29,7 +36,7 @@ VARIABLE = "REGARD_KERNELS"
 
 @dataclass(frozen=True)
 class Path:
-    """Which code computes a scan, and why it is not the faster one."""
+    """The code that computes an operation, and why it is not the faster one."""
 
     name: str                # triton · torch
     reason: str = ""
@@ -39,7 +46,7 @@ class Path:
 
 
 def path(x: Tensor) -> str:
-    """Which of the paths a kernel takes for a tensor like this one: "triton" or "torch"."""
+    """The code that a kernel runs for a tensor like this one: "triton" or "torch"."""
     return "torch" if reason(x) else "triton"
 
 

@@ -1,8 +1,9 @@
-"""What a residual block does between its two parts, by one kernel where it may: x + y, and that normalised.
+"""Adding and normalising, as a residual block does between its two parts: x + y, and that normalised.
 
     s = x + y            n = (s - mean s) / sqrt(var s + eps) * gain          (layer norm; without the mean: RMS norm)
 
-In a step of generation vectors are few and short: adding and normalising take as long to ask for as to do.
+In a step of generation on a GPU vectors are few and short: one Triton kernel does both, for launching two takes longer
+than running them.
 R rows · D width
 """
 
@@ -15,6 +16,22 @@ from regard import kernels
 
 WIDEST = 8192                  # that one program holds
 MOST_ROWS = 512
+
+
+def by_definition(x: Tensor, y: Tensor | None, norm: nn.Module | None) -> tuple[Tensor, Tensor]:
+    added = x if y is None else x + y
+    return added, added if norm is None else norm(added)
+
+
+def add_norm(x: Tensor, y: Tensor | None, norm: nn.Module | None) -> tuple[Tensor, Tensor]:
+    """x + y (x alone without y), and norm(x + y) (x + y again without a norm)."""
+    if norm is None or not can(x, norm):
+        return by_definition(x, y, norm)
+    return in_triton(x, y, norm)
+
+
+def normalise(x: Tensor, norm: nn.Module) -> Tensor:
+    return add_norm(x, None, norm)[1]
 
 
 def can(x: Tensor, norm: nn.Module) -> bool:
@@ -31,15 +48,7 @@ def kind_of(norm: nn.Module) -> str | None:
     return "rms" if isinstance(norm, nn.RMSNorm) and norm.weight is not None and norm.eps is not None else None
 
 
-def add_norm(x: Tensor, y: Tensor | None, norm: nn.Module) -> tuple[Tensor, Tensor]:
-    """x + y (or x alone), and that normalised."""
-    if can(x, norm):
-        from regard.kernels.add_norm_triton import add_norm as in_triton
+def in_triton(x: Tensor, y: Tensor | None, norm: nn.Module) -> tuple[Tensor, Tensor]:
+    from regard.kernels.cuda.add_norm import add_norm as kernel
 
-        return in_triton(x, y, norm.weight, norm.eps, kind_of(norm) == "layer")            # type: ignore[arg-type]
-    return by_definition(x, y, norm)
-
-
-def by_definition(x: Tensor, y: Tensor | None, norm: nn.Module) -> tuple[Tensor, Tensor]:
-    added = x if y is None else x + y
-    return added, norm(added)
+    return kernel(x, y, norm.weight, norm.eps, kind_of(norm) == "layer")                   # type: ignore[arg-type]

@@ -3,9 +3,9 @@
     y = sum_i softmax_i(q · k_i / sqrt K - slope (n - i)) v_i          over the slots 0 .. n, the new one being n
 
 With `rates` query and key are turned first, each pair of neighbouring channels by n times its rate (rotary positions).
-On a GPU it is one kernel that reads what was written and no more; the general way (turn, write, mask, attend) takes two
-dozen, which wait for one another, and reads all the room there is. On a CPU it is one in C, which also reads a cache
-whose rows are strewn over the room: see `Followed` of `layers/cache.py`.
+On a GPU one Triton kernel reads the slots written and no more; attention in general (turn, write, mask, attend) takes
+two dozen, which wait for one another, and reads every slot. On a CPU one function in C does it, which also reads a
+cache whose rows lie anywhere: see `Followed` of `layers/cache.py`.
 B batch · H heads · H' heads of keys · K head width · C slots
 """
 
@@ -17,52 +17,9 @@ import torch
 from torch import Tensor
 
 from regard import kernels
-from regard.kernels import native
+from regard.kernels.cpu import native
 
 WIDEST = 256                   # of a head, that the kernel takes
-
-
-def can(keys: Tensor) -> bool:
-    """Whether a kernel takes a cache like this one: by Triton on a GPU or in C, with nothing to be learned."""
-    if keys.shape[-1] > WIDEST or torch.is_grad_enabled() or torch.compiler.is_compiling():
-        return False
-    if not keys.is_cuda:
-        return native.can(keys) and keys.is_contiguous()
-    return keys.dtype != torch.float64 and kernels.path(keys) == "triton"
-
-
-def attend_next(
-    q: Tensor,                 # (B, H, K)
-    k: Tensor,                 # (B, H', K)
-    v: Tensor,                 # (B, H', K)
-    keys: Tensor,              # (B, C, H', K), written into
-    values: Tensor,            # (B, C, H', K), written into
-    count: Tensor,             # (B,): where the new one goes
-    slopes: Tensor | None = None,          # (H,) of ALiBi
-    rates: Tensor | None = None,           # (K/2,) of rotary positions
-) -> tuple[Tensor, Tensor]:
-    """What was read (B, H, K), and the count after it."""
-    if not can(keys):
-        return by_definition(q, k, v, keys, values, count, slopes, rates)
-    if not keys.is_cuda:
-        return natively(q, k, v, keys, values, count, slopes, rates), count + 1
-    from regard.kernels.attend_next_triton import attend_next as in_triton
-
-    return in_triton(q, k, v, keys, values, count, slopes, rates)
-
-
-def natively(
-    q: Tensor, k: Tensor, v: Tensor, keys: Tensor, values: Tensor, count: Tensor, slopes: Tensor | None = None,
-    rates: Tensor | None = None, rows: Tensor | None = None,
-) -> Tensor:
-    """What was read. `rows` (B, C): in which row of the room each slot lies; a new one goes into the row of its own."""
-    q, k, v = map(native.in_rows, (q, k, v))
-    batch, heads, width = q.shape
-    slots, key_heads = keys.shape[1:3]
-    y = torch.empty(batch, heads, width)
-    native.call("attend_next", q, q.stride(0), k, k.stride(0), v, v.stride(0), keys, values, *keys.stride()[:2], slots,
-                rows, count.contiguous(), slopes, rates, y, batch, key_heads, heads // key_heads, width)
-    return y
 
 
 def by_definition(
@@ -91,3 +48,52 @@ def turned(x: Tensor, count: Tensor, rates: Tensor) -> Tensor:
     a, b = x.to(wide).unflatten(-1, (-1, 2)).unbind(-1)
     cos, sin = angle.cos(), angle.sin()
     return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2).to(x.dtype)
+
+
+def attend_next(
+    q: Tensor,                 # (B, H, K)
+    k: Tensor,                 # (B, H', K)
+    v: Tensor,                 # (B, H', K)
+    keys: Tensor,              # (B, C, H', K), written into
+    values: Tensor,            # (B, C, H', K), written into
+    count: Tensor,             # (B,): where the new one goes
+    slopes: Tensor | None = None,          # (H,) of ALiBi
+    rates: Tensor | None = None,           # (K/2,) of rotary positions
+    rows: Tensor | None = None,            # (B, C): the row of `keys` and `values` that holds each slot; None: its own
+) -> tuple[Tensor, Tensor] | None:
+    """What was read (B, H, K), and the count after it. None where there is no kernel: attention in general has to."""
+    if not can(keys):
+        return None
+    if not keys.is_cuda:
+        return natively(q, k, v, keys, values, count, slopes, rates, rows), count + 1
+    from regard.kernels.cuda.attend_next import attend_next as in_triton
+
+    return in_triton(q, k, v, keys, values, count, slopes, rates)
+
+
+def row_table(rows: Tensor, keys: Tensor) -> Tensor | None:
+    """(B, C): where each slot of these rows lies, for a kernel that looks it up. None where entries have to move."""
+    return rows[:, None].repeat(1, keys.shape[1]) if native.can(keys) else None
+
+
+def can(keys: Tensor) -> bool:
+    """Whether a kernel takes a cache like this one: by Triton on a GPU or in C, without a gradient."""
+    if keys.shape[-1] > WIDEST or torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return False
+    if not keys.is_cuda:
+        return native.can(keys) and keys.is_contiguous()
+    return keys.dtype != torch.float64 and kernels.path(keys) == "triton"
+
+
+def natively(
+    q: Tensor, k: Tensor, v: Tensor, keys: Tensor, values: Tensor, count: Tensor, slopes: Tensor | None = None,
+    rates: Tensor | None = None, rows: Tensor | None = None,
+) -> Tensor:
+    """What was read, by the kernel in C; a new key and value go into the row of their own."""
+    q, k, v = map(native.in_rows, (q, k, v))
+    batch, heads, width = q.shape
+    slots, key_heads = keys.shape[1:3]
+    y = torch.empty(batch, heads, width)
+    native.call("attend_next", q, q.stride(0), k, k.stride(0), v, v.stride(0), keys, values, *keys.stride()[:2], slots,
+                rows, count.contiguous(), slopes, rates, y, batch, key_heads, heads // key_heads, width)
+    return y

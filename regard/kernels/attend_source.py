@@ -12,29 +12,8 @@ import math
 import torch
 from torch import Tensor
 
-from regard.kernels import native
 from regard.kernels.attend_next import WIDEST
-
-
-def can(q: Tensor, keys: Tensor, values: Tensor) -> bool:
-    """Whether the kernel takes this: one query (B, H, 1, K) a row, on a CPU, with nothing to be learned."""
-    return (q.shape[2] == 1 and q.shape[3] <= WIDEST and native.can(q) and keys.dtype == values.dtype == torch.float32
-            and keys.shape == values.shape and keys.stride() == values.stride() and keys.stride(-1) == 1)
-
-
-def attend_source(
-    q: Tensor,                 # (B, H, K)
-    keys: Tensor,              # (S, H, L, K)
-    values: Tensor,            # (S, H, L, K)
-    lengths: Tensor,           # (S,)
-) -> Tensor:
-    """What each row read of its source (B, H, K); of an empty one zeros."""
-    q = native.in_rows(q)
-    batch, heads, width = q.shape
-    y = torch.empty(batch, heads, width)
-    native.call("attend_source", q, q.stride(0), keys, values, *keys.stride()[:3], keys.shape[2], lengths.contiguous(),
-                y, batch, heads, batch // len(keys), width)
-    return y
+from regard.kernels.cpu import native
 
 
 def by_definition(q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor:
@@ -44,3 +23,29 @@ def by_definition(q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> T
     hidden = torch.arange(keys.shape[2], device=q.device) >= lengths[:, None, None]
     alpha = torch.nan_to_num(scores.masked_fill(hidden, -math.inf).softmax(-1), nan=0.0)
     return torch.einsum("bhl,bhlk->bhk", alpha, values)
+
+
+def attend_source(q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor | None:
+    """What queries (B, H, T, K) read of their sources. None where there is no kernel: attention in general has to."""
+    return natively(q[:, :, 0], keys, values, lengths)[:, :, None] if can(q, keys, values) else None
+
+
+def can(q: Tensor, keys: Tensor, values: Tensor) -> bool:
+    """Whether the kernel takes this: one query (B, H, 1, K) a row, on a CPU, without a gradient."""
+    return (q.shape[2] == 1 and q.shape[3] <= WIDEST and native.can(q) and keys.dtype == values.dtype == torch.float32
+            and keys.shape == values.shape and keys.stride() == values.stride() and keys.stride(-1) == 1)
+
+
+def natively(
+    q: Tensor,                 # (B, H, K)
+    keys: Tensor,              # (S, H, L, K)
+    values: Tensor,            # (S, H, L, K)
+    lengths: Tensor,           # (S,)
+) -> Tensor:
+    """What each row read of its source (B, H, K), by the kernel in C; zeros of an empty one."""
+    q = native.in_rows(q)
+    batch, heads, width = q.shape
+    y = torch.empty(batch, heads, width)
+    native.call("attend_source", q, q.stride(0), keys, values, *keys.stride()[:3], keys.shape[2], lengths.contiguous(),
+                y, batch, heads, batch // len(keys), width)
+    return y

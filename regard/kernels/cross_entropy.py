@@ -19,12 +19,31 @@ import torch
 from torch import Tensor
 
 from regard import kernels
-from regard.kernels import onednn, products
+from regard.kernels.cpu import onednn
+from regard.kernels.cuda import products
+from regard.kernels.log_softmax import largest_logits, score_targets
+from regard.kernels.precision import product_dtype
 
+FEW_LOGITS = 2**20             # of a training step on a CPU: more of them no longer stay in its cache
 RARE = 1e-30                   # a chance below this has lost digits, in float32
 CPU_BYTES = 2**25              # of logits held at once: what a CPU's cache holds
 GPU_BYTES = (2**30, 2**31)     # on a GPU a 64th of its memory, in these bounds; the least, if it is to be sparing
 EVEN, TILE = 2**12, 2**7       # rows: products want whole tiles, and batches, mostly powers of two, come out even
+
+
+def cross_entropy(
+    h: Tensor, weight: Tensor, targets: Tensor, shares: Tensor, smoothing: float = 0.0, softcap: float = 0.0,
+    sparing: bool = False,
+) -> Tensor:
+    """The loss of positions h (N, D), targets and shares (N,): from all logits where they are few, else without."""
+    if keeps_logits(len(h), len(weight), h.is_cuda):
+        return -(score_targets(h, weight, targets, smoothing, softcap) * shares).sum()
+    return linear_cross_entropy(h, weight, targets, shares, smoothing, softcap, sparing)
+
+
+def keeps_logits(positions: int, vocab: int, gpu: bool) -> bool:
+    """Whether the loss of so many positions is computed from all their logits, as they are few enough."""
+    return positions * vocab <= (largest_logits(True) if gpu else FEW_LOGITS)
 
 
 def linear_cross_entropy(
@@ -33,10 +52,9 @@ def linear_cross_entropy(
 ) -> Tensor:
     """The loss of positions h (N, D), targets and shares (N,). Under autocast the products are in its precision.
     Sparing: of memory, at some cost in time."""
-    device = h.device.type
-    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else h.dtype
-    with torch.autocast(device, enabled=False):
-        loss, *_ = _loss_and_gradients(h.to(dtype), weight, targets, shares, smoothing, softcap, sparing)
+    h = h.to(product_dtype(h))
+    with torch.autocast(h.device.type, enabled=False):
+        loss, *_ = _loss_and_gradients(h, weight, targets, shares, smoothing, softcap, sparing)
     return loss
 
 
@@ -156,7 +174,7 @@ def softmax_gradient(
     towards them, in place, but for the scale of each row, which costs less on D numbers than on V. `again` gives the
     logits of some rows once more."""
     if kernels.path(logits) == "triton" and logits.dtype != torch.float64:
-        from regard.kernels.cross_entropy_triton import softmax_gradient as in_triton
+        from regard.kernels.cuda.cross_entropy import softmax_gradient as in_triton
 
         return in_triton(logits, targets, shares, h, smoothing, softcap)
     loss = softmax_gradient_torch(logits, targets, shares, smoothing, softcap, again)

@@ -30,6 +30,6 @@ def room(vocab: int, top_k: int) -> int:
 
 def draw(log_probs: Tensor, noise: Tensor, positions: Tensor, temperature: float, top_k: int) -> Tensor:
     """(B,) token ids from (B, V) log-probabilities; a row's noise and its position say what is drawn."""
-    from regard.kernels.draw_triton import draw as in_triton
+    from regard.kernels.cuda.draw import draw as in_triton
 
     return in_triton(log_probs, noise, positions, temperature, room(log_probs.shape[-1], top_k), top_k)

@@ -40,6 +40,11 @@ def scan(a: Tensor, b: Tensor, h0: Tensor | None = None) -> Tensor:
     return _by(kernels.path(b), a, b, h0)
 
 
+def path_for(x: Tensor) -> kernels.Path:
+    """The code that scans tensors like this one, and why it is not the faster one."""
+    return kernels.Path(kernels.path(x), kernels.reason(x))
+
+
 def scan_parallel(a: Tensor, b: Tensor, h0: Tensor | None = None) -> Tensor:
     """`scan` in plain torch, on any device."""
     return _by("torch", a, b, h0)
@@ -73,7 +78,7 @@ def state_after(before: Tensor, h: Tensor, lengths: Tensor | None) -> Tensor:
 
 def _forward(a: Tensor, b: Tensor, h0: Tensor | None, path: str) -> Tensor:
     if path == "triton":
-        from regard.kernels.scan_triton import forward
+        from regard.kernels.cuda.scan import forward
 
         return forward(a, b, h0)
     dtype = _kept_in(a, b)
@@ -85,7 +90,7 @@ def _forward(a: Tensor, b: Tensor, h0: Tensor | None, path: str) -> Tensor:
 def _backward(a: Tensor, h: Tensor, h0: Tensor | None, dh: Tensor, path: str) -> tuple[Tensor, Tensor, Tensor]:
     """da, db and dh0 from the gradient dh of what `_forward` gave."""
     if path == "triton":
-        from regard.kernels.scan_triton import backward
+        from regard.kernels.cuda.scan import backward
 
         return backward(a, h, h0, dh)
     dtype = _kept_in(a, h)

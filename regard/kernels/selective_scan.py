@@ -72,7 +72,7 @@ def last_path() -> Path | None:
 def triton_problem(index: int) -> str:
     """Why Triton cannot be used on this device, in one line, tried once; empty if it can."""
     try:
-        from regard.kernels import selective_scan_triton
+        from regard.kernels.cuda import selective_scan as selective_scan_triton
 
         x, one = torch.ones(1, 2, 1, device=f"cuda:{index}"), torch.ones(1, 1, device=f"cuda:{index}")
         selective_scan_triton.forward(x, x, one, x, x, None, CHUNK)
@@ -90,7 +90,7 @@ def _implementation(path: str, x: Tensor) -> Any:
     _last = path_for(x.device, x.dtype) if path == "auto" else Path(path, "asked for")
     if _last.name == "torch":
         return _Torch
-    from regard.kernels import selective_scan_triton
+    from regard.kernels.cuda import selective_scan as selective_scan_triton
 
     return selective_scan_triton
 

@@ -2,30 +2,23 @@
 
 Bahdanau et al. 2014; Vaswani et al. 2017, section 3.2.   B batch · H heads · T queries · S keys · K head width
 
-This is the only place where a softmax over keys is written. It picks the kernel, and when somebody is
-watching it also works the weights out in the open; the output comes from the usual kernel all the same.
+This is the only place where a softmax over keys is written as an equation; `kernels/` computes the same sooner. When
+somebody is watching, the weights are computed by the equation, and the output comes from the kernel all the same.
 """
 
 from __future__ import annotations
 
 import math
-from enum import Enum
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from regard.contract import Edit, watching
-from regard.layers.dropout import drop
+from regard.kernels.attention import CAUSAL as CAUSAL
+from regard.kernels.attention import Mask, attention, in_full, shared
+from regard.kernels.dropout import drop
 from regard.layers.scores import LowRank, ProductScore, Score, plain
-
-
-class Mask(Enum):
-    CAUSAL = "each position reads itself and every earlier one"
-
-
-CAUSAL = Mask.CAUSAL
 
 
 def attend(
@@ -39,11 +32,12 @@ def attend(
     score: Score | None = None,              # e(q, k); None: q · k / sqrt K
     dropout: float = 0.0,
     beams: int = 1,                          # rows that stand side by side in T, as they read the same keys
+    output: Tensor | None = None,            # y, where a kernel has computed it already: then the weights are shown
     seen_by: object = None,
     **about: Any,                            # told to a watcher beside the weights
 ) -> Tensor:                                 # (B, H, T, K')
     """Each query reads the values whose keys it matches."""
-    y = by_kernel(q, k, v, mask, bias, softcap, score, dropout)
+    y = by_kernel(q, k, v, mask, bias, softcap, score, dropout) if output is None else output
     recorder = watching()
     if recorder is None:
         return y
@@ -59,49 +53,18 @@ def attend(
 
 
 def by_kernel(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | Mask | None, bias: Tensor | None, softcap: float,
-    score: Score | None, dropout: float,
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | Mask | None = None, bias: Tensor | None = None,
+    softcap: float = 0.0, score: Score | None = None, dropout: float = 0.0,
 ) -> Tensor:
-    if softcap or not (score is None or isinstance(score, ProductScore)):            # no kernel bends the scores
+    """The output alone: by a fused kernel where scores are products, else by the equation, which no kernel has."""
+    if softcap or not (score is None or isinstance(score, ProductScore)):
         return drop(weights(q, k, mask, bias, softcap, score), dropout) @ shared(v, q)
     scale = None
     if isinstance(score, LowRank):                          # its keys differ from head to head: none can share them
         k, v = shared(k, q), shared(v, q)
     if isinstance(score, ProductScore):
         q, k, scale = score.factors(q, k)
-    if dropout and q.device.type == "cpu" and not torch.compiler.is_compiling():
-        return with_dropout(q, k, v, mask, bias, scale, dropout)
-    grouped = k.shape[1] != q.shape[1]
-    if mask is CAUSAL and bias is None:
-        return F.scaled_dot_product_attention(
-            q, k, v, is_causal=True, dropout_p=dropout, scale=scale, enable_gqa=grouped)
-    allowed = in_full(mask, q, k)
-    if bias is not None:
-        allowed = bias if allowed is None else bias.masked_fill(~allowed, -math.inf)
-        allowed = allowed.to(q.dtype)
-    return F.scaled_dot_product_attention(
-        q, k, v, attn_mask=allowed, dropout_p=dropout, scale=scale, enable_gqa=grouped)
-
-
-def with_dropout(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | Mask | None, bias: Tensor | None, scale: float | None,
-    dropout: float,
-) -> Tensor:
-    """For a CPU, where torch has no kernel with dropout and writes the weights out too, but draws one number at a time.
-
-    Forward and backward take two thirds of torch's time. What is added in place keeps nothing for the way back.
-    """
-    scores = q * (q.shape[-1] ** -0.5 if scale is None else scale) @ shared(k, q).transpose(-1, -2)
-    if bias is not None:
-        scores += bias
-    allowed, nothing = in_full(mask, q, k), None
-    if isinstance(mask, Tensor):                            # a row of -inf has no softmax: where nothing may be read,
-        nothing = ~mask.any(-1, keepdim=True)               # everything is, and then comes to zero
-        allowed = mask | nothing
-    if allowed is not None:
-        scores += torch.zeros_like(allowed, dtype=scores.dtype).masked_fill(~allowed, -math.inf)
-    y = drop(scores.softmax(-1), dropout) @ shared(v, q)
-    return y if nothing is None else y.masked_fill(nothing, 0.0)
+    return attention(q, k, v, mask, bias, scale=scale, dropout=dropout)
 
 
 def weights(
@@ -139,24 +102,20 @@ def attend_by_definition(
     return weights(q, k, mask, bias, softcap, score) @ shared(v, q)
 
 
+def is_edited() -> bool:
+    """Whether a watcher changes scores: attention then runs by `attend` alone, which obeys."""
+    recorder = watching()
+    return recorder is not None and recorder.edit is not None
+
+
+def side_by_side(x: Tensor, beams: int) -> Tensor:
+    """(B k, H, T, ...) as (B, H, k T, ...): k rows beside one another, as they read the same keys."""
+    return x if beams == 1 else x.unflatten(0, (-1, beams)).transpose(1, 2).flatten(2, 3)
+
+
 def row_by_row(x: Tensor, beams: int) -> Tensor:
     """(B, H, k T, ...) as (B k, H, T, ...): each of the k rows that stood side by side by itself."""
     return x if beams == 1 else x.unflatten(2, (beams, -1)).transpose(1, 2).flatten(0, 1)
-
-
-def shared(x: Tensor, q: Tensor) -> Tensor:
-    """Keys or values for every head of the queries: neighbouring heads read the same ones (grouped queries)."""
-    groups = q.shape[1] // x.shape[1]
-    return x if groups == 1 else x.repeat_interleave(groups, 1)
-
-
-def in_full(mask: Tensor | Mask | None, q: Tensor, k: Tensor) -> Tensor | None:
-    return causal_mask(q.shape[-2], k.shape[-2], q.device) if mask is CAUSAL else mask       # type: ignore[return-value]
-
-
-def causal_mask(queries: int, keys: int, device: torch.device) -> Tensor:
-    """(T, S), True on and below the diagonal."""
-    return torch.ones(queries, keys, dtype=torch.bool, device=device).tril()
 
 
 # ------------------------------------------------------------------------------------------------ for a watcher

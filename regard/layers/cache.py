@@ -6,12 +6,15 @@ B batch · T time · H heads of keys · K head width · C capacity · W window
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.contract import State, TensorMap
-from regard.kernels import attend_next, native
+from regard.contract import SequenceLayer, State, TensorMap
+from regard.kernels import attend_next
+from regard.kernels.host import least_and_most
+from regard.kernels.precision import product_dtype
 from regard.layers.positions import advance, positions_of_chunk
 
 
@@ -79,25 +82,28 @@ class KeyValueCache(State):
 
     def together(self) -> int | None:
         """How much all rows have read, where it is the same and can be known without waiting for a device."""
-        if self.count.device.type != "cpu" or torch.compiler.is_compiling() or not len(self.count):
-            return None
-        least, most = torch.aminmax(self.count)
-        return int(most) if int(least) == int(most) else None
+        known = least_and_most(self.count)
+        return known[1] if known is not None and known[0] == known[1] else None
 
     def next(
         self, q: Tensor, k: Tensor, v: Tensor, slopes: Tensor | None, rates: Tensor | None
-    ) -> tuple[Tensor, KeyValueCache]:
-        """One new token: what its queries (B, H, K) read, itself included, with its key and value written in place."""
-        y, count = attend_next.attend_next(q, k, v, self.keys, self.values, self.count, slopes, rates)
-        return y, replace(self, count=count)
+    ) -> tuple[Tensor | None, KeyValueCache]:
+        """One new token: what its queries (B, 1, H, K) read, itself included: (B, H, 1, K). Its key and value are
+        written in place; they and the queries are not turned yet, the kernel turns them by `rates`.
+
+        Where no kernel does that nothing is read (None), and nothing written."""
+        new = (each[:, 0] for each in (q, k, v))
+        found = attend_next.attend_next(*new, self.keys, self.values, self.count, slopes, rates)
+        return (None, self) if found is None else (found[0][:, :, None], replace(self, count=found[1]))
+
+    def everything(self) -> Readable:
+        """All slots, written or not: a mask by positions hides what is not."""
+        return Readable(self.keys, self.values, torch.arange(self.keys.shape[1], device=self.count.device))
 
     def written(self) -> int:
-        """The first so many slots hold all that was read. Where it would take waiting for a device to know: all slots.
-
-        A compiled step keeps its shapes, too, so that there it is all slots."""
-        if self.count.device.type != "cpu" or torch.compiler.is_compiling() or not len(self.count):
-            return self.keys.shape[1]
-        return max(1, int(self.count.max()))
+        """The first so many slots hold all that was read; all slots, where that cannot be known without waiting."""
+        known = least_and_most(self.count)
+        return self.keys.shape[1] if known is None else max(1, known[1])
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> KeyValueCache | Followed:     # type: ignore[override]
         """Only what was written moves, and in place: room that is not used yet costs nothing. Or nothing moves."""
@@ -113,13 +119,13 @@ class KeyValueCache(State):
             entries[:len(rows)] = entries.index_select(0, rows)                       # first read, then written
             return cache[:len(rows)]
 
-        moves = not (self.follows and native.can(self.keys) and self.together() is not None)
-        if moves or len(rows) > len(self.keys):
+        follows = self.follows and self.together() is not None
+        table = attend_next.row_table(rows, self.keys) if follows else None
+        if table is None or len(rows) > len(self.keys):
             state = replace(self, keys=moved(self.keys), values=moved(self.values),
                             count=self.count.index_select(0, rows))
-            return state if moves else state.reorder(torch.arange(len(rows)))
-        return Followed(self.keys, self.values, self.count.index_select(0, rows),
-                        rows[:, None].repeat(1, self.keys.shape[1]))
+            return state if table is None else state.reorder(torch.arange(len(rows)))
+        return Followed(self.keys, self.values, self.count.index_select(0, rows), table)
 
     def keep(self) -> KeyValueCache:
         """Only the count is copied: later tokens go to later slots, which nobody reads before they are rewritten."""
@@ -145,9 +151,13 @@ class Followed(State):
 
     def next(
         self, q: Tensor, k: Tensor, v: Tensor, slopes: Tensor | None, rates: Tensor | None
-    ) -> tuple[Tensor, Followed]:
-        y = attend_next.natively(q, k, v, self.keys, self.values, self.count, slopes, rates, self.rows)
-        return y, replace(self, count=self.count + 1)
+    ) -> tuple[Tensor | None, Followed]:
+        new = (each[:, 0] for each in (q, k, v))
+        found = attend_next.attend_next(*new, self.keys, self.values, self.count, slopes, rates, self.rows)
+        return (None, self) if found is None else (found[0][:, :, None], replace(self, count=found[1]))
+
+    def everything(self) -> Readable:
+        return self.whole().everything()
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> Followed | KeyValueCache:     # type: ignore[override]
         if len(rows) > len(self.keys):
@@ -192,6 +202,15 @@ class WindowCache(State):
     values: Tensor           # (B, W, H, K)
     count: Tensor            # (B,) tokens read
 
+    def next(
+        self, q: Tensor, k: Tensor, v: Tensor, slopes: Tensor | None, rates: Tensor | None
+    ) -> tuple[None, WindowCache]:
+        """No kernel reads a window."""
+        return None, self
+
+    def everything(self) -> Readable:
+        return Readable(self.keys, self.values, newest(self.count, self.keys.shape[1]))
+
     def write(self, keys: Tensor, values: Tensor, lengths: Tensor | None) -> tuple[WindowCache, Readable]:
         """Read the past beside the chunk; then the newest position of each slot takes it over."""
         window, length = self.keys.shape[1], keys.shape[1]
@@ -216,3 +235,31 @@ def newest(count: Tensor, window: int) -> Tensor:
     """(B, W): the largest position below `count` that stands in each slot, or less than 0 if there is none."""
     last = count[:, None] - 1
     return last - (last - torch.arange(window, device=count.device)) % window
+
+
+Cache = KeyValueCache | WindowCache | Followed
+
+
+def make_cache(
+    weight: Tensor, batch: int, capacity: int, window: int, *, heads: int, widths: tuple[int, int], follows: bool
+) -> KeyValueCache | WindowCache:
+    """An empty cache where the weight lives, in the precision of its products: all positions, or a window of them."""
+    slots = window if 0 < window < capacity else capacity + 1
+    keys, values = (torch.zeros(batch, slots, heads, width, device=weight.device, dtype=product_dtype(weight))
+                    for width in widths)
+    count = torch.zeros(batch, dtype=torch.long, device=weight.device)
+    if 0 < window < capacity:
+        return WindowCache(keys, values, count)
+    return KeyValueCache(keys, values, count, follows)
+
+
+def read_in_pieces(
+    layer: SequenceLayer, x: Tensor, state: Any, lengths: Tensor | None, size: int
+) -> tuple[Tensor, Any]:
+    """A long prompt read by `size` positions at a time: all at once, a mask would hold every two of its positions."""
+    pieces = []
+    for number, piece in enumerate(x.split(size, 1)):
+        own = None if lengths is None else (lengths - number * size).clamp(0, piece.shape[1])
+        y, state = layer(piece, state, own)
+        pieces.append(y)
+    return torch.cat(pieces, 1), state

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from regard.contract import Memory, SequenceLayer, State, of_source, watching
 from regard.errors import SettingError
-from regard.kernels import attend_source
-from regard.layers.attend import attend, row_by_row
-from regard.layers.packed import Linear
+from regard.kernels.attend_source import attend_source
+from regard.kernels.linear import Linear
+from regard.layers.attend import attend, is_edited, row_by_row, side_by_side
 from regard.layers.projections import OWN_MATRICES, Compared, bend, compared, head_widths, in_heads, parts_of
 from regard.layers.scores import Score, make_score
 
@@ -99,24 +99,11 @@ def keys_of(compares: Compared, projected: Tensor | None, vectors: Tensor, heads
 def read_source(q: Tensor, state: SourceKeys, **options: Any) -> Tensor:
     """What queries (B, H, T, K) read of their sources: (B, H, T, V). The beams of a source read it side by side."""
     keys, values = state.keys.to(q.dtype), state.values.to(q.dtype)
-    y = in_one_step(q, keys, values, state.lengths, **options)
+    plain = options.get("score") is None and not options.get("dropout") and not is_edited()
+    y = attend_source(q, keys, values, state.lengths) if plain else None
     if y is not None and watching() is None:
         return y
     mask = (torch.arange(keys.shape[2], device=q.device) < state.lengths[:, None])[:, None, None]     # (S, 1, 1, L)
     beams = q.shape[0] // keys.shape[0]
-    if beams > 1:
-        q = q.unflatten(0, (-1, beams)).transpose(1, 2).flatten(2, 3)                 # (S, H, k T, K)
-    in_full = row_by_row(attend(q, keys, values, mask=mask, beams=beams, **options), beams)
-    return in_full if y is None else y                       # who watches is shown the weights, and changes nothing
-
-
-def in_one_step(
-    q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, *, score: Score | None = None, dropout: float = 0.0,
-    seen_by: object = None,
-) -> Tensor | None:
-    """The same by a kernel for one new token, where nothing bends the scores and nobody edits them; else None."""
-    recorder = watching()
-    edited = recorder is not None and recorder.edit is not None
-    if score is not None or dropout or edited or not attend_source.can(q, keys, values):
-        return None
-    return attend_source.attend_source(q[:, :, 0], keys, values, lengths)[:, :, None]
+    q, y = side_by_side(q, beams), None if y is None else side_by_side(y, beams)                      # (S, H, k T, K)
+    return row_by_row(attend(q, keys, values, mask=mask, beams=beams, output=y, **options), beams)

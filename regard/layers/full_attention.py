@@ -9,10 +9,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from regard.kernels.linear import Linear
 from regard.layers.attend import attend
-from regard.layers.packed import Linear
 from regard.layers.positions import Rotary, alibi_slopes
-from regard.layers.projections import bend, head_widths, in_heads, parts_of
+from regard.layers.projections import head_widths, parts_of, project_heads
 from regard.layers.scores import make_score
 from regard.layers.whole import WholeLayer, real_positions
 
@@ -55,16 +55,8 @@ class FullAttention(WholeLayer):
 
     def queries_keys_values(self, x: Tensor, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(B, T, H, K), twice, and (B, T, H, V); queries and keys turned by their positions, where positions turn."""
-        qkv, turns = bend(self.qkv(x), self.f), None if self.rotary is None else self.rotary.turns(at, x.dtype)
-        if len(set(self.sizes)) == 1:                        # all of one width: both are turned at once
-            qkv = qkv.unflatten(-1, (3, self.heads, -1))                              # (B, T, 3, H, K)
-            qk, v = qkv[:, :, :2], qkv[:, :, 2]
-            q, k = (qk if self.rotary is None or turns is None else self.rotary(qk, turns)).unbind(2)
-            return q, k, v
-        q, k, v = (in_heads(part, self.heads) for part in qkv.split(self.sizes, -1))
-        if self.rotary is not None and turns is not None:
-            q, k = self.rotary(q, turns), self.rotary(k, turns) if k.shape[-1] else k
-        return q, k, v
+        q, k, v = project_heads(x, self.qkv, self.sizes, (self.heads,) * 3, self.f)
+        return *((q, k) if self.rotary is None else self.rotary.turn(q, k, at)), v
 
     def bias(self, at: Tensor) -> Tensor | None:
         """(H, T, T): with ALiBi, scores fall with distance, to either side."""

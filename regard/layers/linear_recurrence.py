@@ -23,10 +23,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard import kernels
 from regard.contract import Memory, SequenceLayer, State, watching
 from regard.kernels import Path
-from regard.kernels.scan import SHORT, piece, scan, state_after
+from regard.kernels.scan import SHORT, path_for, piece, scan, state_after
 
 GROUPS = 8                   # of channels, at most, whose mean kernels a watcher is shown
 LONGEST = 64                # the longest memory at the start, in positions; the shortest is little more than one
@@ -163,7 +162,7 @@ class LinearRecurrence(SequenceLayer):
     @property
     def path(self) -> Path:
         """What computes the recurrence where the weights are: triton or torch, and why."""
-        return Path(kernels.path(self.decay), kernels.reason(self.decay))
+        return path_for(self.decay)
 
     @abstractmethod
     def terms(self, x: Tensor) -> Terms:

@@ -1,89 +1,29 @@
-"""Norms: standardise each vector's entries, then scale them again by learned amounts.
+"""Norms: standardise each vector's entries, then scale them by learned amounts.
 
-    layer     n = (x - mean x) / sqrt(var x + eps)           y = n * w
-    rms       n = x / sqrt(mean x^2 + eps)                   y = n * w
-
-torch's own define them. On the way back n is needed, which torch works out from x; but what comes next keeps y, and n
-is y / w. So in training that is compiled, in half precision, x is not kept: a tenth of a Transformer's memory. For that
-w must not be zero; there it is LEAST, which changes y by no more than rounding changes other entries of it.
-R rows · D width
+    layer     y = (x - mean x) / sqrt(var x + eps) * w
+    rms       y = x / sqrt(mean x^2 + eps) * w
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
 from torch import Tensor, nn
 
-LEAST = 2.0**-14               # of a scale that is divided by
+from regard.kernels.norm import layer_norm, rms_norm
+
 NORMS = ("layer", "rms")
 
 
 class LayerNorm(nn.LayerNorm):
     def forward(self, x: Tensor) -> Tensor:
-        return normed(x, self.weight, self.eps, centred=True) if sparing(x) else super().forward(x)
+        return layer_norm(x, self.weight, self.eps)
 
 
 class RMSNorm(nn.RMSNorm):
+    eps: float
+
     def forward(self, x: Tensor) -> Tensor:
-        if not sparing(x):
-            return super().forward(x.to(self.weight.dtype))    # as autocast has it for the other, not for this
-        assert self.eps is not None
-        return normed(x, self.weight, self.eps, centred=False)
+        return rms_norm(x, self.weight, self.eps)
 
 
 def make_norm(kind: str, width: int) -> nn.Module:
     return LayerNorm(width, bias=False) if kind == "layer" else RMSNorm(width, eps=1e-5)
-
-
-# ----------------------------------------------------------------------------------------------- without keeping x
-
-
-def sparing(x: Tensor) -> bool:
-    """Whether x need not be kept: as many small steps it would be slow, so only where a compiler makes one of them."""
-    kind = x.device.type
-    return torch.compiler.is_compiling() and torch.is_grad_enabled() and torch.is_autocast_enabled(kind)
-
-
-def why_not(compiled: bool, bfloat16: bool) -> str:
-    """Why a norm keeps what it was given, in training; empty where it does not."""
-    return "training is in float32" if not bfloat16 else "" if compiled else "training is not compiled"
-
-
-def normed(x: Tensor, weight: Tensor, eps: float, *, centred: bool, dtype: torch.dtype | None = None) -> Tensor:
-    """y, in the precision of what comes next."""
-    y: Tensor = _Normed.apply(x, weight, eps, centred, dtype or torch.get_autocast_dtype(x.device.type))
-    return y
-
-
-class _Normed(torch.autograd.Function):
-    @staticmethod
-    def forward(                                                                      # type: ignore[override]
-        ctx: Any, x: Tensor, weight: Tensor, eps: float, centred: bool, dtype: torch.dtype
-    ) -> Tensor:
-        wide = x.float()
-        if centred:
-            wide = wide - wide.mean(-1, keepdim=True)
-        inverse = (wide.square().mean(-1, keepdim=True) + eps).rsqrt()                # (..., 1)
-        y = (wide * inverse * away_from_zero(weight)).to(dtype)
-        ctx.save_for_backward(y, inverse, weight)
-        ctx.centred, ctx.dtype = centred, x.dtype
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, None, None, None]:     # type: ignore[override]
-        y, inverse, weight = ctx.saved_tensors
-        scale = away_from_zero(weight)
-        g, n = g.float(), y.float() / scale
-        dn = g * scale
-        dx = dn - n * (dn * n).mean(-1, keepdim=True)
-        if ctx.centred:
-            dx = dx - dn.mean(-1, keepdim=True)
-        dw = (g * n).flatten(0, -2).sum(0)
-        return (inverse * dx).to(ctx.dtype), dw.to(weight.dtype), None, None, None
-
-
-def away_from_zero(weight: Tensor) -> Tensor:
-    weight = weight.float()
-    return torch.where(weight.abs() < LEAST, LEAST, weight)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.contract import Memory, SequenceLayer
 from regard.errors import SettingError
-from regard.layers.dropout import Dropout
+from regard.kernels.dropout import Dropout
 
 NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "tanh": torch.tanh}
 

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 
 from regard.contract import Memory, SequenceLayer, State
 from regard.errors import SettingError
+from regard.kernels.attention import CAUSAL, Mask
+from regard.kernels.rotary import turn
 
 
 @dataclass
@@ -92,7 +94,7 @@ class LearnedPositions(AddPositions):
         nn.init.normal_(self.table, std=0.02)
 
     def vectors(self, at: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-        if not torch.compiler.is_compiling() and self.limit is not None and at.shape[-1] > self.limit:
+        if self.limit is not None and at.shape[-1] > self.limit:
             raise SettingError(f"{at.shape[-1]} tokens were given to a model with {self.limit} learned positions: "
                                "cut the text, or train with a larger --context")
         return self.table[at]
@@ -149,21 +151,32 @@ class Rotary(nn.Module):
         return angles(at, self.pairs, self.head_width, dtype)
 
     def forward(self, x: Tensor, turns: Tensor) -> Tensor:
-        """(B, T, ..., K) turned by its positions' angles (..., T, K/2): as complex numbers where that is faster."""
-        turns = turns.view(*turns.shape[:-1], *(1,) * (x.ndim - 3), turns.shape[-1])        # (..., T, 1.., K/2)
-        if x.is_cuda or x.dtype not in (torch.float32, torch.float64) or torch.compiler.is_compiling():
-            return self.by_definition(x, turns)
-        if any(step % 2 for step in (x.storage_offset(), *x.stride()[:-1])):          # beside heads of an odd width
-            x = x.contiguous()
-        turned = torch.view_as_complex(x.unflatten(-1, (-1, 2))) * torch.polar(torch.ones_like(turns), turns)
-        return torch.view_as_real(turned).flatten(-2)
+        """x (B, T, ..., K), each pair (a, b) turned by its angle (..., T, K/2): (a cos - b sin, a sin + b cos)."""
+        return turn(x, turns)
 
-    @staticmethod
-    def by_definition(x: Tensor, turns: Tensor) -> Tensor:
-        """(a, b) becomes (a cos - b sin, a sin + b cos) for each pair of neighbouring channels."""
-        cos, sin = turns.cos().to(x.dtype), turns.sin().to(x.dtype)
-        a, b = x.unflatten(-1, (-1, 2)).unbind(-1)
-        return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)
+    def turn(self, q: Tensor, k: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
+        """Queries and keys (B, T, ..., K) turned by their positions; keys of width 0, which nobody reads, stay so."""
+        turns = self.turns(at, q.dtype)
+        return self(q, turns), self(k, turns) if k.shape[-1] else k
+
+
+def who_reads_whom(
+    queries: Tensor, keys: Tensor, window: int = 0, slopes: Tensor | None = None, *, whole: bool = False
+) -> tuple[Tensor | Mask | None, Tensor | None]:
+    """The mask, and what distance takes off the scores by ALiBi's `slopes`: from absolute positions (.., T), (.., S).
+
+    With a `window`, a query reads itself and the window - 1 before it. `whole`: queries and keys are all positions."""
+    near_enough = not window or (whole and queries.shape[-1] <= window)
+    if whole and near_enough and slopes is None:
+        return CAUSAL, None                                  # pads stand at the right: no real token sees one
+    now, then = queries[..., :, None], keys[..., None, :]
+    mask = (then <= now) & (then >= 0)                # (B, T, S) or (T, S); differences would take eight times the room
+    if window:
+        mask &= then > now - window
+    bias = None
+    if slopes is not None:
+        bias = -slopes[:, None, None] * (now - then).unsqueeze(-3).to(slopes.dtype)
+    return mask.unsqueeze(-3), bias                                                   # (B, 1 or H, T, S)
 
 
 def alibi_slopes(heads: int) -> Tensor:

@@ -20,10 +20,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.config import one_of
 from regard.errors import SettingError
+from regard.kernels.linear import split_linear
 
 NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh, "relu": torch.relu, "gelu": torch.nn.functional.gelu}
@@ -50,6 +51,15 @@ def head_widths(width: int, heads: int, head_width: int = 0, value_width: int = 
 def in_heads(x: Tensor, heads: int) -> Tensor:
     """(B, T, H K) to (B, T, H, K), K perhaps 0."""
     return x.unflatten(-1, (heads, x.shape[-1] // heads))
+
+
+def project_heads(
+    x: Tensor, layer: nn.Linear, sizes: list[int], heads: tuple[int, ...], f: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values f(W x): (B, T, H, K) each, of so many columns and heads, by one matrix W for all."""
+    parts = split_linear(x, layer, sizes, NONLINEARITIES.get(f))
+    q, k, v = (in_heads(part, own) for part, own in zip(parts, heads, strict=True))
+    return q, k, v
 
 
 def parts_of(*sizes: int) -> int:

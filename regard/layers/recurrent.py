@@ -16,11 +16,10 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.contract import Memory, SequenceLayer, State
 from regard.errors import SettingError
-from regard.kernels.onednn import widened
-from regard.layers.dropout import Dropout
+from regard.kernels.dropout import Dropout
+from regard.kernels.recurrent import run_recurrent
 
 ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu}
-KERNELS: dict[str, Any] = {"RNN_TANH": torch.rnn_tanh, "RNN_RELU": torch.rnn_relu, "GRU": torch.gru, "LSTM": torch.lstm}
 INITIAL = ("zero", "learned")
 Vectors = tuple[Tensor, ...]             # what is carried: h alone, or h and c; each (B, L, N)
 
@@ -113,7 +112,8 @@ class Recurrence(SequenceLayer):
     ) -> tuple[Tensor, State | None]:
         x = x.to(self.w_h.dtype)                           # autocast may have narrowed it; the kernel narrows it again
         if state is None:                                  # a whole read: pads stand at the right, and nothing is kept
-            y, _ = self._run(x, self._for_kernel(self.first(x.shape[0]), x) if self.learned else None)
+            first = self._for_kernel(self.first(x.shape[0]), x) if self.learned else None
+            y, _ = run_recurrent(self.kernel, x, first, self.dropout)
             return self.dropout(y), None
         before = tuple(getattr(state, name) for name in self._carried())
         if x.shape[1] == 1:                                # a single step is the equation; it compiles, too
@@ -135,32 +135,14 @@ class Recurrence(SequenceLayer):
         """The kernel's outputs (B, T, N), and what it carries after each row's last real token."""
         hx = self._for_kernel(before, x)
         if lengths is None:
-            y, after = self._run(x, hx)
+            y, after = run_recurrent(self.kernel, x, hx, self.dropout)
         else:              # the kernel tells a row's state only at its end, so each row must end where its tokens do
             real = lengths.clamp(min=1).cpu()              # it refuses rows without tokens
-            with widened(x):
-                packed, after = self.kernel(pack_padded_sequence(x, real, batch_first=True, enforce_sorted=False), hx)
+            packed = pack_padded_sequence(x, real, batch_first=True, enforce_sorted=False)
+            packed, after = run_recurrent(self.kernel, packed, hx, self.dropout)
             y, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])
         vectors = after if isinstance(after, tuple) else (after,)
         return y, tuple(each.transpose(0, 1).contiguous() for each in vectors)
-
-    def _run(self, x: Tensor, hx: Any) -> tuple[Tensor, Any]:
-        """The kernel; in training on a CPU a layer at a time, as our dropout between them is drawn much sooner."""
-        with widened(x):
-            return self._run_layers(x, hx) if self.training and self.kernel.dropout and x.device.type == "cpu" else \
-                self.kernel(x, hx)
-
-    def _run_layers(self, x: Tensor, hx: Any) -> tuple[Tensor, Any]:
-        carried = self._for_kernel(self.first(x.shape[0]), x) if hx is None else hx
-        carried, run, ends = carried if isinstance(carried, tuple) else (carried,), KERNELS[self.kernel.mode], []
-        for layer in range(self.layers):
-            w = self.weights(layer)
-            own = [each[layer:layer + 1] for each in carried]
-            x, *after = run(x if layer == 0 else self.dropout(x), own if len(own) > 1 else own[0],
-                            [w.w_c, w.w_h, w.b_c, w.b_h], True, 1, 0.0, True, False, True)
-            ends.append(after)
-        after = tuple(torch.cat(each) for each in zip(*ends, strict=True))
-        return x, after if len(after) > 1 else after[0]
 
     def by_definition(self, x: Tensor, before: Vectors) -> tuple[Tensor, Vectors]:
         """The equation, a step and a layer at a time: outputs (B, T, N) from x (B, T, D), and what is carried on."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from regard.contract import Memory, SequenceLayer, State
-from regard.kernels import add_norm
-from regard.layers.dropout import Dropout
+from regard.kernels.add_norm import add_norm, normalise
+from regard.kernels.dropout import Dropout
 from regard.layers.norm import NORMS as NORMS
 from regard.layers.norm import make_norm as make_norm
 
@@ -78,29 +78,13 @@ class Block(SequenceLayer):
     def forward(
         self, x: Tensor, state: State | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, State | None]:
-        if self.feed is not None and self.feed_norm is not None and not self.after and add_norm.can(x, self.feed_norm):
-            return self.one_token(x, state, lengths)
+        mixed, state = self.mixer(x if self.after else normalise(x, self.mixer_norm), state, lengths)
+        x, normed = add_norm(x, self.dropout(mixed), self.mixer_norm if self.after else self.feed_norm)
+        if self.feed is None:
+            return normed if self.after else x, state
         if self.after:
-            return self.norms_after(x, state, lengths)
-        mixed, state = self.mixer(self.mixer_norm(x), state, lengths)
-        x = x + self.dropout(mixed)
-        if self.feed is not None and self.feed_norm is not None:
-            x = x + self.dropout(self.feed(self.feed_norm(x)))
-        return x, state
-
-    def norms_after(self, x: Tensor, state: State | None, lengths: Tensor | None) -> tuple[Tensor, State | None]:
-        mixed, state = self.mixer(x, state, lengths)
-        _, x = add_norm.add_norm(x, self.dropout(mixed), self.mixer_norm)
-        if self.feed is not None and self.feed_norm is not None:
-            _, x = add_norm.add_norm(x, self.dropout(self.feed(x)), self.feed_norm)
-        return x, state
-
-    def one_token(self, x: Tensor, state: State | None, lengths: Tensor | None) -> tuple[Tensor, State | None]:
-        """The same with norms before, in a step of generation: adding and normalising are one kernel."""
-        assert self.feed is not None and self.feed_norm is not None
-        mixed, state = self.mixer(add_norm.add_norm(x, None, self.mixer_norm)[1], state, lengths)
-        x, normed = add_norm.add_norm(x, mixed, self.feed_norm)
-        return x + self.feed(normed), state
+            return add_norm(normed, self.dropout(self.feed(normed)), self.feed_norm)[1], state
+        return x + self.dropout(self.feed(normed)), state
 
 
 PLACEMENTS = ("pre", "post")

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.contract import Memory, SequenceLayer, State
+from regard.kernels.dropout import Dropout
 from regard.layers.convolution import tail_after
-from regard.layers.dropout import Dropout
 from regard.layers.perceptron import NONLINEARITIES, nonlinearity
 
 

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.contract import Encoder, Memory, SequenceLayer, Source, last_real
+from regard.kernels.dropout import Dropout
 from regard.layers.bidirectional import Bidirectional
-from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.layers.feedforward import FeedForward
 from regard.layers.full_attention import FullAttention

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from regard.contract import Memory, Source
 from regard.data.tokens.vocabulary import PAD
+from regard.kernels.host import map_where
 from regard.models.encoders import TokenEncoder
 from regard.models.head import Head
 from regard.models.learner import Learner
@@ -44,11 +45,7 @@ class MaskedModel(Learner):
     ) -> tuple[Tensor, None]:
         """(B, T): the log-probability of each target in its place; zero where the target is <pad>."""
         vectors = self.encode(tokens, lengths).vectors
-        asked = targets != PAD
-        if torch.compiler.is_compiling():                   # every shape is fixed: the head works on all positions
-            return torch.where(asked, self.head.score(vectors, targets), 0.0), None
-        scores = self.head.score(vectors[asked][None], targets[asked][None])[0]              # one a hidden token
-        return torch.zeros(targets.shape, dtype=scores.dtype, device=scores.device).masked_scatter(asked, scores), None
+        return map_where(targets != PAD, self.head.score, vectors, targets), None
 
     def predict(self, tokens: Tensor, places: Tensor, lengths: Tensor | None = None) -> Tensor:
         """(B, N, V): log-probabilities of what stands at these places (B, N) of each row."""

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.contract import LanguageModel, SequenceLayer, Source, State, last_real
-from regard.layers.dropout import Dropout
+from regard.kernels.dropout import Dropout
+from regard.kernels.precision import in_precision
 from regard.layers.embedding import Embedding
 from regard.models.head import Head
 from regard.models.learner import Learner
@@ -76,9 +77,3 @@ class NeuralLM(Learner, LanguageModel):
         return self.head(last_real(h, lengths)), after
 
     forward = score           # so that data-parallel wrappers and hooks see the training path
-
-
-def in_precision(x: Tensor) -> Tensor:
-    """Under autocast what runs through the stack is in its precision: half the bytes between two layers."""
-    kind = x.device.type
-    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x

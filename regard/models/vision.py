@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.config import one_of
 from regard.contract import Encoder, Memory, Source
 from regard.errors import SettingError
-from regard.layers.dropout import Dropout
+from regard.kernels.dropout import Dropout
 from regard.layers.feedforward import FeedForward
 from regard.layers.full_attention import FullAttention
 from regard.layers.positions import SinusoidalPositions

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from regard.kernels.onednn import cpu
+from regard.kernels.cpu.onednn import cpu
 from regard.models.learner import Learner
 from regard.training.settings import TrainingSettings
 

@@ -12,8 +12,11 @@ from torch import nn
 from regard import kernels
 from regard.config import as_values
 from regard.contract import LanguageModel
-from regard.kernels import Path, products
-from regard.layers import norm
+from regard.kernels import Path
+from regard.kernels.cross_entropy import keeps_logits
+from regard.kernels.cuda import products
+from regard.kernels.norm import why_not as why_norms_keep
+from regard.layers.norm import LayerNorm, RMSNorm
 from regard.models.head import Head
 from regard.models.learner import Learner
 from regard.trained import count_parameters
@@ -72,12 +75,13 @@ def describe_kernels(job: Job, tokens_a_step: int, say: Say) -> None:
         rows = job.settings.micro_batch or job.settings.batch
         share = 1.0 if job.settings.reading == "pairs" else min(1.0, rows / job.settings.batch)
         reason = kernels.reason_on(device)
-        told.append("logits kept" if head.keeps_logits(round(tokens_a_step * share), True) else
+        kept = keeps_logits(round(tokens_a_step * share), len(head.weight), gpu=True)
+        told.append("logits kept" if kept else
                     f"loss without logits by {'torch: ' + reason if reason else 'triton'}")
     why = products.why_not(device, job.bfloat16)
     told.append(f"products as torch takes them: {why}" if why else "large products the quickest way of cuBLAS")
-    if any(isinstance(layer, (norm.LayerNorm, norm.RMSNorm)) for layer in job.model.modules()):
-        why = norm.why_not(job.run.loss != job.model.loss, job.bfloat16)
+    if any(isinstance(layer, (LayerNorm, RMSNorm)) for layer in job.model.modules()):
+        why = why_norms_keep(job.run.loss != job.model.loss, job.bfloat16)
         told.append(f"norms as torch has them: {why}" if why else "norms keep only what they give")
     why = still.why_not(job.model, job.settings.compile)
     told.append(f"updates as they are: {why}" if why else "updates recorded")

@@ -20,7 +20,8 @@ from torch import Tensor
 from regard import kernels
 from regard.contract import State
 from regard.data.batching.batches import Batch
-from regard.kernels import compiled_code, products
+from regard.kernels.cpu import compiled_code
+from regard.kernels.cuda import products
 from regard.kernels.recording import recording
 from regard.layers.feedforward import FeedForward
 from regard.models.learner import Learner

@@ -36,7 +36,7 @@ def unpacked(wheel, tmp_path_factory):
 
 def test_it_brings_types_page_kernels_and_every_result_of_the_lab(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {"regard/py.typed", "regard/serve/page/index.html", "regard/kernels/native.c"} <= names
+    assert {"regard/py.typed", "regard/serve/page/index.html", "regard/kernels/cpu/native.c"} <= names
     kept = {path.relative_to(ROOT / "lab" / "results").as_posix() for suffix in ("json", "svg")
             for path in (ROOT / "lab" / "results").rglob(f"*.{suffix}")}
     assert kept and {name.removeprefix("regard/lab/measured/") for name in names if "/measured/" in name} == kept

@@ -24,7 +24,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GP
 @without_gpu
 @pytest.mark.parametrize("trial", ["plain", "parted", "grouped", "sloped", "turned", "halves"])
 def test_it_equals_torch_in_the_interpreter(trial):
-    script = Path(__file__).with_name("attend_next_interpreted.py")
+    script = Path(__file__).parent / "cuda" / "attend_next_interpreted.py"
     ran = subprocess.run([sys.executable, script, trial], capture_output=True, text=True,
                          env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert ran.returncode == 0, ran.stderr[-3000:]
@@ -39,7 +39,6 @@ def test_a_layer_gives_by_it_what_it_gives_in_general(positions, kv_heads, monke
     with torch.no_grad():
         general, _ = layer(x, layer.start(3, 9))
         used = []
-        monkeypatch.setattr(kernel, "can", lambda keys: True)
         monkeypatch.setattr(kernel, "attend_next", lambda *a: used.append(1) or by_definition(*a))
         first, state = layer(x[:, :4], layer.start(3, 9))
         outputs = [first]
@@ -62,7 +61,6 @@ def test_watching_changes_no_number_and_shows_what_attention_in_general_shows(mo
 
     with torch.no_grad():
         _, expected = last(watched=True)
-        monkeypatch.setattr(kernel, "can", lambda keys: True)
         monkeypatch.setattr(kernel, "attend_next", by_definition)
         (alone, _), (seen, weights) = last(watched=False), last(watched=True)
     assert torch.equal(alone, seen)
@@ -71,7 +69,6 @@ def test_watching_changes_no_number_and_shows_what_attention_in_general_shows(mo
 
 
 def test_what_it_cannot_do_goes_the_general_way(monkeypatch):
-    monkeypatch.setattr(kernel, "can", lambda keys: True)
     monkeypatch.setattr(kernel, "attend_next", lambda *a: pytest.fail("not asked for"))
     x = torch.randn(2, 1, 16)
     for settings in (dict(window=2), dict(score="additive"), dict(softcap=5.0)):

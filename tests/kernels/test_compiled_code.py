@@ -8,7 +8,7 @@ import tempfile
 
 import pytest
 
-from regard.kernels import compiled_code, private
+from regard.kernels.cpu import compiled_code, private
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and modes are POSIX's")
 
@@ -43,7 +43,7 @@ def test_torch_takes_the_folder_from_that_variable(cache, monkeypatch):
 def test_the_compiler_keeps_nothing_where_everybody_may_write(cache):
     cache.mkdir()
     cache.chmod(0o777)
-    told = subprocess.run([sys.executable, "-c", "import os; from regard.kernels import compiled_code\n"
+    told = subprocess.run([sys.executable, "-c", "import os; from regard.kernels.cpu import compiled_code\n"
                            "compiled_code.keep(); compiled_code.keep()\n"
                            "path = os.environ[compiled_code.VARIABLE]; print(path, oct(os.stat(path).st_mode))"],
                           capture_output=True, text=True, check=True)

@@ -21,7 +21,7 @@ if importlib.util.find_spec("triton"):
     import triton
     import triton.language as tl
 
-    from regard.kernels.draw_triton import _reached
+    from regard.kernels.cuda.draw import _reached
 
     @triton.jit
     def seek(keys, answer, k, most, low, high, count, SIZE: tl.constexpr, EDGES: tl.constexpr):
@@ -79,7 +79,7 @@ def hard_rows(vocab, slots, top_k):
 
 
 def what_is_defined_is_drawn(vocab, top_k, device="cpu"):
-    from regard.kernels import draw_triton
+    from regard.kernels.cuda import draw as draw_triton
 
     values, how = hard_rows(vocab, draw.SLOTS, top_k).to(device), Sampling(3.0, top_k)
     noise, room = row_noise(1, torch.arange(len(values), device=device)), draw.room(vocab, top_k)
@@ -109,7 +109,7 @@ def test_the_likeliest_are_found_on_the_gpu():
 @without_gpu
 @pytest.mark.parametrize("trial", ["likeliest", "everything"])
 def test_they_draw_the_same_in_the_interpreter(trial):
-    script = Path(__file__).with_name("draw_interpreted.py")
+    script = Path(__file__).parent / "cuda" / "draw_interpreted.py"
     ran = subprocess.run([sys.executable, script, trial], capture_output=True, text=True,
                          env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert ran.returncode == 0, ran.stderr[-3000:]

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from regard.errors import StorageError
-from regard.kernels import private
+from regard.kernels.cpu import private
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and modes are POSIX's")
 

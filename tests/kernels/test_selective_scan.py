@@ -106,7 +106,7 @@ def test_a_triton_that_does_not_work_is_said_aloud_once():
 @needs_triton
 @without_gpu
 def test_the_triton_kernels_equal_the_loop_in_the_interpreter():
-    script = Path(__file__).with_name("selective_scan_interpreted.py")
+    script = Path(__file__).parent / "cuda" / "selective_scan_interpreted.py"
     ran = subprocess.run([sys.executable, script], capture_output=True, text=True,
                          env={**os.environ, "OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "1"})
     assert ran.returncode == 0, ran.stderr[-3000:]

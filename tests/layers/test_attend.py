@@ -5,7 +5,8 @@ import torch
 
 from regard.contract import Edit, watch
 from regard.families import FAMILIES
-from regard.layers.attend import CAUSAL, as_edited, attend, attend_by_definition, causal_mask, weights
+from regard.kernels.attention import causal_mask
+from regard.layers.attend import CAUSAL, as_edited, attend, attend_by_definition, weights
 from regard.layers.self_attention import SelfAttention
 from regard.layers.stack import Block, Stack
 

@@ -7,7 +7,8 @@ import torch
 
 from regard.contract import watch
 from regard.errors import SettingError
-from regard.layers.attend import CAUSAL, attend, attend_by_definition, causal_mask
+from regard.kernels.attention import causal_mask
+from regard.layers.attend import CAUSAL, attend, attend_by_definition
 from regard.layers.cache import WindowCache, newest
 from regard.layers.positions import alibi_slopes
 from regard.layers.self_attention import SelfAttention

@@ -3,6 +3,7 @@ import torch
 
 from regard.contract import watch
 from regard.errors import SettingError
+from regard.kernels.rotary import by_definition
 from regard.layers.full_attention import FullAttention
 
 B, T, D, H = 3, 5, 8, 2
@@ -19,7 +20,7 @@ def by_hand(layer, x):
     width = D // H
     turns = layer.rotary.turns(torch.arange(len(x)), x.dtype)[:, None]                      # (T, 1, K/2)
     q, k, v = (part.view(-1, H, width) for part in (x @ layer.qkv.weight.T).chunk(3, -1))
-    q, k = (layer.rotary.by_definition(each, turns) for each in (q, k))
+    q, k = (by_definition(each, turns) for each in (q, k))
     rows = []
     for t in range(len(x)):
         heads = []

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from regard.errors import SettingError
+from regard.kernels.rotary import by_definition
 from regard.layers.positions import LearnedPositions, Rotary, SinusoidalPositions
 
 T, D = 40, 8
@@ -88,4 +89,4 @@ def test_turning_as_complex_numbers_equals_the_definition(dtype):
     for at in (torch.arange(T), torch.randint(0, 50, (2, T))):
         turns = rotary.turns(at, dtype)
         shaped = turns.view(*turns.shape[:-1], 1, 1, turns.shape[-1])
-        torch.testing.assert_close(rotary(x, turns), rotary.by_definition(x, shaped))
+        torch.testing.assert_close(rotary(x, turns), by_definition(x, shaped))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.errors import SettingError
-from regard.kernels import onednn
+from regard.kernels.cpu import onednn
 from regard.layers.gated import GRU, LSTM
 from regard.layers.recurrent import Elman
 from regard.training.muon import parts_of

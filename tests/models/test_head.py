@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from regard.models import head as heads
+from regard.kernels import log_softmax
 from regard.models.head import Head
 
 B, T, D, V = 3, 5, 6, 11
@@ -31,9 +31,9 @@ def test_scoring_in_chunks_gives_the_same_scores_and_gradients(monkeypatch, rows
     pull = torch.randn(B, T, dtype=torch.float64)
     whole = head.score(h, targets)
     expected = torch.autograd.grad(whole, (h, head.weight), pull)
-    sizes, original = [], heads._score
-    monkeypatch.setattr(heads, "_score", lambda h, *rest: sizes.append(len(h)) or original(h, *rest))
-    monkeypatch.setattr(heads, "LARGEST_LOGITS", rows * V + 1)
+    sizes, original = [], log_softmax._score
+    monkeypatch.setattr(log_softmax, "_score", lambda h, *rest: sizes.append(len(h)) or original(h, *rest))
+    monkeypatch.setattr(log_softmax, "LARGEST_LOGITS", rows * V + 1)
     chunked = head.score(h, targets)
     assert max(sizes) == rows and sum(sizes) == B * T
     torch.testing.assert_close(chunked, whole, rtol=0, atol=1e-12)
@@ -44,7 +44,7 @@ def test_scoring_in_chunks_gives_the_same_scores_and_gradients(monkeypatch, rows
 def test_a_chunk_has_at_least_one_position(monkeypatch):
     head, h, targets = drawn()
     whole = head.score(h, targets)
-    monkeypatch.setattr(heads, "LARGEST_LOGITS", 1)
+    monkeypatch.setattr(log_softmax, "LARGEST_LOGITS", 1)
     torch.testing.assert_close(head.score(h, targets), whole, rtol=0, atol=1e-12)
 
 
@@ -89,8 +89,9 @@ def test_the_loss_of_a_step_is_that_of_its_scores_with_and_without_logits(width,
     expected = -(made.score(h, targets) * shares).sum()
     wanted = [expected, *torch.autograd.grad(expected, weights)]
     for largest in (10**9, 1):                                              # scores of all; then chunk by chunk
-        monkeypatch.setattr("regard.models.head.largest_logits", lambda gpu, largest=largest: largest)
-        monkeypatch.setattr("regard.models.head.FEW_LOGITS", largest)
+        for module in ("log_softmax", "cross_entropy"):
+            monkeypatch.setattr(f"regard.kernels.{module}.largest_logits", lambda gpu, largest=largest: largest)
+        monkeypatch.setattr("regard.kernels.cross_entropy.FEW_LOGITS", largest)
         loss = made.loss(h, targets, shares)
         for ours, theirs in zip([loss, *torch.autograd.grad(loss, weights)], wanted, strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.kernels import products
+from regard.kernels.cuda import products
 from regard.layers.norm import make_norm
 from regard.training.describe import describe_kernels
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import torch
 
 from regard import kernels
-from regard.kernels import native
-from regard.layers import packed
+from regard.kernels.cpu import native, packing
 
 
 def ways(device: torch.device) -> str:
     if device.type == "cuda":
         why = kernels.reason_on(device)
         return f"torch: {why}" if why else "triton, steps recorded where they can be"
-    why_plain = packed.why_not(torch.get_num_threads())
-    products = f"weights as they are: {why_plain}" if why_plain else f"weights packed by {packed.library().name}"
+    why_plain = packing.why_not(torch.get_num_threads())
+    products = f"weights as they are: {why_plain}" if why_plain else f"weights packed by {packing.library().name}"
     why = native.why_not()
     return f"{products}; " + (f"attention by torch: {why}" if why else "attention in C")

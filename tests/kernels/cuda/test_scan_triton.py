@@ -20,7 +20,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GP
 @without_gpu
 def test_forward_and_backward_equal_the_loop_in_the_interpreter():
     trials = ["shapes", "state", "segments", "layouts", "planted"]
-    script = Path(__file__).with_name("interpreted.py")
+    script = Path(__file__).with_name("scan_interpreted.py")
     ran = subprocess.run([sys.executable, script, *trials], capture_output=True, text=True,
                          env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert ran.returncode == 0, ran.stderr[-3000:]

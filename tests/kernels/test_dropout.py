@@ -5,11 +5,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from regard.kernels import attention as kernel
+from regard.kernels import dropout
+from regard.kernels.attention import shared
+from regard.kernels.dropout import LEAST, WAYS, Dropout, drop
 from regard.laws.prepared import turn_off_dropout
 from regard.layers import attend as attention
-from regard.layers import dropout
-from regard.layers.attend import CAUSAL, attend, attend_by_definition, shared, weights
-from regard.layers.dropout import LEAST, WAYS, Dropout, drop
+from regard.layers.attend import CAUSAL, attend, attend_by_definition, weights
 from regard.layers.scores import make_score
 
 MANY = 400_000
@@ -224,7 +226,8 @@ def masks():
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("mask", masks().values(), ids=masks())
 def test_attention_with_dropout_is_the_definition_but_for_dropout(mask, biased, heads, score, monkeypatch):
-    monkeypatch.setattr(attention, "drop", lambda x, share: x)
+    for module in (attention, kernel):
+        monkeypatch.setattr(module, "drop", lambda x, share: x)
     q, k, v = drawn(heads)
     rules = dict(mask=mask, bias=torch.randn(H, T, T, dtype=torch.float64, requires_grad=True) if biased else None,
                  score=None if score is None else make_score(score, H, K).double())

@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from regard.kernels import add_norm, line
-from regard.layers.feedforward import ACTIVATIONS, FeedForward
+from regard.kernels import add_norm, linear
+from regard.kernels.linear import ACTIVATIONS
+from regard.layers.feedforward import FeedForward
 from regard.layers.self_attention import SelfAttention
 from regard.layers.stack import Block
 
@@ -24,16 +25,16 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GP
 @without_gpu
 @pytest.mark.parametrize("trial", ["lines", "norms"])
 def test_they_equal_torch_in_the_interpreter(trial):
-    script = Path(__file__).with_name("lines_interpreted.py")
+    script = Path(__file__).parent / "cuda" / "matvec_interpreted.py"
     ran = subprocess.run([sys.executable, script, trial], capture_output=True, text=True,
                          env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert ran.returncode == 0, ran.stderr[-3000:]
 
 
-@pytest.mark.parametrize("activation", line.ACTIVATIONS[1:])
+@pytest.mark.parametrize("activation", linear.IN_MATVEC[1:])
 def test_activations_are_those_of_the_layers(activation):
     x, weight = torch.randn(3, 5, dtype=torch.float64), torch.randn(7, 5, dtype=torch.float64)
-    torch.testing.assert_close(line.by_definition(x, weight, None, activation), ACTIVATIONS[activation](x @ weight.T))
+    torch.testing.assert_close(linear.linear(x, weight, None, activation), ACTIVATIONS[activation](x @ weight.T))
 
 
 @pytest.mark.parametrize("placement", ["pre", "post"])
@@ -45,13 +46,13 @@ def test_a_block_gives_by_them_what_it_gives_in_general(placement, activation, m
     x, used = torch.randn(2, 1, 16, dtype=torch.float64), []
     with torch.no_grad():
         expected, _ = block(x, block.start(2, 4))
-        monkeypatch.setattr(line, "can", lambda x, weight: used.append("line") is None)
-        monkeypatch.setattr(line, "line", line.by_definition)
+        monkeypatch.setattr(linear, "takes_few_rows", lambda x, weight: used.append("line") is None)
+        monkeypatch.setattr(linear, "matvec", linear.by_definition)
         monkeypatch.setattr(add_norm, "can", lambda x, norm: used.append("norm") is None)
-        monkeypatch.setattr(add_norm, "add_norm", add_norm.by_definition)
+        monkeypatch.setattr(add_norm, "in_triton", add_norm.by_definition)
         ours, _ = block(x, block.start(2, 4))
     torch.testing.assert_close(ours, expected)
-    assert {"line", "norm"} <= set(used) if placement == "pre" else "line" in used
+    assert {"line", "norm"} <= set(used)
 
 
 @needs_triton
@@ -63,10 +64,10 @@ def test_a_line_on_the_gpu(rows, deep, wide, dtype):
     x, weight = (torch.randn(*shape, device="cuda", dtype=dtype) for shape in ((rows, 1, deep), (wide, deep)))
     near = dict(rtol=1e-4, atol=1e-3) if dtype == torch.float32 else dict(rtol=3e-2, atol=1.0)
     with torch.no_grad():
-        assert line.can(x, weight)
+        assert linear.takes_few_rows(x, weight)
         for activation in ("", "gelu", "gelu-tanh"):
-            expected = line.by_definition(x.double(), weight.double(), None, activation).to(dtype)
-            torch.testing.assert_close(line.line(x, weight, None, activation), expected, **near)
+            expected = linear.by_definition(x.double(), weight.double(), None, activation).to(dtype)
+            torch.testing.assert_close(linear.linear(x, weight, None, activation), expected, **near)
 
 
 @needs_triton

@@ -8,9 +8,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.kernels import products
+from regard.kernels.cuda import products
+from regard.kernels.linear import Linear
 from regard.layers.feedforward import FeedForward
-from regard.layers.packed import Linear
 from regard.layers.self_attention import SelfAttention
 
 DEVICE = os.environ.get("REGARD_TEST_DEVICE", "cpu")

@@ -1,14 +1,16 @@
 """Attention by a window in blocks: the same as with a mask of all positions, and never as many numbers."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from regard.contract import watch
-from regard.layers import self_attention
-from regard.layers.attend import attend
-from regard.layers.in_blocks import attend_in_blocks
+from regard.kernels import attention
+from regard.kernels.in_blocks import attend_in_blocks
+from regard.layers.attend import attend, by_kernel
 from regard.layers.positions import alibi_slopes
 from regard.layers.self_attention import SelfAttention
 
@@ -29,7 +31,7 @@ def test_blocks_give_what_a_mask_of_all_positions_gives(time, window, heads, ali
     mask = (distance >= 0) & (distance < window)
     bias = None if slopes is None else -slopes[:, None, None] * distance
     whole = attend(q, k, v, mask=mask, bias=bias, softcap=softcap)
-    blocks = attend_in_blocks(q, k, v, window, slopes=slopes, softcap=softcap)
+    blocks = attend_in_blocks(partial(by_kernel, softcap=softcap), q, k, v, window, slopes)
     torch.testing.assert_close(blocks, whole, rtol=0, atol=1e-12)
     pull = torch.randn_like(whole)
     for ours, theirs in zip(*(torch.autograd.grad(y, (q, k, v), pull) for y in (blocks, whole)), strict=True):
@@ -70,7 +72,7 @@ def test_it_would_be_seen_if_they_were():
 @pytest.mark.parametrize("window", [0, 3])
 @pytest.mark.parametrize("positions", ["rotary", "alibi"])
 def test_a_long_prompt_is_read_piece_by_piece_to_the_same_end(monkeypatch, window, positions):
-    monkeypatch.setattr(self_attention, "PIECE", 4)
+    monkeypatch.setattr(attention, "PIECE", 4)
     layer = SelfAttention(8, heads=2, window=window, positions=positions).double()
     x, lengths = torch.randn(B, 23, 8, dtype=torch.float64), torch.tensor([23, 9])
     with torch.no_grad():

@@ -15,8 +15,8 @@ from regard.decoding.beam import Beam, beam_search
 from regard.decoding.fast.ways import ways
 from regard.families import FAMILIES
 from regard.families.translate import PairTransformerSettings, Vocabularies, build_transformer, example_source
-from regard.kernels import attend_next, attend_source, native, private
-from regard.layers import packed
+from regard.kernels import attend_next, attend_source
+from regard.kernels.cpu import native, packing, private
 from regard.layers.cache import Followed, KeyValueCache
 from regard.layers.cross_attention import CrossAttention, SourceKeys
 from regard.layers.self_attention import SelfAttention
@@ -83,9 +83,9 @@ def test_a_token_reads_its_source_as_the_definition_says(beams):
     lengths = torch.tensor([300, 1, 0, 77])
     for q in (torch.randn(4 * beams, 2, 16), torch.randn(4 * beams, 16, 2).transpose(1, 2)):
         wanted = attend_source.by_definition(q, keys, values, lengths)
-        torch.testing.assert_close(attend_source.attend_source(q, keys, values, lengths), wanted, rtol=1e-4, atol=2e-6)
+        torch.testing.assert_close(attend_source.natively(q, keys, values, lengths), wanted, rtol=1e-4, atol=2e-6)
         assert not wanted[2 * beams:3 * beams].any()                                   # of nothing, nothing
-        assert not torch.allclose(attend_source.attend_source(q, keys, values, lengths - (lengths > 1).long()), wanted)
+        assert not torch.allclose(attend_source.natively(q, keys, values, lengths - (lengths > 1).long()), wanted)
 
 
 @needed
@@ -98,7 +98,7 @@ def test_nothing_is_read_or_written_beyond_what_there_is():
             attend_next.natively(q, k, v, keys, values, count)
         assert torch.equal(keys, before)
     with pytest.raises(IndexError):
-        attend_source.attend_source(q, *torch.randn(2, BATCH, 4, 9, 24), torch.tensor([9, 9, 10, 9, 9]))
+        attend_source.natively(q, *torch.randn(2, BATCH, 4, 9, 24), torch.tensor([9, 9, 10, 9, 9]))
     layer = SelfAttention(32, heads=4).eval()
     state = layer.start(2, 1)
     _, state = layer(torch.randn(2, 1, 32), state)
@@ -300,7 +300,7 @@ def test_one_that_is_cut_short_kills_nobody(fresh):
     native.why_not()
     whole, path = kept_file().read_bytes(), kept_file()
     os.truncate(path, len(whole) // 2)
-    told = subprocess.run([sys.executable, "-c", "from regard.kernels import native; print(native.why_not())"],
+    told = subprocess.run([sys.executable, "-c", "from regard.kernels.cpu import native; print(native.why_not())"],
                           capture_output=True, text=True)
     assert (told.returncode, told.stdout) == (0, "\n") and f"{path.name} is damaged" in told.stderr
     assert path.read_bytes() == whole
@@ -458,12 +458,12 @@ def test_a_compiler_that_fails_is_told_in_one_line(fresh, monkeypatch):
 def test_what_is_taken_is_said(monkeypatch):
     assert ways(torch.device("cpu")).endswith("; attention in C")
     monkeypatch.setattr(native, "why_not", lambda: "no C here")
-    monkeypatch.setattr(packed, "why_not", lambda threads: "no library")
+    monkeypatch.setattr(packing, "why_not", lambda threads: "no library")
     assert ways(torch.device("cpu")) == "weights as they are: no library; attention by torch: no C here"
 
 
 def test_the_environment_keeps_them_out():
-    told = subprocess.run([sys.executable, "-c", "from regard.kernels import native; print(native.why_not())"],
+    told = subprocess.run([sys.executable, "-c", "from regard.kernels.cpu import native; print(native.why_not())"],
                           env={**os.environ, "REGARD_KERNELS": "torch"}, capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "REGARD_KERNELS = torch says so"
 

@@ -5,7 +5,7 @@ TRITON_INTERPRET must be set before Triton is first imported, and changes Triton
 
 import torch
 
-from regard.kernels import selective_scan_triton
+from regard.kernels.cuda import selective_scan as selective_scan_triton
 from regard.kernels.selective_scan import last_path, selective_scan, selective_scan_loop
 
 

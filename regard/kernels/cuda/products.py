@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard import kernels
+from regard.kernels.precision import product_dtype
 
 LEAST = 2**34                  # multiplications from which a GPU takes longer than the host needs to ask
 _ready = False                 # set by `prepare`; a compiled model looks at it, and nothing else
@@ -43,7 +44,7 @@ def why_not(device: torch.device, bfloat16: bool) -> str:
         return "training is in float32"
     if kernels.reason_on(device):
         return kernels.reason_on(device)
-    from regard.kernels.cublas import why_not as no_library
+    from regard.kernels.cuda.cublas import why_not as no_library
 
     return no_library(device)
 
@@ -56,21 +57,21 @@ def can(x: Tensor, weight: Tensor) -> bool:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """As F.linear."""
-    dtype = _dtype(x)
+    dtype = product_dtype(x)
     y = product(x.to(dtype).flatten(0, -2), weight.to(dtype).t()).unflatten(0, x.shape[:-1])
     return y if bias is None else y + bias.to(dtype)
 
 
 def feed_forward(x: Tensor, up: Tensor, down: Tensor, keep: bool = True) -> Tensor:
     """gelu(x up^T) down^T; what GELU gives is kept for the way back, or worked out again there."""
-    dtype = _dtype(x)
+    dtype = product_dtype(x)
     y, _, _ = _feed_forward(x.to(dtype).flatten(0, -2), up.to(dtype), down.to(dtype), keep)
     return y.unflatten(0, x.shape[:-1])
 
 
 def parts(x: Tensor, weight: Tensor, sizes: list[int]) -> tuple[Tensor, ...]:
     """F.linear(x, weight).split(sizes, -1)."""
-    dtype = _dtype(x)
+    dtype = product_dtype(x)
     found = _Parts.apply(x.to(dtype).flatten(0, -2), weight.to(dtype), sizes)
     return tuple(each.unflatten(0, x.shape[:-1]) for each in found)
 
@@ -84,11 +85,6 @@ def into(out: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 def feed_forward_by_definition(x: Tensor, up: Tensor, down: Tensor) -> Tensor:
     return F.linear(F.gelu(F.linear(x, up), approximate="tanh"), down)
-
-
-def _dtype(x: Tensor) -> torch.dtype:
-    device = x.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
 
 # --------------------------------------------------------------------------------- as operations of torch's kind
@@ -220,6 +216,6 @@ _feed_forward.register_autograd(_gradients_of_layer, setup_context=_keep_layer)
 
 
 def _cublas() -> Any:
-    from regard.kernels import cublas
+    from regard.kernels.cuda import cublas
 
     return cublas

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from regard.errors import StorageError
-from regard.kernels import private
+from regard.kernels.cpu import private
 
 VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 SUMS = "SHA256SUMS"

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from functools import cache
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from regard.kernels import line, onednn, products
+from regard.kernels.cpu import onednn
 
 LEAST_WEIGHTS = 2**14          # smaller ones are in the cache anyway, and a call more costs more than it gains
 MOST_BYTES = 2**31             # of packed weights in all: a model that large is not searched with on a CPU
@@ -37,37 +36,8 @@ def packing() -> Iterator[None]:
         _packing.reset(token)
 
 
-class Linear(nn.Linear):
-    """W x + b, as everywhere; packed where that is asked for."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return product(x, self.weight, self.bias)
-
-
-def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x (..., D) times weight (E, D), and the bias (E,) added: (..., E)."""
-    if line.can(x, weight):                                    # a step of generation on a GPU
-        return line.line(x, weight, bias)
-    if products.can(x, weight):                                # training a large model on a GPU
-        return products.linear(x, weight, bias)
-    if packable(x, weight) and (found := PACKS.of(weight)) is not None:
-        return library().multiply(x, found, weight, bias, "")
-    if not torch.compiler.is_compiling() and not torch.is_grad_enabled() and onednn.better(x, weight):
-        return onednn.linear(x, weight, bias)
-    return F.linear(x, weight, bias)
-
-
-def activated(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor | None:
-    """The same through an activation, which is applied on the way out; None where a product cannot do that."""
-    if line.can(x, weight):
-        return line.line(x, weight, bias, activation)
-    if not packable(x, weight) or activation not in library().activations or (found := PACKS.of(weight)) is None:
-        return None
-    return library().multiply(x, found, weight, bias, activation)
-
-
 def packable(x: Tensor, weight: Tensor) -> bool:
-    """Asked for, of float32 on a CPU with such a library, without a gradient or autocast, and worth it."""
+    """Whether the weight is packed for x: inside `packing()`, in float32 on a CPU, without a gradient or autocast."""
     return (not torch.compiler.is_compiling() and _packing.get() and not torch.is_grad_enabled()
             and x.dtype == weight.dtype == torch.float32 and x.device.type == weight.device.type == "cpu"
             and weight.numel() >= LEAST_WEIGHTS and x.is_contiguous() and weight.is_contiguous()
@@ -80,7 +50,7 @@ def packable(x: Tensor, weight: Tensor) -> bool:
 
 @dataclass(frozen=True)
 class Library:
-    """How it packs, how it multiplies by what it packed, and which activations it then applies."""
+    """A library that packs weights, multiplies by packed ones, and may apply activations on the way out."""
 
     name: str
     there: Callable[[], bool]
@@ -117,7 +87,7 @@ def library() -> Library:
 def why_not(threads: int) -> str | None:
     """Why nothing is packed here, or None. It is tried out once for each number of threads.
 
-    For a weight is packed for some number of rows and then used with others, which MKL does not promise to allow.
+    Verified at run time, because MKL does not promise that a weight packed for one number of rows works for another.
     """
     own = library()
     if not own.there():

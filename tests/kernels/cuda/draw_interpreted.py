@@ -11,7 +11,8 @@ os.environ["TRITON_INTERPRET"] = "1"
 import torch
 
 from regard.decoding.sampling import Sampling, choose_by, row_noise, uniform
-from regard.kernels import draw, draw_triton
+from regard.kernels import draw
+from regard.kernels.cuda import draw as draw_triton
 
 
 def rows_of_all_kinds(vocab):

@@ -28,8 +28,9 @@ from torch import Tensor
 
 from regard import storage
 from regard.errors import StorageError
-from regard.kernels import VARIABLE, private
-from regard.kernels.onednn import cpu
+from regard.kernels import VARIABLE
+from regard.kernels.cpu import private
+from regard.kernels.cpu.onednn import cpu
 
 SOURCE = Path(__file__).with_name("native.c")
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fopenmp", "-fPIC")

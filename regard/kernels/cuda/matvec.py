@@ -16,20 +16,20 @@ PROGRAMS = 128                 # at least, so that a large GPU is busy
 CODES = {"": 0, "gelu": 1, "gelu-tanh": 2, "relu": 3, "relu2": 4}
 
 
-def line(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
+def matvec(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
     wide, deep = weight.shape
     y = torch.empty(*x.shape[:-1], wide, dtype=x.dtype, device=x.device)
     at_once = 1
     while at_once < 8 and wide // (2 * at_once) >= PROGRAMS:
         at_once *= 2
-    _line[(triton.cdiv(wide, at_once),)](
+    _matvec[(triton.cdiv(wide, at_once),)](
         x, weight, x if bias is None else bias, y, wide, deep, x.numel() // deep, bias is not None, CODES[activation],
         at_once, min(BLOCK, triton.next_power_of_2(deep)), num_warps=WARPS)
     return y
 
 
 @triton.jit
-def _line(
+def _matvec(
     x, weight, bias, y, wide, deep, rows, BIASED: tl.constexpr, CODE: tl.constexpr, OUT: tl.constexpr,
     BLOCK: tl.constexpr,
 ):

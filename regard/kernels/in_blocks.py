@@ -1,24 +1,25 @@
 """Attention to the last W positions, in blocks of W: a block of queries reads its own block of keys and the one before.
 
 What stands farther back no query of the block may read. So T positions take T x 2W products and not T x T, in memory
-too. `attend` with a mask of all positions is what defines it.
+too. The definition is `attend` of `layers/attend.py` with a mask of all positions.
 B batch · H heads · T time · K head width · W window · N blocks
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.layers.attend import by_kernel
+Attend = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor | None], Tensor]         # of q, k, v, mask and bias
 
 
 def attend_in_blocks(
-    q: Tensor, k: Tensor, v: Tensor, window: int, *, slopes: Tensor | None = None, softcap: float = 0.0,
-    dropout: float = 0.0,
+    attend: Attend, q: Tensor, k: Tensor, v: Tensor, window: int, slopes: Tensor | None = None
 ) -> Tensor:
-    """(B, H, T, K), as `attend`: each query reads itself and the W - 1 before it; with `slopes`, less the farther."""
+    """(B, H, T, K): each query reads itself and the W - 1 before it, by `attend`; with `slopes`, less the farther."""
     batch, time = q.shape[0], q.shape[2]
     blocks = -(-time // window)
     rest = blocks * window - time                                                     # pads, at the right
@@ -26,7 +27,7 @@ def attend_in_blocks(
     keys, values = (with_the_one_before(F.pad(x, (0, 0, window, rest)), window) for x in (k, v))
     mask, bias = who_reads_whom(window, blocks, slopes, q.device)
     mask = mask.expand(batch, -1, -1, -1, -1).flatten(0, 1)                           # (B N, 1, W, 2W)
-    y = by_kernel(own, keys, values, mask, bias, softcap, None, dropout)              # (B N, H, W, K)
+    y = attend(own, keys, values, mask, bias)                                         # (B N, H, W, K)
     return y.unflatten(0, (batch, blocks)).transpose(1, 2).flatten(2, 3)[:, :, :time]
 
 

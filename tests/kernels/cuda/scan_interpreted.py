@@ -10,7 +10,7 @@ os.environ["TRITON_INTERPRET"] = "1"
 
 import torch
 
-from regard.kernels import scan_triton as in_triton
+from regard.kernels.cuda import scan as in_triton
 from regard.kernels.scan import scan_loop, scan_triton
 
 NEAR = {torch.float64: 1e-12, torch.float32: 1e-5}

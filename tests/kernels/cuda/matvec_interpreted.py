@@ -1,4 +1,4 @@
-"""The Triton kernels of a step of generation in Triton's interpreter, against torch; run by test_lines.py.
+"""The Triton kernels of a step of generation in Triton's interpreter, against torch; run by test_linear.py.
 
 TRITON_INTERPRET must be set before Triton is first imported, and changes Triton for the whole process.
 """
@@ -11,20 +11,22 @@ os.environ["TRITON_INTERPRET"] = "1"
 import torch
 from torch import nn
 
-from regard.kernels import add_norm, add_norm_triton, line, line_triton
+from regard.kernels import add_norm, linear
+from regard.kernels.cuda import add_norm as add_norm_triton
+from regard.kernels.cuda import matvec as in_triton
 
 NEAR = {torch.float32: dict(rtol=1e-5, atol=1e-5), torch.bfloat16: dict(rtol=3e-2, atol=3e-2)}
 
 
 def lines():
-    line_triton.BLOCK, line_triton.PROGRAMS = 16, 2
+    in_triton.BLOCK, in_triton.PROGRAMS = 16, 2
     for rows, deep, wide in ((1, 16, 24), (3, 21, 7), (2, 40, 33)):
         for dtype, near in NEAR.items():
             x, weight, bias = (torch.randn(*shape, dtype=dtype) for shape in ((rows, 1, deep), (wide, deep), (wide,)))
-            for activation in line.ACTIVATIONS:
+            for activation in linear.IN_MATVEC:
                 for b in (None, bias):
-                    torch.testing.assert_close(line_triton.line(x, weight, b, activation),
-                                               line.by_definition(x, weight, b, activation), **near)
+                    torch.testing.assert_close(in_triton.matvec(x, weight, b, activation),
+                                               linear.by_definition(x, weight, b, activation), **near)
 
 
 def norms():
