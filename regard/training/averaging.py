@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from regard.training.still import scalar
+from regard.training.recorded_step import scalar
 
 
 class Average:
