@@ -162,7 +162,7 @@ def set_random_states(states: dict[str, Tensor], device: torch.device) -> None:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What decides the last bits of a run beside its settings, text and seed."""
+    """All that decides the last bits of a run beside its settings, text and seed."""
 
     device: str
     threads: int                       # of a CPU

@@ -69,7 +69,7 @@ class Job:
     judge: Callable[[], dict[str, float]] | None = None        # what validation measures beside the loss
     write_sample: Callable[[], dict[str, Any]] | None = None   # what the model writes now
 
-    def validate(self) -> dict[str, float]:
+    def measure(self) -> dict[str, float]:
         """Measure the model on the held-out part; return its loss, and what else the task measures."""
         with self.step.averaged_weights():
             loss = held_out_loss(self.step.model, self.held_out, bfloat16=self.step.bfloat16)
@@ -117,7 +117,7 @@ def saves(job: Job, step: int) -> bool:
 
 def validate(job: Job, position: Position, clock: Clock) -> Position:
     """Measure on the held-out part; keep the weights if they are the best so far."""
-    measured = job.validate()
+    measured = job.measure()
     now = cost(measured)
     better = now < position.best
     position = replace(position, best=min(now, position.best), waited=0 if better else position.waited + 1,

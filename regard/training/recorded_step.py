@@ -36,8 +36,8 @@ Eager = Callable[[Batch, State | None, Tensor | float], tuple[Tensor, State | No
 # --------------------------------------------------------------------------------- forward and backward
 
 
-def tensors_of(batch: Batch) -> dict[str, Tensor | None]:
-    """Return every tensor of a batch by name: tokens, targets, lengths, and the source where there is one."""
+def tensors_of(batch: Batch) -> dict[str, Any]:
+    """Return every tensor of a batch by name, or None: tokens, targets, lengths, and the source where there is one."""
     return {field.name: getattr(batch, field.name) for field in fields(batch)}
 
 
@@ -108,7 +108,8 @@ class Graph:
 
     def __init__(self, owner: RecordedForwardBackward, batch: Batch):
         self.weights = list(owner.model.parameters())
-        self.inputs = {name: None if each is None else each.clone() for name, each in tensors_of(batch).items()}
+        self.inputs: dict[str, Any] = {
+            name: None if each is None else each.clone() for name, each in tensors_of(batch).items()}
         self.share = torch.zeros((), device=owner.model.device)
         self.graph = torch.cuda.CUDAGraph()
         with recording(self.graph, owner.stream, owner.pool):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class TrainRequest:
-    """What the user asked for, before anything is chosen."""
+    """A run as the user asked for it, before anything is chosen."""
 
     files: tuple[str, ...]
     task: str = "lm"
@@ -59,13 +59,10 @@ class Plan:
     training: TrainingSettings
     device: torch.device
     base: Any = None                       # the trained run whose weights to begin with
-    saved: Tables | None = None            # of a resumed run: its tables
+    saved: dict[str, dict[str, Any]] | None = None         # of a resumed run: its tables
     changes: tuple[str, ...] = ()          # of a resumed run: a line for each setting that differs now
 
-    def with_training(self, **changed: Any) -> Plan:
-        return replace(self, training=replace(self.training, **changed))
-
-    def tables(self) -> Tables:
+    def tables(self) -> dict[str, dict[str, Any]]:
         """Return every setting of the run: what run.toml holds."""
         training = {"training": as_values(self.training)}
         if self.saved is not None:

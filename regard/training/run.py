@@ -34,10 +34,8 @@ from regard.training.checkpoint import (
 from regard.training.choices import check_tables, settle_steps
 from regard.training.loop import Job, fit
 from regard.training.report import (
-    Metrics,
     Progress,
     Report,
-    Samples,
     describe_kernels,
     describe_machine,
     describe_model,
@@ -88,6 +86,7 @@ def refuse_taken(request: TrainRequest, folder: RunFolder) -> None:
 
 
 def start(request: TrainRequest, folder: RunFolder, progress: Progress, began: float) -> Any:
+    """Plan a new run, settle the number of its steps, and train; a family that is counted needs no steps."""
     say = progress.say
     plan = plan_new(request, say)
     if plan.family.count is not None:
@@ -115,14 +114,14 @@ def start(request: TrainRequest, folder: RunFolder, progress: Progress, began: f
 
 
 def resume(request: TrainRequest, folder: RunFolder, progress: Progress) -> Any:
-    """Go on from the newest good checkpoint."""
+    """Go on with a run from its newest good checkpoint."""
     folder.create()
     say = progress.say
     plan = plan_resumed(request, folder, say)
     files = newest_good(folder, request.start_over, say)
     session = read_session(files)
     if not plan.training.threads and session.get("conditions"):
-        plan = plan.with_training(threads=session["conditions"]["threads"])
+        plan = replace(plan, training=replace(plan.training, threads=session["conditions"]["threads"]))
     torch.manual_seed(plan.training.seed)
     model = build_model(plan)
     job = Parts(plan, model, folder, progress).make_job(plan)
@@ -213,14 +212,14 @@ def count(plan: Plan, folder: RunFolder, progress: Progress, began: float) -> Tr
     surprise = trained.score_shard(corpus.valid)
     never = impossible(model, trained.held_out(corpus.valid), corpus.tokenizer.token) if isinf(surprise.loss) else None
     row = {"step": 1, "tokens": len(corpus.train.tokens), "seconds": round(time.monotonic() - began, 3)}
-    metrics, samples = Metrics(folder.metrics_path), Samples(folder.samples_path)
-    metrics.row({**row, "valid_loss": surprise.loss, **(never.as_dict() if never else {})})
+    report = Report(folder, progress)
+    report.metrics.row({**row, "valid_loss": surprise.loss, **(never.as_dict() if never else {})})
     if plan.training.samples:
         asked = time.monotonic()
         written = sampler("lm", model, corpus)()
         took = round(time.monotonic() - asked, 3)
-        samples.row({"step": 1, "seconds": row["seconds"], "took": took, **written})
-    for log in (metrics, samples):
+        report.samples.row({"step": 1, "seconds": row["seconds"], "took": took, **written})
+    for log in (report.metrics, report.samples):
         log.sync()
     describe_text(corpus, say)
     describe_model(plan.family.name, plan.model, model, say)
