@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.data.reading.corpus import DataSettings, TokenizerSettings, prepare
-from regard.training.run import Order, carry_out
+from regard.training.run import TrainRequest, run_training
 
 WORDS = 60_000
 
@@ -66,8 +66,8 @@ def main() -> None:
         settings = {"data": {"documents": options.documents}, "tokenizer": {"kind": options.tokenizer},
                     "model": {"layers": 2, "width": 64, "heads": 2, "context": 64},
                     "training": {"steps": options.steps, "batch": 8, "valid_every": options.steps}}
-        order = Order((str(text),), out=f"{folder}/run", settings=settings)
-        carry_out(order)
+        order = TrainRequest((str(text),), out=f"{folder}/run", settings=settings)
+        run_training(order)
         print(f"{size:,.0f} MB of text, {len(corpus.train):,} training tokens: {seconds:.1f} s, "
               f"{size / seconds:.1f} MB/s; peak memory {before:,.0f} MB before (libraries included), "
               f"{prepared:,.0f} MB when prepared, {peak_megabytes():,.0f} MB when trained")

@@ -21,7 +21,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from regard.training.run import Order, carry_out
+from regard.training.run import TrainRequest, run_training
 
 NANOGPT = {"valid_loss": 1.8857, "seconds": 153.0, "ms_a_step": 69.0, "tokens_a_second": 768 / 0.069}
 
@@ -57,8 +57,8 @@ def measure(text: str, settings: dict[str, dict[str, Any]]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         began = time.monotonic()
-        order = Order((text,), out=str(out), settings={"tokenizer": {"kind": "char"}, **settings}, device="cpu")
-        model = carry_out(order)
+        order = TrainRequest((text,), out=str(out), settings={"tokenizer": {"kind": "char"}, **settings}, device="cpu")
+        model = run_training(order)
         seconds = time.monotonic() - began
         rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     steps = [row for row in rows if "train_loss" in row]

@@ -27,7 +27,6 @@ import json
 import math
 import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -42,10 +41,8 @@ from worker import cpu
 from regard.data.batching.batches import Streams, Windows
 from regard.data.reading.shards import Counts, Shard
 from regard.families import FAMILIES
-from regard.run_folder import RunFolder
-from regard.training.job import Job
-from regard.training.log import Progress
 from regard.training.settings import TrainingSettings
+from regard.training.step import TrainingStep, make_forward_backward
 
 Step = Callable[[], object]
 MEASURED = {"nanogpt": 69.0, "lstm": 220.0}                # ms a step of the peer, once, on two cores
@@ -64,12 +61,11 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     torch.set_flush_denormal(True)                         # as our training does; it is for the peer, too
-    makers = {"nanogpt": nanogpt, "lstm": lambda folder: lstm(folder, arguments.text)}
+    makers = {"nanogpt": nanogpt, "lstm": lambda: lstm(arguments.text)}
     result: dict[str, Any] = {"cpu": cpu(), "threads": arguments.threads, "torch": torch.__version__}
-    with tempfile.TemporaryDirectory() as folder:
-        for name, make in makers.items():
-            if arguments.only in (None, name):
-                result[name] = figures(name, make(Path(folder) / name), arguments.rounds, arguments.steps)
+    for name, make in makers.items():
+        if arguments.only in (None, name):
+            result[name] = figures(name, make(), arguments.rounds, arguments.steps)
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(result, indent=2) + "\n")
@@ -114,20 +110,18 @@ def timed(step: Step, times: int) -> tuple[float, float]:
     return (time.perf_counter() - began) / times, (time.process_time() - cpu) / times
 
 
-def our_step(model: Any, batches: Any, settings: TrainingSettings, folder: Path) -> Step:
+def our_step(model: Any, batches: Any, settings: TrainingSettings) -> Step:
     """As in training/loop.py, without its validations and saves."""
-    run = RunFolder(folder)
-    run.create()
-    job = Job(model, batches, batches, settings, run, Progress(0, quiet=True))
+    ours = TrainingStep(model, batches, settings, make_forward_backward(model, settings, print), print)
     numbers = iter(range(10**9))
 
     def step() -> float:
-        job.optimizers.set_rate(1.0)
-        loss, _, _ = job.backward(next(numbers), 0)
-        norm = job.clip_gradients()
+        ours.set_rate(1.0)
+        loss, _, _ = ours.backward(next(numbers), 0)
+        norm = ours.clip_gradients()
         if not math.isfinite(float(loss) + float(norm)):
             raise SystemExit("our loss is no number")
-        job.update()
+        ours.update_weights()
         return float(loss)
 
     return step
@@ -182,7 +176,7 @@ class GPT(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1), ignore_index=-1)
 
 
-def nanogpt(folder: Path) -> dict[str, Step]:
+def nanogpt() -> dict[str, Step]:
     sizes = dict(layers=4, heads=4, width=128, context=64)
     torch.manual_seed(0)
     text = torch.randint(LETTERS, (1_000_000,))
@@ -195,7 +189,7 @@ def nanogpt(folder: Path) -> dict[str, Step]:
             batch=12, steps=1, reading="windows", optimizer="adamw", learning_rate=1e-3, beta2=0.99, weight_decay=0.1,
             compile=compiled)
         batches = Windows(shard_of(text), sizes["context"], 12)
-        return our_step(build(how, LETTERS), batches, settings, folder / f"run-{compiled}")
+        return our_step(build(how, LETTERS), batches, settings)
 
     runners = {"ours": ours("auto"), "peer": gpt_step(GPT(LETTERS, 128, 4, 4, 64), text, 12, 64),
                "kernels": gpt_kernels(12 * 64, 128, LETTERS, layers=4, heads=4, context=64)}
@@ -304,7 +298,7 @@ class WordModel(nn.Module):
         return F.log_softmax(self.decoder(self.drop(output)).view(-1, self.decoder.out_features), 1), hidden
 
 
-def lstm(folder: Path, text: Path | None) -> dict[str, Step]:
+def lstm(text: Path | None) -> dict[str, Step]:
     layers, width, context, rows = 2, 200, 35, 20
     torch.manual_seed(0)
     words, vocab = words_of(text)
@@ -314,7 +308,7 @@ def lstm(folder: Path, text: Path | None) -> dict[str, Step]:
         family.settings(layers=layers, width=width, hidden=width, context=context, tied=False, dropout=0.2), vocab)
     settings = TrainingSettings(
         batch=rows, steps=1, reading="streams", optimizer="sgd", momentum=0.0, learning_rate=1.0, clip=0.25)
-    ours = our_step(model, Streams(shard_of(words), context, rows), settings, folder / "run")
+    ours = our_step(model, Streams(shard_of(words), context, rows), settings)
     return {"ours": ours, "peer": word_step(WordModel(vocab, width, layers), words, rows, context)}
 
 

@@ -30,7 +30,7 @@ from regard.corpora import phrasebook
 from regard.errors import RegardError
 from regard.run_folder import RunFolder
 from regard.trained import load
-from regard.training.run import Order, carry_out
+from regard.training.run import TrainRequest, run_training
 
 SOURCES = ("Le chat noir dort.", "Je ne le vois pas.")
 
@@ -47,8 +47,8 @@ def resume(folder: Path, run: Path, steps: int, first: bool = False) -> None:
     model = dict(layers=1, width=16, heads=2, context=32)
     small = {"model": model, "tokenizer": {"kind": "word", "shared": False}} if first else {}
     training = dict(steps=steps, **(dict(batch=256, valid_every=3, checkpoint_every=3, threads=1) if first else {}))
-    carry_out(Order((str(folder / "a.fr"), str(folder / "a.en")), task="translate", out=str(run), resume=not first,
-                    device="cpu", settings={**small, "training": training}))
+    run_training(TrainRequest((str(folder / "a.fr"), str(folder / "a.en")), task="translate", out=str(run),
+                              resume=not first, device="cpu", settings={**small, "training": training}))
 
 
 def use(run: Path) -> object:

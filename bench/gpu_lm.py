@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from regard.training.run import Order, carry_out
+from regard.training.run import TrainRequest, run_training
 
 NANOGPT = {"best_loss": 1.4577, "seconds_5000_steps": 156.0}
 
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace, out: Path) -> dict[str, object]:
     for table, values in parse_assignments(arguments.set).items():
         settings.setdefault(table, {}).update(values)
     began = time.monotonic()
-    model = carry_out(Order((arguments.text,), out=str(out), settings=settings))
+    model = run_training(TrainRequest((arguments.text,), out=str(out), settings=settings))
     seconds = time.monotonic() - began
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     valid = [row for row in rows if "valid_loss" in row]

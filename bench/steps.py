@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,11 +11,9 @@ import torch
 
 from regard.data.batching.batches import Batch
 from regard.models.learner import Learner
-from regard.run_folder import RunFolder
-from regard.training.figures import Figures
-from regard.training.job import Job
-from regard.training.log import Progress
+from regard.training.report import Figures
 from regard.training.settings import TrainingSettings
+from regard.training.step import TrainingStep, make_forward_backward
 
 REPEATS = 3
 
@@ -45,21 +42,20 @@ def timed(
                                 compile=compiled if device.type == "cuda" else "no", reading="windows",
                                 recompute=recompute)
     batches = RandomTokens(rows, context, vocab)
-    with tempfile.TemporaryDirectory() as folder:
-        job = Job(model, batches, batches, settings, RunFolder(folder), Progress(1000, quiet=True))
+    one = TrainingStep(model, batches, settings, make_forward_backward(model, settings, quiet), quiet)
+    began = time.perf_counter()
+    for number in range(3):
+        figures = take_step(one, number, micro)
+    figures.read()
+    before = time.perf_counter() - began
+    times = []
+    for _ in range(REPEATS):                      # whole rounds: the loop is a step ahead of the GPU
         began = time.perf_counter()
-        for number in range(3):
-            figures = step(job, number)
-        figures.read()
-        before = time.perf_counter() - began
-        times = []
-        for _ in range(REPEATS):                  # whole rounds: the loop is a step ahead of the GPU
-            began = time.perf_counter()
-            for number in range(steps):
-                figures = step(job, number)
-            loss, _ = figures.read()
-            wait(device)
-            times.append((time.perf_counter() - began) / steps)
+        for number in range(steps):
+            figures = take_step(one, number, micro)
+        loss, _ = figures.read()
+        wait(device)
+        times.append((time.perf_counter() - began) / steps)
     taken = statistics.median(times)
     told = {"rows": rows, "micro": micro, "compiled": compiled, "recompute": recompute,
             "tokens_a_second": round(rows * context / taken), "ms_a_step": round(1e3 * taken, 2),
@@ -70,13 +66,17 @@ def timed(
     return told
 
 
-def step(job: Job, number: int) -> Figures:
+def take_step(step: TrainingStep, number: int, micro: int) -> Figures:
     """As `training.loop.fit` takes it."""
-    job.optimizers.set_rate(1.0)
-    loss, _, _ = job.backward(number, job.settings.micro_batch)
-    figures = Figures(number, loss, job.clip_gradients())
-    job.update()
+    step.set_rate(1.0)
+    loss, _, _ = step.backward(number, micro)
+    figures = Figures(number, loss, step.clip_gradients())
+    step.update_weights()
     return figures
+
+
+def quiet(text: str) -> None:
+    """Say nothing."""
 
 
 def calibration(device: torch.device, size: int) -> dict[str, float]:

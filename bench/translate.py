@@ -49,7 +49,7 @@ def main() -> None:
 
 def run(arguments: argparse.Namespace, out: Path) -> dict[str, Any]:
     from regard.config import parse_assignments
-    from regard.training.run import Order, carry_out
+    from regard.training.run import TrainRequest, run_training
 
     settings: dict[str, dict[str, Any]] = {"data": {"valid": tuple(arguments.valid)}, "training": {}}
     settings["training"] = {name: value for name, value in (("minutes", arguments.minutes), ("steps", arguments.steps))
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace, out: Path) -> dict[str, Any]:
     for table, values in parse_assignments(arguments.set).items():
         settings.setdefault(table, {}).update(values)
     began = time.monotonic()
-    model = carry_out(Order(
+    model = run_training(TrainRequest(
         tuple(arguments.files), task="translate", family=arguments.family, out=str(out), settings=settings))
     seconds = time.monotonic() - began
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]

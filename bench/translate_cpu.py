@@ -258,30 +258,22 @@ class Regard(Tool):
         os.environ.setdefault("REGARD_CACHE", str(folder / "cache"))
         import torch
 
-        from regard.config import fill
         from regard.run_folder import RunFolder
-        from regard.tasks import task_named
-        from regard.training.assemble import all_tables, make_job, new_model
-        from regard.training.choose import choose
-        from regard.training.order import Order
+        from regard.training.report import Progress
+        from regard.training.request import TrainRequest, plan_new
+        from regard.training.run import Parts, build_model
 
-        wanted = self.settings(name, feed)
         data = folder / "data"
-        order = Order(tuple(str(data / f"train.{end}") for end in ENDS), task="translate", quiet=True)
-        task = task_named("translate")
-        kind = task.family("transformer")
-        pairs: Any = fill(task.data, {"files": order.files, "valid": tuple(
-            str(data / f"valid.{end}") for end in ENDS), "langs": "fr-en"}, "data")
-        corpus = task.prepare(pairs, fill(task.tokenizer, {"kind": "bpe", "vocab": VOCAB}, "tokenizer"),
-                              say=lambda text: print(text, file=sys.stderr))
-        vocab = task.vocab(corpus.tokenizer)
-        chosen = choose(kind, corpus, wanted, torch.device("cpu"), None, vocab)
+        train, valid = (tuple(str(data / f"{part}.{end}") for end in ENDS) for part in ("train", "valid"))
+        tables = {"data": {"valid": valid, "langs": "fr-en"}, "tokenizer": {"kind": "bpe", "vocab": VOCAB}}
+        self.plan = plan_new(TrainRequest(train, task="translate", family="transformer", device="cpu",
+                                          settings=tables | self.settings(name, feed)),
+                             say=lambda text: print(text, file=sys.stderr))
         torch.manual_seed(0)
-        self.model = new_model(kind, chosen, vocab, torch.device("cpu"))
         self.run = RunFolder(folder / name)
         self.run.create()
-        self.job = make_job(self.model, corpus, chosen, self.run, order)
-        self.corpus, self.tables, self.at = corpus, all_tables(order, kind, corpus, pairs, chosen), 0
+        self.job = Parts(self.plan, build_model(self.plan), self.run, Progress(quiet=True)).make_job(self.plan)
+        self.corpus, self.tables, self.at = self.plan.corpus, self.plan.tables(), 0
         self.sources = (data / "valid.source").read_text("utf-8").removesuffix("\n").split("\n")
         self.trained: Any = None
 
@@ -300,21 +292,21 @@ class Regard(Tool):
         """As in training/loop.py, without its validations and saves."""
         from dataclasses import replace
 
-        from regard.training.figures import Figures
+        from regard.training.report import Figures
         from regard.training.schedule import rate
 
-        job, batch = self.job, self.job.batches.batch(self.at)
-        job.optimizers.set_rate(rate(self.at, replace(job.settings, steps=last, warmup=0.1, schedule="constant")))
-        loss, tokens, _ = job.backward(self.at, 0)
-        told, _ = Figures(self.at, loss, job.clip_gradients()).read()
-        job.update()
+        step, batch = self.job.step, self.job.step.batches.batch(self.at)
+        step.set_rate(rate(self.at, replace(self.job.settings, steps=last, warmup=0.1, schedule="constant")))
+        loss, tokens, _ = step.backward(self.at, 0)
+        told, _ = Figures(self.at, loss, step.clip_gradients()).read()
+        step.update_weights()
         self.at += 1
         return told, {"tokens": tokens, "pairs": len(batch.tokens), "places": batch.tokens.numel()}
 
     def keep(self) -> dict[str, Any]:
         self.corpus.tokenizer.save(self.run.tokenizer_path)
         self.run.save_settings(self.tables)
-        self.job.keep_weights()
+        self.job.checkpoints.keep_weights()
         return {}
 
     def decode(self, lines: int) -> dict[str, float]:

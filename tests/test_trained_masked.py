@@ -7,7 +7,7 @@ import torch
 import regard
 from regard.errors import DataError, RunError, SettingError
 from regard.trained import load
-from regard.training.run import Order, carry_out
+from regard.training.run import TrainRequest, run_training
 
 TEXT = "".join(f"the cat number {i * 7 % 13} sat on mat {i * 5 % 11}\n" for i in range(80))
 TRAINING = dict(steps=6, batch=4, valid_every=3)
@@ -29,7 +29,8 @@ def made(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REGARD_CACHE", str(folder / "cache"))
         for name, order in MADE.items():
-            carry_out(Order((str(folder / "text.txt"),), out=str(folder / name), device="cpu", quiet=True, **order))
+            run_training(TrainRequest((str(folder / "text.txt"),), out=str(folder / name), device="cpu", quiet=True,
+                                      **order))
     return folder
 
 

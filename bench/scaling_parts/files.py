@@ -16,7 +16,7 @@ from regard.lab.report import report
 from regard.run_folder import RunFolder, mapped, pack, unpack
 from regard.serve.follow import FollowedRun
 from regard.serve.thinning import curves as followed_curves
-from regard.training.log import Metrics
+from regard.training.report import Metrics
 from scaling_parts.curve import Curve, Setting, Work, doubling
 
 

@@ -45,7 +45,7 @@ def command(
     from itertools import islice
 
     from regard.data import embedded
-    from regard.training.run import Order
+    from regard.training.run import TrainRequest
 
     def say(text: str = "") -> None:
         click.echo(text, err=as_json)
@@ -54,15 +54,15 @@ def command(
     say("Three of the 100,000 pairs to learn from:")
     for pair in islice(embedded.pairs("phrasebook"), 3):
         say(f"  {pair.source}\n    {pair.target}")
-    order = Order(("phrasebook",), task="translate", family=family, out=out, device=device,
-                  settings={"training": {"minutes": minutes, "seed": seed}})
+    request = TrainRequest(("phrasebook",), task="translate", family=family, out=out, device=device,
+                           settings={"training": {"minutes": minutes, "seed": seed}})
     if lecture and out is not None:
         refuse_taken(f"{out}-lecture")
-    shown = learned(order, f"the family {family}", say, as_json)
+    shown = learned(request, f"the family {family}", say, as_json)
     both = {family: shown}
     if lecture:
-        own = replace(order, family="rnn-attention", out=f"{shown['run']}-lecture",
-                      settings={**(order.settings or {}), "model": LECTURE})
+        own = replace(request, family="rnn-attention", out=f"{shown['run']}-lecture",
+                      settings={**(request.settings or {}), "model": LECTURE})
         both["the lectures' own"] = learned(own, LECTURE_ABOUT, say, as_json)
     say()
     for part, name in PARTS.items():
@@ -91,13 +91,13 @@ def side_by_side(part: str, figures: dict[str, dict[str, Any]]) -> str:
     return "\n".join([part, *(f"  {name:<32} {spoken(own)}" for name, own in figures.items())])
 
 
-def learned(order: Any, about: str, say: Callable[..., None], as_json: bool) -> dict[str, Any]:
-    """A translator trained as ordered, shown at work and measured on each part."""
-    from regard.training.run import carry_out
+def learned(request: Any, about: str, say: Callable[..., None], as_json: bool) -> dict[str, Any]:
+    """A translator trained as asked, shown at work and measured on each part."""
+    from regard.training.run import run_training
 
-    minutes = order.settings["training"]["minutes"]
+    minutes = request.settings["training"]["minutes"]
     say(f"\nTraining a translator, {about}, for about {minutes * 60:.0f} seconds ...")
-    model = carry_out(order)
+    model = run_training(request)
     told = {part: measured(model, part) for part in PARTS}
     for part, (pairs, found, _) in told.items():
         say(f"\n{PARTS[part].capitalize()}, as it translates them:")

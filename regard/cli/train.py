@@ -89,10 +89,10 @@ def lm(files: tuple[str, ...], assignments: tuple[str, ...], as_json: bool, **op
 
     With only a file given, everything else is chosen for the text and the machine, and shown.
     """
-    from regard.training.run import Order, carry_out
+    from regard.training.run import TrainRequest, run_training
 
     tables = settings_from(options, assignments)
-    trained = carry_out(Order(files, settings=tables, **{k: v for k, v in options.items() if k not in FLAGS}))
+    trained = run_training(TrainRequest(files, settings=tables, **{k: v for k, v in options.items() if k not in FLAGS}))
     if as_json:
         from regard.cli.output import print_json
 

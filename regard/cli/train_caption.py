@@ -43,7 +43,7 @@ def caption(
 
     captions.tsv has a file name, a tab and a caption a line; captions.jsonl {"image": ..., "caption": ...}.
     """
-    from regard.training.run import Order, carry_out
+    from regard.training.run import TrainRequest, run_training
 
     tables = settings_from({**options, "valid": (valid,) if valid else ()}, assignments)
     for flag, (table, name) in OWN_FLAGS.items():
@@ -52,7 +52,7 @@ def caption(
     if image is not None:
         for table, name in (("data", "size"), ("model", "image")):
             tables.setdefault(table, {}).setdefault(name, image)
-    trained = carry_out(Order(
+    trained = run_training(TrainRequest(
         files, task="caption", settings=tables, **{k: v for k, v in options.items() if k not in FLAGS}))
     if as_json:
         from regard.cli.output import print_json

@@ -25,12 +25,12 @@ def masked(
 
     Of the tokens 15% are hidden, others each time. With only a file given, everything else is chosen and shown.
     """
-    from regard.training.run import Order, carry_out
+    from regard.training.run import TrainRequest, run_training
 
     tables = settings_from(options, assignments)
     if cell is not None:
         tables.setdefault("model", {}).setdefault("cell", cell)
-    trained = carry_out(Order(
+    trained = run_training(TrainRequest(
         files, task="masked", settings=tables, **{k: v for k, v in options.items() if k not in FLAGS}))
     if as_json:
         from regard.cli.output import print_json

@@ -52,14 +52,14 @@ def train_pairs(
     task: str, as_json: bool, *, files: tuple[str, ...], valid: tuple[str, str] | None, valid_pairs: str | None,
     assignments: tuple[str, ...], **options: Any,
 ) -> None:
-    from regard.training.run import Order, carry_out
+    from regard.training.run import TrainRequest, run_training
 
     held_out = valid or ((valid_pairs,) if valid_pairs else ())
     tables = settings_from({**options, "valid": held_out}, assignments)
     for flag, (table, name) in OWN_FLAGS.items():
         if (said := options.pop(flag)) is not None:
             tables.setdefault(table, {}).setdefault(name, said)
-    trained = carry_out(Order(
+    trained = run_training(TrainRequest(
         files, task=task, settings=tables, **{k: v for k, v in options.items() if k not in FLAGS}))
     if as_json:
         from regard.cli.output import print_json

@@ -25,8 +25,8 @@ from regard.families.translate import TRANSLATE
 from regard.manifest import read_sealed, write_sealed
 from regard.tasks import task_named
 from regard.trained import pick_device
-from regard.training.choose import choose
-from regard.training.run import Order
+from regard.training.choices import choose
+from regard.training.run import TrainRequest
 from regard.training.settings import TrainingSettings
 
 COMPARED: dict[str, Mapping[str, Family]] = {"lm": FAMILIES, "translate": TRANSLATE}
@@ -109,7 +109,7 @@ class Plan:
         trained = [Trial(e.family, seed=seed) for seed in range(self.seeds) for e in self.entries if not e.counted]
         return counted + trained
 
-    def order(self, trial: Trial, out: Path) -> Order:
+    def order(self, trial: Trial, out: Path) -> TrainRequest:
         """What a trial asks of training."""
         tables = family_tables(task_named(self.task).family(trial.family), self.settings, self.budget)
         if trial.order is not None:
@@ -117,8 +117,9 @@ class Plan:
         else:
             tables["training"]["seed"] = trial.seed
         params = self.params if trial.order is None else None
-        return Order(self.files, task=self.task, family=trial.family, out=str(out), settings=tables, params=params,
-                     device=self.device, trust=True, quiet=True)       # the user named the family: its code is trusted
+        return TrainRequest(self.files, task=self.task, family=trial.family, out=str(out), settings=tables,
+                            params=params, device=self.device, quiet=True,
+                            trust=True)       # the user named the family: its code is trusted
 
     def seconds(self) -> float | None:
         """How long all of it will take, if the budget says so."""

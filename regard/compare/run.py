@@ -32,8 +32,8 @@ from regard.errors import Interrupted, RunError, TrainingStopped
 from regard.manifest import read_sealed, write_sealed
 from regard.run_folder import refuse_links
 from regard.run_lock import LOCK, use_folder
-from regard.training.log import spoken
 from regard.training.loop import stop_signals
+from regard.training.report import spoken
 
 Say = Callable[[str], None]
 Start = Callable[[Path, Plan, Trial, Callable[[], bool]], None]

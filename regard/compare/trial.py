@@ -30,7 +30,7 @@ from regard.errors import Interrupted, RegardError, RunError
 from regard.manifest import write_sealed
 from regard.run_folder import RunFolder
 from regard.tasks import task_named
-from regard.training.run import Order, carry_out
+from regard.training.run import TrainRequest, run_training
 
 
 def trial_file(folder: Path, trial: Trial) -> Path:
@@ -88,11 +88,11 @@ def train(plan: Plan, trial: Trial, run: RunFolder) -> Any:
     """A new run, or the rest of one that was interrupted; what is counted is counted again."""
     order = plan.order(trial, run.path)
     if run.settings_path.exists() and trial.order is None:
-        order = Order(order.files, task=order.task, family=order.family, out=order.out, resume=True,
-                      device=order.device, trust=True, quiet=True)
+        order = TrainRequest(order.files, task=order.task, family=order.family, out=order.out, resume=True,
+                             device=order.device, trust=True, quiet=True)
     elif run.path.exists():
         storage.remove(run.path)
-    return carry_out(order)
+    return run_training(order)
 
 
 def already_trained(folder: Path, trial: Trial) -> bool:

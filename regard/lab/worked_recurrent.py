@@ -19,7 +19,7 @@ from regard.layers.recurrent import Elman
 from regard.layers.self_attention import SelfAttention
 from regard.layers.stack import Stack
 from regard.models.neural import NeuralLM
-from regard.training.passes import Pass
+from regard.training.step import ForwardBackward
 
 F = Fraction
 tanh = math.tanh
@@ -71,9 +71,9 @@ def batch_of(sentences: list[str]) -> tuple[Batch, list[int]]:
 
 
 def training_loss(model: NeuralLM, batch: Batch) -> Tensor:
-    """What a training run minimises: what its own pass adds up, over the number of real tokens."""
+    """Return what a training run minimises: what its own step adds up, over the number of real tokens."""
     piece = TrainingBatch(batch.tokens, batch.targets, batch.lengths)
-    total, _ = Pass(model, bfloat16=False)(piece, None, 1.0)      # a share in float32 would cost us digits
+    total, _ = ForwardBackward(model, bfloat16=False)(piece, None, 1.0)      # a share in float32 would cost us digits
     return total / piece.real
 
 

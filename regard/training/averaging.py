@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from regard.training.still import scalar
+from regard.training.recorded_step import scalar
 
 
 class Average:
@@ -23,7 +23,7 @@ class Average:
         self.share = scalar(1.0, next(iter(self.trained.values())).device)         # of the new weights in the average
 
     def next(self) -> None:
-        """Before each update: how much the new weights will count."""
+        """Set the weight of the new weights in the average; call it before each update."""
         self.updates += 1
         count = int(self.updates)
         share = 1 - min(self.decay, (1 + count) / (10 + count))    # an early average forgets the first weights sooner

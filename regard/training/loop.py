@@ -1,13 +1,12 @@
 """The training loop, on one screen, for every neural family.
 
-One step: take batch number `step` (a pure function of the seed), go forward and backward in as many pieces as
+One step: take batch number `step` (a pure function of the seed), go forward and backward in as many micro-batches as
 memory wants, refuse anything that is not finite, update. Now and then validate, and save everything.
-On a GPU the loop is one step ahead of what it reads (see figures.py), and waits before it saves anything.
+On a GPU the loop is one step ahead of the figures it reads, and waits before it saves anything.
 """
 
 from __future__ import annotations
 
-import math
 import signal
 import threading
 import time
@@ -15,105 +14,133 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from regard.errors import Interrupted
-from regard.training.figures import Figures
-from regard.training.job import Job
-from regard.training.log import spoken
+from regard.metrics.perplexity import held_out_loss
+from regard.training.checkpoint import Checkpoints, random_states, set_random_states
+from regard.training.report import Figures, Report, spoken
 from regard.training.schedule import rate
 from regard.training.settings import TrainingSettings
+from regard.training.step import Position, TrainingStep
 
 JUDGED = {"valid_bleu": "BLEU", "valid_rouge": "ROUGE-L", "valid_exact": "exactly right"}
 
 
-@dataclass(frozen=True)
-class At:
-    """Where training stands. All of it is in every checkpoint."""
-
-    step: int = 0                    # updates made
-    tokens: int = 0                  # real tokens read
-    seconds: float = 0.0             # spent training, over all sessions
-    best: float = math.inf           # lowest `cost` of a validation so far
-    waited: int = 0                  # validations since then
-    micro_batch: int = 0             # rows at once; halved when memory runs out
-
-
-def fit(job: Job, at: At) -> At:
-    """Train from where `at` stands to the last step, or until the validation loss has stopped falling."""
-    s = job.settings
-    clock = Clock(at.seconds)
-    waiting: deque[tuple[At, Figures]] = deque()
+def fit(job: Job, position: Position) -> Position:
+    """Train from a position to the last step, or until the validation loss stops falling; return the position then."""
+    s, step = job.settings, job.step
+    clock = Clock(position.seconds)
+    waiting: deque[tuple[Position, Figures]] = deque()
     with stop_signals() as stop:
-        while not ended(at, s):
-            job.optimizers.set_rate(rate(at.step, s))
-            loss, tokens, micro = job.backward(at.step, at.micro_batch)
-            figures = Figures(at.step, loss, job.clip_gradients())
-            if not job.ahead:
+        while not ended(position, s):
+            step.set_rate(rate(position.step, s))
+            loss, tokens, micro_batch = step.backward(position.step, position.micro_batch)
+            figures = Figures(position.step, loss, step.clip_gradients())
+            if not step.ahead:
                 figures.read()                                # what is not finite changes no weight
-            job.update()
-            at = replace(at, step=at.step + 1, tokens=at.tokens + tokens, micro_batch=micro, seconds=clock.seconds())
-            stopping, last = stop(), at.step == s.steps
-            measure, save = due(at.step, s.valid_every, s.steps), saves(job, at.step) or stopping
-            waiting.append((at, figures))
-            while len(waiting) > (1 if job.ahead and not (measure or save) else 0):
+            step.update_weights()
+            position = replace(position, step=position.step + 1, tokens=position.tokens + tokens,
+                               micro_batch=micro_batch, seconds=clock.seconds())
+            stopping, last = stop(), position.step == s.steps
+            measure, save = due(position.step, s.valid_every, s.steps), saves(job, position.step) or stopping
+            waiting.append((position, figures))
+            while len(waiting) > (1 if step.ahead and not (measure or save) else 0):
                 tell(job, *waiting.popleft())
             if measure:
-                at = validate(job, at, clock)
-            if save or ended(at, s):
-                job.save(at)
+                position = validate(job, position, clock)
+            if save or ended(position, s):
+                job.checkpoints.save(position)
             if stopping and not last:
-                raise Interrupted(f"stopped at step {at.step:,} of {s.steps:,}; everything is saved: "
+                raise Interrupted(f"stopped at step {position.step:,} of {s.steps:,}; everything is saved: "
                                   "go on with --resume")
-    return at
+    return position
 
 
-def ended(at: At, s: TrainingSettings) -> bool:
-    return at.step >= s.steps or bool(s.patience and at.waited >= s.patience)
+@dataclass(frozen=True)
+class Job:
+    """Everything that `fit` works on."""
+
+    settings: TrainingSettings
+    step: TrainingStep
+    held_out: Any                                              # the held-out batches
+    report: Report
+    checkpoints: Checkpoints
+    judge: Callable[[], dict[str, float]] | None = None        # what validation measures beside the loss
+    write_sample: Callable[[], dict[str, Any]] | None = None   # what the model writes now
+
+    def measure(self) -> dict[str, float]:
+        """Measure the model on the held-out part; return its loss, and what else the task measures."""
+        with self.step.averaged_weights():
+            loss = held_out_loss(self.step.model, self.held_out, bfloat16=self.step.bfloat16)
+            return {"valid_loss": loss, **(self.judge() if self.judge is not None else {})}
+
+    def sample(self, position: Position) -> None:
+        """Log what the model writes now, unless that takes too long; training goes on as if nothing was written."""
+        last, samples = position.step == self.settings.steps, self.report.samples
+        if self.write_sample is None or not (last or samples.due(position.seconds)):
+            return
+        device = self.step.model.device
+        began, random = time.monotonic(), random_states(device)
+        with self.step.averaged_weights():
+            written = self.write_sample()
+        set_random_states(random, device)
+        took = round(time.monotonic() - began, 3)
+        samples.row({"step": position.step, "seconds": position.seconds, "took": took, **written})
 
 
-def tell(job: Job, at: At, figures: Figures) -> None:
-    """What came out of the step that led to `at`."""
+def ended(position: Position, s: TrainingSettings) -> bool:
+    return position.step >= s.steps or bool(s.patience and position.waited >= s.patience)
+
+
+def tell(job: Job, position: Position, figures: Figures) -> None:
+    """Log and show the figures of the step that led to `position`."""
+    s = job.settings
     loss, norm = figures.read()
-    if at.step == job.settings.steps or at.step % job.settings.log_every == 0:
-        job.log(at, train_loss=loss, gradient_norm=norm, rate=rate(at.step - 1, job.settings))
-    job.show(at, loss)
+    if position.step == s.steps or position.step % s.log_every == 0:
+        job.report.log(position, train_loss=loss, gradient_norm=norm, rate=rate(position.step - 1, s))
+    job.report.show(position, loss)
 
 
 def due(step: int, every: int, last: int) -> bool:
-    """Every so many steps and at the last one, but not shortly before it."""
+    """Return True every so many steps and at the last one, but not shortly before it."""
     return step == last or (step % every == 0 and step + every // 2 <= last)
 
 
 def saves(job: Job, step: int) -> bool:
-    """Every so many steps, where that was said; else at validations that come long enough after the last checkpoint."""
+    """Return whether to save: every so many steps, where the user said so; else at validations long enough after the
+    last checkpoint."""
     s = job.settings
-    return due(step, s.checkpoint_every or s.valid_every, s.steps) and (bool(s.checkpoint_every) or job.saving_pays())
+    return due(step, s.checkpoint_every or s.valid_every, s.steps) and (
+        bool(s.checkpoint_every) or job.checkpoints.worthwhile())
 
 
-def validate(job: Job, at: At, clock: Clock) -> At:
+def validate(job: Job, position: Position, clock: Clock) -> Position:
     """Measure on the held-out part; keep the weights if they are the best so far."""
-    found = job.validate()
-    now = cost(found)
-    better = now < at.best
-    at = replace(at, best=min(now, at.best), waited=0 if better else at.waited + 1, seconds=clock.seconds())
-    job.log(at, **found)
-    job.say(f"step {at.step:,} · {spoken(at.seconds)} · validation {told(found)}" + (" (best)" if better else ""))
+    measured = job.measure()
+    now = cost(measured)
+    better = now < position.best
+    position = replace(position, best=min(now, position.best), waited=0 if better else position.waited + 1,
+                       seconds=clock.seconds())
+    job.report.log(position, **measured)
+    job.report.say(f"step {position.step:,} · {spoken(position.seconds)} · validation {describe(measured)}"
+                   + (" (best)" if better else ""))
     if better:
-        job.keep_weights()
-    job.sample(at)
-    return at
+        job.checkpoints.keep_weights()
+    job.sample(position)
+    return position
 
 
-def cost(found: dict[str, float]) -> float:
-    """What is to be low: the loss; but where a task judges what the model writes, that is to be high, and of equals
-    the loss low."""
-    judged = [value for name, value in found.items() if name != "valid_loss"]
-    return found["valid_loss"] if not judged else 1e-4 * found["valid_loss"] - judged[0]
+def cost(measured: dict[str, float]) -> float:
+    """Return what is to be low: the loss; where a task judges what the model writes, minus that, and the loss decides
+    between equals."""
+    judged = [value for name, value in measured.items() if name != "valid_loss"]
+    return measured["valid_loss"] if not judged else 1e-4 * measured["valid_loss"] - judged[0]
 
 
-def told(found: dict[str, float]) -> str:
-    judged = [f" · {JUDGED.get(name, name)} {value:.2f}" for name, value in found.items() if name != "valid_loss"]
-    return f"loss {found['valid_loss']:.4f}" + "".join(judged)
+def describe(measured: dict[str, float]) -> str:
+    judged = [f" · {JUDGED.get(name, name)} {value:.2f}" for name, value in measured.items() if name != "valid_loss"]
+    return f"loss {measured['valid_loss']:.4f}" + "".join(judged)
 
 
 class Clock:

@@ -43,7 +43,7 @@ def by_definition(x: Tensor) -> Tensor:
 
 
 def by_squares(x: Tensor) -> Tensor:
-    """The same for wide matrices at two thirds of the cost, as only x x^T is followed; float32 is exact enough for it.
+    """As `by_definition`, for wide matrices at two thirds of the cost: only x x^T is followed. float32 is exact enough.
 
     Each round multiplies x from the left by a polynomial p of g = x x^T, and so g by p^2, for they commute. The
     product of the p's is kept, and meets x once, at the end.
@@ -65,7 +65,7 @@ def by_squares(x: Tensor) -> Tensor:
 
 
 def parts_of(parameter: Tensor) -> int:
-    """How many matrices stand one above another in this one: queries, keys and values are three, each its own."""
+    """Return how many matrices are stacked in this one: queries, keys and values are three, each its own."""
     return getattr(parameter, "parts", 1)
 
 

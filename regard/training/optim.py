@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from regard.errors import RunError
 from regard.training.muon import Muon
+from regard.training.recorded_step import scalar
 from regard.training.settings import TrainingSettings
-from regard.training.still import scalar
 
 
 class Optimizers:

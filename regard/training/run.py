@@ -6,173 +6,223 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import isinf
 from typing import Any
 
 import torch
 
-from regard.config import as_values, fill
-from regard.data.reading.corpus import Corpus, DataSettings
 from regard.errors import RunError, SettingError
-from regard.families import Family
 from regard.look.samples import sampler
 from regard.metrics.perplexity import impossible
+from regard.models.learner import Learner
 from regard.run_folder import RunFolder
 from regard.run_lock import use_folder
-from regard.sizes import Scale, Tables
-from regard.tasks import task_named
-from regard.trained import Trained, load, pick_device
-from regard.training import budget
-from regard.training.assemble import all_tables, finish, make_job, new_model, with_steps
-from regard.training.choose import DEFAULT_MINUTES, Chosen, changed_settings, check_tables, choose
-from regard.training.conditions import kept_conditions
-from regard.training.describe import (
+from regard.trained import Trained, load
+from regard.training.checkpoint import (
+    Checkpoints,
+    changed_conditions,
+    current_conditions,
+    kept_conditions,
+    newest_good,
+    read_session,
+    set_conditions,
+)
+from regard.training.choices import check_tables, settle_steps
+from regard.training.loop import Job, fit
+from regard.training.report import (
+    Progress,
+    Report,
     describe_kernels,
+    describe_machine,
     describe_model,
     describe_pairs,
-    describe_place,
     describe_text,
     describe_training,
 )
-from regard.training.log import Metrics, Samples
-from regard.training.loop import At
-from regard.training.order import Order, claim_folder, refuse_params, require_family
-from regard.training.resume import resume
-from regard.training.settings import TrainingSettings
+from regard.training.request import Plan, TrainRequest, claim_folder, plan_new, plan_resumed
+from regard.training.step import Position, TrainingStep, make_forward_backward, out_of_memory, tokens_a_step
 
 
 def train(
     files: str | Sequence[str], *, minutes: float | None = None, steps: int | None = None, **options: Any
 ) -> Any:
-    """Train a model on text files (or an embedded corpus) and give it back, ready to use: a language model, a Trained,
+    """Train a model on text files (or an embedded corpus) and return it, ready to use: a language model, a Trained,
     unless another `task` is given."""
     tables = {table: dict(values) for table, values in dict(options.pop("settings", None) or {}).items()}
     for name, value in (("minutes", minutes), ("steps", steps)):
         if value is not None:
             tables.setdefault("training", {})[name] = value
     names = (files,) if isinstance(files, str) else tuple(str(name) for name in files)
-    return carry_out(Order(names, settings=tables, **options))
+    return run_training(TrainRequest(names, settings=tables, **options))
 
 
-def carry_out(order: Order) -> Any:
+def run_training(request: TrainRequest) -> Any:
+    """Start the run that was asked for, or go on with it; return the trained model."""
     began = time.monotonic()
-    check_tables(order.settings or {})
-    say = (lambda text: None) if order.quiet else (lambda text: print(text, file=sys.stderr, flush=True))
-    path, made = claim_folder(order)
+    check_tables(request.settings or {})
+    progress = Progress(request.quiet)
+    path, made = claim_folder(request)
     folder = RunFolder(path)
-    refuse_taken(order, folder)
+    refuse_taken(request, folder)
     with kept_conditions(), use_folder(path, made, folder.settings_path):
-        refuse_taken(order, folder)                          # it may have become one while we asked for the lock
+        refuse_taken(request, folder)                        # it may have become one while we asked for the lock
         if folder.settings_path.exists():
-            return resume(order, folder, say)
-        if order.resume:
-            say(f"nothing to resume at {path}: starting anew")
-        return start(order, folder, say, began)
+            return resume(request, folder, progress)
+        if request.resume:
+            progress.say(f"nothing to resume at {path}: starting anew")
+        return start(request, folder, progress, began)
 
 
-def refuse_taken(order: Order, folder: RunFolder) -> None:
-    if folder.settings_path.exists() and not order.resume:
+def refuse_taken(request: TrainRequest, folder: RunFolder) -> None:
+    if folder.settings_path.exists() and not request.resume:
         raise RunError(f"{folder.path} already holds a run: go on with --resume, or choose another folder with --out")
     if remains := folder.remains():
         raise RunError(f"{folder.path} holds {', '.join(remains)} of a run, but its run.toml is lost: put that back "
                        "from a copy, or choose another folder with --out")
 
 
-def start(order: Order, folder: RunFolder, say: Callable[[str], None], began: float) -> Any:
-    wanted = order.settings or {}
-    task = task_named(order.task)
-    kind, base = task.family(order.family or task.usual), None
-    data = fill(task.data, {"files": order.files, **wanted.get("data", {})}, "data")
-    tokens: Any = fill(task.tokenizer, wanted.get("tokenizer", {}), "tokenizer")
-    if order.base is not None:
-        base = load(order.base, device="cpu", trust=order.trust, task=order.task)
-        require_family(order, base.family, f"--from {order.base}")
-        refuse_params(order, "--from")
-        kind, tokens = task.family(base.family), base.tokenizer
-        wanted = from_base(base, kind, wanted)
-    check_early(kind, wanted)
-    device = pick_device(order.device) if kind.build is not None else torch.device("cpu")
-    corpus = task.prepare(data, tokens, say=say)
-    vocab = task.vocab(corpus.tokenizer)
-    chosen = choose(kind, corpus, wanted, device, order.params, vocab)
-    if kind.count is not None:
-        return count(order, kind, corpus, chosen, data, folder, say, began)
-    torch.manual_seed(chosen.training.seed)
-    model = new_model(kind, chosen, vocab, device, base)
+def start(request: TrainRequest, folder: RunFolder, progress: Progress, began: float) -> Any:
+    """Plan a new run, settle the number of its steps, and train; a family that is counted needs no steps."""
+    say = progress.say
+    plan = plan_new(request, say)
+    if plan.family.count is not None:
+        return count(plan, folder, progress, began)
+    torch.manual_seed(plan.training.seed)
+    model = build_model(plan)
     folder.begin()
-    folder.save_tokenizer(corpus.tokenizer)
-    job = make_job(model, corpus, chosen, folder, order)
-    describe_text(corpus, say)
-    describe_pairs(job.batches, job.validation, chosen.model.context, say)
-    describe_model(kind.name, chosen.model, model, say)
-    job.settings = with_steps(job, corpus, began)
-    job.validation = replace(job.validation, every=job.settings.valid_one_in)
-    describe_training(job.settings, budget.step_tokens(job), len(corpus.train.tokens), say)
-    describe_kernels(job, budget.step_tokens(job), say)
-    describe_place(job, say)
-    tables = all_tables(order, kind, corpus, data, replace(chosen, training=job.settings))
-    at = At(micro_batch=job.settings.micro_batch)
-    if base is not None:
-        job.save(at)                                # the weights begun with belong to the run, which may be moved
-    folder.save_settings(tables)
-    return finish(job, at, tables, folder, say)
+    folder.save_tokenizer(plan.corpus.tokenizer)
+    parts = Parts(plan, model, folder, progress)
+    describe_text(plan.corpus, say)
+    describe_pairs(parts.batches, parts.held_out, plan.model.context, say)
+    describe_model(plan.family.name, plan.model, model, say)
+    per_step = tokens_a_step(parts.batches)
+    plan = replace(plan, training=settle_steps(
+        plan.training, plan.corpus, plan.device, parts.make_step, per_step, began))
+    job = parts.make_job(plan)
+    describe_training(plan.training, per_step, len(plan.corpus.train.tokens), say)
+    describe_kernels(job.step, plan.training, say)
+    describe_machine(job.step, folder, say)
+    position = Position(micro_batch=plan.training.micro_batch)
+    if plan.base is not None:
+        job.checkpoints.save(position)              # the weights begun with belong to the run, which may be moved
+    folder.save_settings(plan.tables())
+    return finish(job, position, folder)
 
 
-def check_early(kind: Family, wanted: Tables) -> None:
-    """Refuse what is wrong whatever the text says, before it is read: that may take a while."""
-    fill(TrainingSettings, wanted.get("training", {}), "training")
-    scale = Scale(tokens=10**6, vocab=256, minutes=DEFAULT_MINUTES, gpu=False)
-    sizes = kind.sizes(scale, wanted)
-    fill(kind.settings, {**sizes.model, **wanted.get("model", {})}, "model")
+def resume(request: TrainRequest, folder: RunFolder, progress: Progress) -> Any:
+    """Go on with a run from its newest good checkpoint."""
+    folder.create()
+    say = progress.say
+    plan = plan_resumed(request, folder, say)
+    files = newest_good(folder, request.start_over, say)
+    session = read_session(files)
+    if not plan.training.threads and session.get("conditions"):
+        plan = replace(plan, training=replace(plan.training, threads=session["conditions"]["threads"]))
+    torch.manual_seed(plan.training.seed)
+    model = build_model(plan)
+    job = Parts(plan, model, folder, progress).make_job(plan)
+    steps = plan.training.steps
+    position = Position(micro_batch=plan.training.micro_batch) if files is None else job.checkpoints.restore(files)
+    if steps < position.step:
+        raise SettingError(f"--steps {steps}: {folder.path} is at step {position.step:,} already: give as many at "
+                           "least")
+    position = job.checkpoints.mend_weights(position)
+    job.checkpoints.check_logs(session, position)
+    if plan.changes:
+        folder.save_settings(plan.tables())
+    say(f"resuming {folder.path} at step {position.step:,} of {steps:,}: settings, tokenizer, weights, optimizer "
+        "and place in the text are kept" + (f"; changed: {', '.join(plan.changes)}" if plan.changes else ""))
+    if files is not None and (differs := changed_conditions(session.get("conditions"), current_conditions(model))):
+        say(f"the last bits may differ from a run that was never stopped: {'; '.join(differs)}")
+    return finish(job, position, folder)
 
 
-def from_base(base: Any, kind: Family, wanted: Tables) -> Tables:
-    """Fine-tuning keeps the base's model and tokenizer; only dropout may differ."""
-    if base.learner is None:
-        raise SettingError(f"--from {base.path}: a {base.family} is counted, not trained; train on both texts together")
-    if wanted.get("tokenizer"):
-        raise SettingError("--from keeps the run's tokenizer: leave --tokenizer and --vocab out")
-    before = kind.settings_of_run(base.tables["model"])
-    after, _ = changed_settings(before, wanted.get("model", {}), "model", ("dropout", "attention_dropout"))
-    rates = {name: base.tables["training"][name] / 3 for name in ("learning_rate", "muon_rate")}
-    training = {**rates, "optimizer": base.tables["training"]["optimizer"], **wanted.get("training", {})}
-    return {**wanted, "model": as_values(after), "training": training}
+def build_model(plan: Plan) -> Learner:
+    """Build the model, with the base's weights where there is one, on the plan's device."""
+    assert plan.family.build is not None
+    try:
+        model = plan.family.build(plan.model, plan.task.vocab(plan.corpus.tokenizer))
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+        raise SettingError("a model of this size does not fit into memory: use a smaller --width, --layers, --hidden "
+                           "or --vocab") from None
+    model.head.smoothing = plan.training.label_smoothing
+    if plan.base is not None:
+        model.load_tensors(plan.base.learner.saved_tensors())
+    return model.to(plan.device)
 
 
-def count(
-    order: Order, kind: Family, corpus: Corpus, chosen: Chosen, data: DataSettings, folder: RunFolder,
-    say: Callable[[str], None], began: float,
-) -> Trained:
-    """A family that is counted needs no loop: fit, save, score once."""
-    assert kind.count is not None
-    ends = corpus.train.ends if chosen.training.reading == "documents" else None
-    model = kind.count(chosen.model, corpus.tokenizer.vocab_size, corpus.train.tokens, ends)
+class Parts:
+    """The parts of a job that do not depend on the number of steps: with these, steps can be timed."""
+
+    def __init__(self, plan: Plan, model: Learner, folder: RunFolder, progress: Progress):
+        s, task, context = plan.training, plan.task, plan.model.context
+        set_conditions(s, model)
+        self.model, self.folder = model, folder
+        self.batches = task.batches(plan.corpus, s, context)
+        self.held_out = task.held_out(plan.corpus, s, context)
+        self.report = Report(folder, progress, plan.request.tensorboard)
+        forward_backward = make_forward_backward(model, s, progress.say)         # compiled or recorded once
+        self.make_step = partial(TrainingStep, model, self.batches, forward_backward=forward_backward,
+                                 say=progress.say, context=context)
+
+    def make_job(self, plan: Plan) -> Job:
+        s, task, context = plan.training, plan.task, plan.model.context
+        step = self.make_step(s)
+        return Job(
+            s, step, replace(self.held_out, every=max(1, s.valid_one_in)), self.report,
+            Checkpoints(self.folder, step, self.report, s.keep),
+            judge=None if task.judge is None else partial(task.judge, self.model, plan.corpus, context),
+            write_sample=sampler(task.name, self.model, plan.corpus, context) if s.samples else None)
+
+
+def finish(job: Job, position: Position, folder: RunFolder) -> Any:
+    """Train to the end; return the best weights, loaded from the folder."""
+    job.report.progress.begin(job.settings.steps)
+    try:
+        position = fit(job, position)
+    finally:
+        job.report.close()
+    best = f"loss {position.best:.4f}" if job.judge is None else f"score {max(0.0, -position.best):.2f}"
+    job.report.say(f"done: {position.tokens:,} tokens in {position.seconds:.0f} s "
+                   f"({position.tokens / max(position.seconds, 1e-9):,.0f} tokens/s) · best validation {best} · "
+                   f"{folder.path}")
+    return load(folder.path, device=str(job.step.model.device), trust=True)          # its code runs already
+
+
+def count(plan: Plan, folder: RunFolder, progress: Progress, began: float) -> Trained:
+    """Count a model that needs no loop: fit, save, score once."""
+    assert plan.family.count is not None
+    corpus, say = plan.corpus, progress.say
+    ends = corpus.train.ends if plan.training.reading == "documents" else None
+    model = plan.family.count(plan.model, corpus.tokenizer.vocab_size, corpus.train.tokens, ends)
     for note in getattr(model, "notes", ()):
         say(f"note       {note}")
     folder.begin()
     folder.save_tokenizer(corpus.tokenizer)
     folder.save_weights(model.saved_tensors())
-    tables = all_tables(order, kind, corpus, data, chosen)
+    tables = plan.tables()
     folder.save_settings(tables)
     trained = Trained(model, corpus.tokenizer, tables, folder.path)
     surprise = trained.score_shard(corpus.valid)
     never = impossible(model, trained.held_out(corpus.valid), corpus.tokenizer.token) if isinf(surprise.loss) else None
     row = {"step": 1, "tokens": len(corpus.train.tokens), "seconds": round(time.monotonic() - began, 3)}
-    metrics, samples = Metrics(folder.metrics_path), Samples(folder.samples_path)
-    metrics.row({**row, "valid_loss": surprise.loss, **(never.as_dict() if never else {})})
-    if chosen.training.samples:
+    report = Report(folder, progress)
+    report.metrics.row({**row, "valid_loss": surprise.loss, **(never.as_dict() if never else {})})
+    if plan.training.samples:
         asked = time.monotonic()
         written = sampler("lm", model, corpus)()
         took = round(time.monotonic() - asked, 3)
-        samples.row({"step": 1, "seconds": row["seconds"], "took": took, **written})
-    for log in (metrics, samples):
+        report.samples.row({"step": 1, "seconds": row["seconds"], "took": took, **written})
+    for log in (report.metrics, report.samples):
         log.sync()
     describe_text(corpus, say)
-    describe_model(kind.name, chosen.model, model, say)
+    describe_model(plan.family.name, plan.model, model, say)
     if never:
         say(f"infinite   {never}")
     say(f"done in {row['seconds']:.1f} s · validation loss {surprise.loss:.4f} · {folder.path}")

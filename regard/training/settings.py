@@ -1,4 +1,4 @@
-"""How a run is trained: the [training] table of run.toml, and the run's settings as a whole."""
+"""The settings of training: the [training] table of run.toml."""
 
 from __future__ import annotations
 

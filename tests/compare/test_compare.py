@@ -95,12 +95,12 @@ def test_an_interrupted_trial_goes_on_where_it_stopped(quick):
 
     honest, calls = loop.validate, []
 
-    def interrupted(job, at, clock):
-        calls.append(at.step)
-        if at.step == 4:
-            job.save(at)
+    def interrupted(job, position, clock):
+        calls.append(position.step)
+        if position.step == 4:
+            job.checkpoints.save(position)
             raise Interrupted("stopped here")
-        return honest(job, at, clock)
+        return honest(job, position, clock)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "validate", interrupted)
@@ -169,7 +169,7 @@ def test_a_layer_of_ones_own_is_compared_like_any_other(quick):
 
 
 def test_when_everything_fails_the_command_does(quick, monkeypatch):
-    monkeypatch.setattr("regard.compare.trial.carry_out", lambda order: 1 / 0)
+    monkeypatch.setattr("regard.compare.trial.run_training", lambda order: 1 / 0)
     with pytest.raises(TrainingStopped, match="every trial failed: ZeroDivisionError"):
         quick(families=("rnn",), seeds=1)
 

@@ -118,7 +118,7 @@ def tiny_training(monkeypatch):
     from regard.training import run as training
 
     def train(files, *, minutes=None, steps=None, **options):
-        return training.carry_out(training.Order((files,), settings=TINY_TABLES, quiet=True, **options))
+        return training.run_training(training.TrainRequest((files,), settings=TINY_TABLES, quiet=True, **options))
 
     monkeypatch.setattr(training, "train", train)
 

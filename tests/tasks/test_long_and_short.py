@@ -23,7 +23,7 @@ from regard.look.next_token import Continuations
 from regard.look.parts import Request
 from regard.look.side_by_side_written import written_side_by_side
 from regard.trained import load
-from regard.training.run import Order, carry_out
+from regard.training.run import TrainRequest, run_training
 from tests.toy_pairs import WORDS
 
 CONTEXT = 8
@@ -67,7 +67,7 @@ def folder(tmp_path_factory):
 
 def trained(folder, task, family, model, out):
     data = dict(valid=(str(folder / "valid.tsv"),), langs="fr-en", max_words=0, max_characters=0, max_ratio=0.0)
-    return carry_out(Order(
+    return run_training(TrainRequest(
         (str(folder / "train.tsv"),), task=task, family=family, out=str(out), device="cpu", quiet=True,
         settings={"data": data, "tokenizer": dict(kind="word", shared=False), "model": dict(model, dropout=0.0),
                   "training": dict(steps=2, batch=64, valid_every=2, compile="no")}))
@@ -149,7 +149,7 @@ def squares(folder):
 @pytest.mark.parametrize("family, model", CAPTIONERS, ids=[f"{name} {' '.join(map(str, own.values()))}"
                                                            for name, own in CAPTIONERS])
 def test_a_captioner_learns_is_judged_and_is_used(squares, tmp_path, family, model):
-    run = carry_out(Order(
+    run = run_training(TrainRequest(
         (str(squares),), task="caption", family=family, out=str(tmp_path / "run"), device="cpu", quiet=True,
         settings={"data": dict(valid=(str(squares),), size=8), "tokenizer": dict(kind="word"),
                   "model": dict(model, image=8, patch=4, context=CONTEXT),
@@ -174,7 +174,7 @@ def test_a_model_of_texts_learns_is_judged_and_is_used(folder, tmp_path, task, f
     lines = [source for source, _ in pairs(FITTING + TOO_LONG)]
     (tmp_path / "text.txt").write_text("".join(f"{line}\n" for line in 4 * lines), encoding="utf-8")
     (tmp_path / "valid.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    run = carry_out(Order(
+    run = run_training(TrainRequest(
         (str(tmp_path / "text.txt"),), task=task, family=family, out=str(tmp_path / "run"), device="cpu", quiet=True,
         settings={"data": dict(valid=(str(tmp_path / "valid.txt"),), documents="line"),
                   "tokenizer": dict(kind="word"), "model": dict(model, dropout=0.0),

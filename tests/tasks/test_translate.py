@@ -13,9 +13,10 @@ from regard.data.pairs.pairs import PairSettings
 from regard.errors import DataError, RunError, SettingError
 from regard.tasks import translate
 from regard.trained import load
-from regard.training import job as jobs
-from regard.training.run import Order, carry_out
+from regard.training.checkpoint import Checkpoints
+from regard.training.run import TrainRequest, run_training
 from regard.training.settings import TrainingSettings
+from regard.training.step import update_weights
 from tests.toy_pairs import pairs as toy_pairs
 
 SMALL = {"data": dict(langs="fr-en"), "model": dict(width=16, hidden=16, context=16, dropout=0.1),
@@ -42,8 +43,8 @@ def corpus_of(files, kind="word", **settings):
 
 
 def trained(files, out, family="rnn-attention", settings=SMALL, **options):
-    return carry_out(Order(files, task="translate", family=family, out=str(out), settings=settings, device="cpu",
-                           quiet=True, **options))
+    return run_training(TrainRequest(files, task="translate", family=family, out=str(out), settings=settings,
+                                     device="cpu", quiet=True, **options))
 
 
 def rows(run):
@@ -105,13 +106,13 @@ def test_shapes_are_few_where_widths_are_given(files):
 
 
 def test_validation_tells_loss_and_bleu_and_keeps_the_weights_with_the_better_bleu(files, tmp_path, monkeypatch):
-    told, kept, keep = iter([30.0, 20.0]), [], jobs.Job.keep_weights
+    told, kept, keep = iter([30.0, 20.0]), [], Checkpoints.keep_weights
 
     def keeps(self):
         kept.append(1)
         keep(self)
 
-    monkeypatch.setattr(jobs.Job, "keep_weights", keeps)
+    monkeypatch.setattr(Checkpoints, "keep_weights", keeps)
     monkeypatch.setattr("regard.tasks.translate.bleu", lambda *_, **__: next(told))
     trained(files, tmp_path / "run")
     found = [row["valid_bleu"] for row in rows(tmp_path / "run") if "valid_bleu" in row]
@@ -129,16 +130,16 @@ def test_of_equal_bleu_the_lower_loss_is_the_better_one():
                                               ("prefix", ATTENTION), ("rnn", SMALL)])
 def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_bits(files, tmp_path, monkeypatch, family, settings):
     trained(files, tmp_path / "whole", family, settings)
-    update, steps = jobs.Job.update, []
+    steps = []
 
-    def dies(self):
+    def dies(*given):
         steps.append(1)
         if len(steps) == 5:
             raise KeyboardInterrupt
-        update(self)
+        update_weights(*given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(jobs.Job, "update", dies)
+        patch.setattr("regard.training.step.update_weights", dies)
         with pytest.raises(KeyboardInterrupt):
             trained(files, tmp_path / "torn", family, settings)
     trained(files, tmp_path / "torn", family, None, resume=True)
@@ -204,7 +205,7 @@ def test_training_really_learns_to_translate(files, tmp_path):
 
 def test_what_is_too_long_is_counted_and_said(files, tmp_path, capsys):
     settings = {**SMALL, "model": {**SMALL["model"], "context": 4}, "training": dict(steps=2, batch=64, valid_every=2)}
-    carry_out(Order(files, task="translate", family="rnn-attention", out=str(tmp_path / "run"), settings=settings,
-                    device="cpu"))
+    run_training(TrainRequest(files, task="translate", family="rnn-attention", out=str(tmp_path / "run"),
+                              settings=settings, device="cpu"))
     told = capsys.readouterr().err
     assert "pairs to learn from have a side of more than 4 tokens and are left out: raise --context" in told

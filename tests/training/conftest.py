@@ -1,6 +1,6 @@
 import pytest
 
-from regard.training.run import Order, carry_out
+from regard.training.run import TrainRequest, run_training
 
 TEXT = "".join(f"the cat number {i * 7 % 13} sat on mat {i * 5 % 11}\n" for i in range(80))
 SMALL = {"model": dict(layers=1, width=16, heads=2, context=16, dropout=0.0), "tokenizer": dict(kind="char"),
@@ -24,7 +24,7 @@ def train(tmp_path):
         settings = {name: {**usual.get(name, {}), **tables.get(name, {})} for name in {*SMALL, *tables}}
         if family is not None:
             settings["model"] = tables.get("model", {})
-        return carry_out(Order(tuple(files or [str(text)]), family=family, out=str(tmp_path / out), settings=settings,
-                               resume=resume, base=base, device="cpu", quiet=quiet))
+        return run_training(TrainRequest(tuple(files or [str(text)]), family=family, out=str(tmp_path / out),
+                                         settings=settings, resume=resume, base=base, device="cpu", quiet=quiet))
 
     return run

@@ -17,8 +17,8 @@ import torch
 import torch._dynamo
 
 from regard import storage
-from regard.training.log import Samples
-from regard.training.run import Order, carry_out
+from regard.training.report import Samples
+from regard.training.run import TrainRequest, run_training
 
 torch.set_num_threads(1)
 Samples.due = lambda self, seconds: True             # not by the clock, which differs from life to life
@@ -53,7 +53,8 @@ def life(out, text, variant, kill_at=None):
 
         storage.before_operation = before
         try:
-            carry_out(Order((str(text),), out=str(out), resume=True, quiet=True, device="cpu", **VARIANTS[variant]))
+            run_training(TrainRequest((str(text),), out=str(out), resume=True, quiet=True, device="cpu",
+                                      **VARIANTS[variant]))
             report.write_text(str(done))
             os._exit(0)
         except BaseException:

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from regard.run_folder import RunFolder
-from regard.training import job as jobs
 from regard.training.averaging import Average
+from regard.training.step import update_weights
 
 
 def averaged(weights, decay):
@@ -72,15 +72,15 @@ def test_an_average_that_was_saved_goes_on_as_if_never_saved():
 
 def test_a_run_validates_and_keeps_the_average_of_its_steps(train, tmp_path, monkeypatch):
     """What lies in model.safetensors is the numpy average of the weights that the optimiser gave, step by step."""
-    seen, original = [], jobs.Job.update
+    seen = []
 
-    def recorded(self):
+    def recorded(optimizers, average):
         if not seen:
-            seen.append({name: weight.detach().numpy().copy() for name, weight in self.model.named_parameters()})
-        original(self)
-        seen.append({name: weight.detach().numpy().copy() for name, weight in self.model.named_parameters()})
+            seen.append({name: weight.detach().numpy().copy() for weight, name in optimizers.names.items()})
+        update_weights(optimizers, average)
+        seen.append({name: weight.detach().numpy().copy() for weight, name in optimizers.names.items()})
 
-    monkeypatch.setattr(jobs.Job, "update", recorded)
+    monkeypatch.setattr("regard.training.step.update_weights", recorded)
     train(training=dict(steps=4, valid_every=4, ema=0.9, learning_rate=3e-2))
     kept = RunFolder(tmp_path / "run").read_weights()
     assert len(seen) == 5

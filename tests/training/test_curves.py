@@ -12,8 +12,8 @@ import pytest
 
 from regard.families import FAMILIES
 from regard.sizes import Scale
-from regard.training import choose
-from regard.training.run import Order, carry_out
+from regard.training import choices
+from regard.training.run import TrainRequest, run_training
 
 KEPT = Path(__file__).with_name("curves.json")
 TRAINED = [name for name, family in FAMILIES.items() if family.build is not None]
@@ -24,7 +24,7 @@ DEVICE = os.environ.get("REGARD_TEST_DEVICE", "cpu")
 
 @pytest.fixture(autouse=True)
 def as_on_a_cpu(monkeypatch):
-    monkeypatch.setattr(choose, "Scale", lambda **scale: Scale(**scale | {"gpu": False}))
+    monkeypatch.setattr(choices, "Scale", lambda **scale: Scale(**scale | {"gpu": False}))
 
 
 def curve(family, folder, **training):
@@ -32,8 +32,8 @@ def curve(family, folder, **training):
     text.write_text(TEXT)
     settings = {"tokenizer": {"kind": "char"}, "model": {"dropout": 0.0}, "training": {
         "steps": STEPS, "batch": 8, "valid_every": STEPS, "precision": "float32", "samples": False, **training}}
-    carry_out(Order((str(text),), family=family, out=str(folder / "run"), settings=settings, device=DEVICE, quiet=True,
-                    params=20_000))
+    run_training(TrainRequest((str(text),), family=family, out=str(folder / "run"), settings=settings, device=DEVICE,
+                              quiet=True, params=20_000))
     rows = [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()]
     return [row["train_loss"] for row in rows if "train_loss" in row]
 

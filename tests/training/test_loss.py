@@ -13,8 +13,8 @@ import torch
 
 from regard.data.tokens.vocabulary import PAD
 from regard.models.head import Head
-from regard.training import job as jobs
-from regard.training.run import Order, carry_out
+from regard.training.run import TrainRequest, run_training
+from regard.training.step import TrainingStep
 
 LINES = "".join("word " * (1 + i * 5 % 9) + "\n" for i in range(60))
 SMALL = {"model": dict(layers=1, width=16, heads=2, context=16, dropout=0.0), "tokenizer": dict(kind="word"),
@@ -24,7 +24,7 @@ SMALL = {"model": dict(layers=1, width=16, heads=2, context=16, dropout=0.0), "t
 @pytest.fixture
 def steps(monkeypatch):
     """Of every step its batch, the log-probabilities (B, T, V), the loss, and the gradient (V, D) of the head."""
-    seen, original = [], jobs.Job.backward
+    seen, original = [], TrainingStep.backward
 
     def recorded(self, step, micro_batch):
         batch = self.batches.batch(step)
@@ -36,7 +36,7 @@ def steps(monkeypatch):
         seen.append((batch, torch.stack(every, -1).double().numpy(), float(found[0]), gradient))
         return found
 
-    monkeypatch.setattr(jobs.Job, "backward", recorded)
+    monkeypatch.setattr(TrainingStep, "backward", recorded)
     return seen
 
 
@@ -68,8 +68,8 @@ def real_targets(batch):
 def test_the_loss_of_a_step_is_the_mean_over_its_real_targets(steps, tmp_path, task, micro):
     (tmp_path / "lines.txt").write_text(LINES)
     settings = SMALL | {"data": dict(documents="line"), "training": SMALL["training"] | dict(micro_batch=micro)}
-    carry_out(Order((str(tmp_path / "lines.txt"),), task=task, out=str(tmp_path / "run"), settings=settings,
-                    device="cpu", quiet=True))
+    run_training(TrainRequest((str(tmp_path / "lines.txt"),), task=task, out=str(tmp_path / "run"), settings=settings,
+                              device="cpu", quiet=True))
     assert len(steps) == 3 and any((~real_targets(batch)).any() for batch, *_ in steps)
     for batch, log_probs, loss, _ in steps:
         assert loss == pytest.approx(mean_surprise(batch, log_probs, real_targets(batch)), rel=1e-5)
@@ -81,21 +81,22 @@ def test_the_loss_of_a_step_is_the_mean_over_its_real_targets(steps, tmp_path, t
 
 def test_the_first_loss_of_a_translator_is_that_of_a_blind_guess(tmp_path, monkeypatch):
     """Targets of one to seven words in one batch: log V, where a mean over padded positions would be far less."""
-    seen, original = [], jobs.Job._pieces
+    seen, original = [], TrainingStep.accumulate
 
     def recorded(self, batch, *rest):
         seen.append(batch)
         return original(self, batch, *rest)
 
-    monkeypatch.setattr(jobs.Job, "_pieces", recorded)
+    monkeypatch.setattr(TrainingStep, "accumulate", recorded)
     words = ["one", "two", "three", "four", "five", "six", "seven"]
     rows = [" ".join(words[:1 + i % 7]) for i in range(60)]
     for name in ("a.fr", "a.en"):
         (tmp_path / name).write_text("\n".join(rows) + "\n")
     settings = {"model": SMALL["model"] | dict(tied=False), "tokenizer": dict(kind="word"),
                 "training": dict(steps=1, batch=400, widths=8, optimizer="adamw")}
-    done = carry_out(Order((str(tmp_path / "a.fr"), str(tmp_path / "a.en")), task="translate", family="transformer",
-                           out=str(tmp_path / "run"), settings=settings, device="cpu", quiet=True))
+    done = run_training(TrainRequest((str(tmp_path / "a.fr"), str(tmp_path / "a.en")), task="translate",
+                                     family="transformer", out=str(tmp_path / "run"), settings=settings, device="cpu",
+                                     quiet=True))
     first = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[0])["train_loss"]
     assert not real_targets(seen[0]).all()
     assert first == pytest.approx(math.log(done.model.vocab), rel=1e-6)

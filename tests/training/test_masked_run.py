@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from regard.errors import RunError, SettingError
-from regard.training import job as jobs
-from regard.training.run import Order, carry_out
+from regard.training import step
+from regard.training.run import TrainRequest, run_training
 
 TEXT = "".join(f"the cat number {i * 7 % 13} sat on mat {i * 5 % 11}\n" for i in range(80))
 SETTINGS = {
@@ -25,8 +25,8 @@ def order(tmp_path):
 
     def make(out, family="transformer", files=None, **options):
         options.setdefault("settings", SETTINGS.get(family))
-        return Order(files or (str(tmp_path / "text.txt"),), task="masked", family=family, out=str(tmp_path / out),
-                     device="cpu", quiet=True, **options)
+        return TrainRequest(files or (str(tmp_path / "text.txt"),), task="masked", family=family,
+                            out=str(tmp_path / out), device="cpu", quiet=True, **options)
 
     return make
 
@@ -49,25 +49,25 @@ class Killed(BaseException):
 @pytest.mark.parametrize("family", SETTINGS)
 @pytest.mark.parametrize("at", [2, 7, 11])
 def test_a_run_that_was_killed_and_resumed_ends_with_the_same_bits(order, tmp_path, monkeypatch, family, at):
-    carry_out(order("whole", family))
-    original, steps = jobs.Job.update, []
+    run_training(order("whole", family))
+    original, steps = step.update_weights, []
 
-    def update(self):
+    def update(*given):
         steps.append(1)
         if len(steps) == at:
             raise Killed
-        original(self)
+        original(*given)
 
-    monkeypatch.setattr(jobs.Job, "update", update)
+    monkeypatch.setattr(step, "update_weights", update)
     with pytest.raises(Killed):
-        carry_out(order("killed", family))
-    monkeypatch.setattr(jobs.Job, "update", original)
-    carry_out(order("killed", family, resume=True))
+        run_training(order("killed", family))
+    monkeypatch.setattr(step, "update_weights", original)
+    run_training(order("killed", family, resume=True))
     assert outcome(tmp_path / "killed") == outcome(tmp_path / "whole")
 
 
 def test_the_run_says_its_task_and_counts_the_tokens_that_were_read(order, tmp_path):
-    carry_out(order("run", "rnn"))
+    run_training(order("run", "rnn"))
     assert '[run]\nformat = 1\ntask = "masked"\nfamily = "rnn"' in (tmp_path / "run" / "run.toml").read_text()
     first = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[0])
     assert first["tokens"] == 4 * 9                            # four lines of eight words and <eos>; one or two hidden
@@ -80,7 +80,7 @@ def test_it_learns_what_can_only_be_known_from_both_sides(order, tmp_path):
     training = dict(steps=250, batch=32, learning_rate=1e-2, valid_every=250, optimizer="muon")
     settings = {"model": dict(layers=1, width=32, heads=2, context=8), "tokenizer": dict(kind="word"),
                 "training": training}
-    model = carry_out(order("echo", settings=settings, files=(str(tmp_path / "echo.txt"),)))
+    model = run_training(order("echo", settings=settings, files=(str(tmp_path / "echo.txt"),)))
     for letter in "klmnop":
         for text in (f"___ q {letter}", f"{letter} u ___"):
             (best, *_), = model.fill(text).blanks
@@ -88,34 +88,35 @@ def test_it_learns_what_can_only_be_known_from_both_sides(order, tmp_path):
 
 
 def test_a_run_begins_with_the_weights_of_another(order, tmp_path):
-    base = carry_out(order("base", "rnn"))
+    base = run_training(order("base", "rnn"))
     training = {"training": dict(steps=1, batch=4, valid_every=1, learning_rate=0.0, muon_rate=0.0)}
-    after = carry_out(order("after", "rnn", base=str(tmp_path / "base"), settings=training))
+    after = run_training(order("after", "rnn", base=str(tmp_path / "base"), settings=training))
     assert {name: torch.equal(tensor, after.model.saved_tensors()[name])
             for name, tensor in base.model.saved_tensors().items()} == dict.fromkeys(base.model.saved_tensors(), True)
 
 
 def test_a_budget_in_minutes_becomes_steps_that_leave_no_trace(order, tmp_path, monkeypatch):
-    monkeypatch.setattr("regard.training.budget.TRIAL_SECONDS", 0.01)
+    monkeypatch.setattr("regard.training.choices.TRIAL_SECONDS", 0.01)
     settings = {**SETTINGS["rnn"], "training": dict(minutes=0.01, batch=4)}
-    model = carry_out(order("timed", "rnn", settings=settings))
+    model = run_training(order("timed", "rnn", settings=settings))
     assert model.tables["training"]["steps"] > 1
 
 
 def test_mistakes_are_one_clear_line(order, tmp_path):
-    carry_out(order("run", "rnn"))
-    lm = Order((str(tmp_path / "text.txt"),), out=str(tmp_path / "run"), resume=True, device="cpu", quiet=True)
+    run_training(order("run", "rnn"))
+    lm = TrainRequest((str(tmp_path / "text.txt"),), out=str(tmp_path / "run"), resume=True, device="cpu", quiet=True)
     with pytest.raises(RunError, match="is a run of the task masked: go on with it by `regard train masked`"):
-        carry_out(lm)
+        run_training(lm)
     with pytest.raises(RunError, match="is a run of the task masked: use it with regard fill"):
-        carry_out(Order(lm.files, out=str(tmp_path / "other"), base=str(tmp_path / "run"), device="cpu", quiet=True))
+        run_training(TrainRequest(lm.files, out=str(tmp_path / "other"), base=str(tmp_path / "run"), device="cpu",
+                                  quiet=True))
     with pytest.raises(SettingError, match="unknown family lstm"):
-        carry_out(order("none", "lstm", settings={}))
+        run_training(order("none", "lstm", settings={}))
     streams = {**SETTINGS["rnn"], "training": dict(steps=1, reading="streams")}
     with pytest.raises(SettingError, match="a masked model reads in both directions"):
-        carry_out(order("streams", "rnn", settings=streams))
+        run_training(order("streams", "rnn", settings=streams))
     with pytest.raises(SettingError, match=r"unknown setting model.order"):
-        carry_out(order("order", settings={"model": dict(order=3)}))
+        run_training(order("order", settings={"model": dict(order=3)}))
 
 
 SUBJECTS = ("ship wave sail net harbour salt", "pan knife oven flour butter spoon", "seed spade rain root soil hedge")
@@ -131,7 +132,7 @@ def test_lines_of_one_subject_are_near_each_other_though_they_share_no_word(orde
         """How many halves of a subject's words have the other half for their nearest line."""
         settings = {"model": dict(layers=1, width=32, heads=2, context=8), "tokenizer": dict(kind="word"),
                     "training": dict(steps=steps, batch=16, learning_rate=1e-2, optimizer="muon")}
-        model = carry_out(order(f"run-{steps}", settings=settings, files=(str(tmp_path / "subjects.txt"),)))
+        model = run_training(order(f"run-{steps}", settings=settings, files=(str(tmp_path / "subjects.txt"),)))
         return sum(model.similar(half, [other for other in halves if other != half], top=1)[0][1] == at // 2 * 2
                    for at, half in enumerate(halves))
 

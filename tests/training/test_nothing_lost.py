@@ -15,12 +15,12 @@ from regard.run_folder import RunFolder
 from regard.run_lock import hold_lock
 from regard.tasks import TASKS
 from regard.trained import load
-from regard.training.order import claim_folder
-from regard.training.run import Order, carry_out
+from regard.training.request import claim_folder
+from regard.training.run import TrainRequest, run_training
 
 
 def order(tmp_path, **options):
-    return Order((str(tmp_path / "text.txt"),), family="ngram", quiet=True, **options)
+    return TrainRequest((str(tmp_path / "text.txt"),), family="ngram", quiet=True, **options)
 
 
 # --------------------------------------------------------------------------------------- others beside it
@@ -45,12 +45,12 @@ def test_a_name_is_taken_before_the_text_is_read(train, tmp_path, monkeypatch):
     def slow(*arguments, **options):
         if not inner:
             inner.append(None)
-            inner[0] = carry_out(order(tmp_path)).path
+            inner[0] = run_training(order(tmp_path)).path
         return untouched(*arguments, **options)
 
     untouched = TASKS["lm"].prepare
     monkeypatch.setitem(TASKS, "lm", replace(TASKS["lm"], prepare=slow))
-    outer = carry_out(order(tmp_path)).path
+    outer = run_training(order(tmp_path)).path
     assert [str(inner[0]), str(outer)] == ["runs/text-ngram-2", "runs/text-ngram"]
 
 
@@ -67,9 +67,9 @@ def test_a_folder_that_is_trained_in_is_refused(train, tmp_path, resume):
 
 def test_a_training_that_never_began_leaves_no_folder(tmp_path, train):
     with pytest.raises(DataError):
-        carry_out(Order(("nothing.txt",), quiet=True))
+        run_training(TrainRequest(("nothing.txt",), quiet=True))
     with pytest.raises(DataError):
-        carry_out(Order(("nothing.txt",), quiet=True, out="mine/run"))
+        run_training(TrainRequest(("nothing.txt",), quiet=True, out="mine/run"))
     assert not (tmp_path / "runs").exists() and not (tmp_path / "mine").exists()
 
 
@@ -92,8 +92,8 @@ def test_without_a_good_checkpoint_nothing_starts_over_beside_the_best_weights(t
         with pytest.raises(RunError, match=r"no checkpoint that can be used: .* --from .* or .* --resume --start-over"):
             train(resume=True)
     assert folder.weights_path.read_bytes() == weights
-    again = carry_out(Order((str(tmp_path / "text.txt"),), out=str(folder.path), resume=True, start_over=True,
-                            device="cpu", quiet=True))
+    again = run_training(TrainRequest((str(tmp_path / "text.txt"),), out=str(folder.path), resume=True, start_over=True,
+                                      device="cpu", quiet=True))
     assert [path.name for path in folder.checkpoints()] == ["00000003", "00000006"]
     assert again.path == folder.path and len(list(folder.checkpoints_path.glob("damaged-*"))) == 2
 
@@ -213,7 +213,7 @@ def test_a_run_resumed_on_another_number_of_threads_takes_its_own_number(train, 
 def test_what_may_differ_on_another_machine_is_said(train, tmp_path, capsys, monkeypatch, threads):
     threads(1)
     train()
-    monkeypatch.setattr("regard.training.conditions.cpu", lambda: "Another CPU")
+    monkeypatch.setattr("regard.training.checkpoint.cpu", lambda: "Another CPU")
     train(resume=True, training=dict(steps=7), quiet=False)
     said = capsys.readouterr().err
     assert "the last bits may differ from a run that was never stopped: processor Another CPU, was " in said

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from regard.training.optim import Optimizers
-from regard.training.run import Order, carry_out
+from regard.training.run import TrainRequest, run_training
 from regard.training.settings import TrainingSettings
 
 
@@ -61,7 +61,7 @@ def test_plain_descent_has_a_rate_of_its_own(said, rate, tmp_path, capsys):
     text = tmp_path / "text.txt"
     text.write_text("the cat sat on the mat\n" * 60)
     training = {"optimizer": "sgd", "steps": 4, "batch": 4, **said}
-    model = carry_out(Order((str(text),), family="lstm", out=str(tmp_path / "run"), device="cpu", params=5000,
-                            settings={"tokenizer": {"kind": "char"}, "training": training}))
+    model = run_training(TrainRequest((str(text),), family="lstm", out=str(tmp_path / "run"), device="cpu", params=5000,
+                                      settings={"tokenizer": {"kind": "char"}, "training": training}))
     assert model.tables["training"]["learning_rate"] == rate
     assert f"SGD {rate:g}, " in capsys.readouterr().err

@@ -7,8 +7,9 @@ import shutil
 import pytest
 import torch
 
-from regard.training.job import Job
-from regard.training.log import Samples
+from regard.training import run as training
+from regard.training.loop import Job
+from regard.training.report import Samples
 
 LM = {"model": dict(dropout=0.2), "training": dict(ema=0.9)}
 
@@ -38,15 +39,13 @@ def test_weights_optimizer_and_generators_are_the_same_bits_with_and_without(tra
 
 def test_a_sampler_that_draws_from_the_generator_changes_nothing_either(train, tmp_path, always, monkeypatch):
     train("quiet", **LM)
-    write = Job.sample
+    sampler = training.sampler
 
-    def noisy(self, at):
-        own = self.write_sample
-        self.write_sample = lambda: {**own(), "noise": torch.rand(3).tolist()}
-        write(self, at)
-        self.write_sample = own
+    def noisy(*given):
+        write = sampler(*given)
+        return lambda: {**write(), "noise": torch.rand(3).tolist()}
 
-    monkeypatch.setattr(Job, "sample", noisy)
+    monkeypatch.setattr(training, "sampler", noisy)
     train("noisy", **LM)
     assert lines(tmp_path / "noisy")[0]["noise"]
     assert weights(tmp_path / "quiet") == weights(tmp_path / "noisy")
@@ -56,10 +55,10 @@ def test_a_planted_sampler_that_changes_a_weight_is_seen(train, tmp_path, always
     train("quiet", **LM)
     write = Job.sample
 
-    def bad(self, at):
-        write(self, at)
+    def bad(self, position):
+        write(self, position)
         with torch.no_grad():
-            next(iter(self.model.parameters())).add_(1e-4)
+            next(iter(self.step.model.parameters())).add_(1e-4)
 
     monkeypatch.setattr(Job, "sample", bad)
     train("bad", **LM)

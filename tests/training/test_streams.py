@@ -5,7 +5,7 @@ import torch
 
 from regard.errors import Interrupted
 from regard.run_folder import RunFolder, unpack
-from regard.training import job as jobs
+from regard.training.step import TrainingStep
 
 RECURRENT = {"rnn": {"f": "relu"}, "gru": {}, "lstm": {}}
 OTHERS = {"average": {}, "window": {"order": 4}}
@@ -22,17 +22,17 @@ def model(family):
 @pytest.mark.parametrize("family", [*RECURRENT, *OTHERS])
 def test_a_run_that_was_stopped_in_a_stream_ends_bit_identical(train, tmp_path, monkeypatch, family):
     expected = train("expected", family=family, model=model(family), training=STREAMS)
-    original = jobs.Job.backward
+    original = TrainingStep.backward
 
     def stopped(self, step, micro):
         if step == 3:
             raise Interrupted("pretend")
         return original(self, step, micro)
 
-    monkeypatch.setattr(jobs.Job, "backward", stopped)
+    monkeypatch.setattr(TrainingStep, "backward", stopped)
     with pytest.raises(Interrupted):
         train("run", family=family, model=model(family), training=STREAMS)
-    monkeypatch.setattr(jobs.Job, "backward", original)
+    monkeypatch.setattr(TrainingStep, "backward", original)
     resumed = train("run", family=family, model=model(family), training=STREAMS, resume=True)
     ours, theirs = (each.language_model.saved_tensors() for each in (resumed, expected))
     assert ours and all(torch.equal(ours[name], theirs[name]) for name in theirs)
@@ -47,20 +47,21 @@ def test_a_run_that_was_stopped_in_a_stream_ends_bit_identical(train, tmp_path, 
 def steps(monkeypatch):
     """Of every step: the state before it, as it came, and the gradients after it."""
     seen = []
-    before, clip = jobs.Job.state_before, jobs.Job.clip_gradients
+    before, backward = TrainingStep.state_before, TrainingStep.backward
 
     def state_before(self, step, batch):
         state = before(self, step, batch)
         seen.append({"state": state, "values": state.clone()})
         return state
 
-    def clip_gradients(self):
+    def with_gradients(self, *given):
+        result = backward(self, *given)
         seen[-1]["gradients"] = {
             name: p.grad.clone() for name, p in self.model.named_parameters() if p.grad is not None}
-        return clip(self)
+        return result
 
-    monkeypatch.setattr(jobs.Job, "state_before", state_before)
-    monkeypatch.setattr(jobs.Job, "clip_gradients", clip_gradients)
+    monkeypatch.setattr(TrainingStep, "state_before", state_before)
+    monkeypatch.setattr(TrainingStep, "backward", with_gradients)
     return seen
 
 

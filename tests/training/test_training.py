@@ -11,9 +11,13 @@ import torch
 from regard.corpora import ab
 from regard.errors import Interrupted, RunError, SettingError, StorageError, TrainingStopped
 from regard.run_folder import RunFolder, unpack
-from regard.training import job as jobs
+from regard.training import checkpoint, loop
+from regard.training import step as steps_of
+from regard.training.checkpoint import Checkpoints
+from regard.training.optim import Optimizers
 from regard.training.schedule import rate
 from regard.training.settings import TrainingSettings
+from regard.training.step import TrainingStep
 
 
 def rows(run):
@@ -46,13 +50,14 @@ def gradients(monkeypatch):
     """The gradients of every step of every run, before clipping: runs are compared by these, for the optimisers
     turn the rounding errors of a gradient that should be zero into whole steps."""
     seen = []
-    original = jobs.Job.clip_gradients
+    original = TrainingStep.backward
 
-    def recorded(self):
+    def recorded(self, *given):
+        result = original(self, *given)
         seen.append({name: p.grad.clone() for name, p in self.model.named_parameters()})
-        return original(self)
+        return result
 
-    monkeypatch.setattr(jobs.Job, "clip_gradients", recorded)
+    monkeypatch.setattr(TrainingStep, "backward", recorded)
     return seen
 
 
@@ -76,7 +81,7 @@ def test_accumulated_pieces_give_the_loss_and_the_gradients_of_one_big_batch(tra
 
 def test_out_of_memory_halves_the_rows_at_once_and_goes_on_with_the_same_batch(train, gradients, monkeypatch):
     train("expected", training=dict(steps=1))
-    original = jobs.Job._pieces
+    original = TrainingStep.accumulate
     seen = []
 
     def tight(self, batch, state, rows_at_once):
@@ -85,7 +90,7 @@ def test_out_of_memory_halves_the_rows_at_once_and_goes_on_with_the_same_batch(t
             raise torch.OutOfMemoryError("pretend")
         return original(self, batch, state, rows_at_once)
 
-    monkeypatch.setattr(jobs.Job, "_pieces", tight)
+    monkeypatch.setattr(TrainingStep, "accumulate", tight)
     train("tight")
     assert seen[:3] == [4, 2, 1] and set(seen[3:]) == {1}
     assert_same_gradients(gradients[0], gradients[1])
@@ -95,28 +100,27 @@ def test_out_of_memory_with_a_single_row_says_what_to_make_smaller(train, monkey
     def never(self, *arguments):
         raise torch.OutOfMemoryError("pretend")
 
-    monkeypatch.setattr(jobs.Job, "_pieces", never)
+    monkeypatch.setattr(TrainingStep, "accumulate", never)
     with pytest.raises(TrainingStopped, match="single row at once: use a smaller --width"):
         train()
 
 
 @pytest.mark.parametrize("what", ["loss", "gradient"])
 def test_a_value_that_is_not_finite_stops_before_the_update(train, tmp_path, monkeypatch, what):
-    original = jobs.Job.clip_gradients
+    clip, backward = steps_of.clip_gradients, TrainingStep.backward
     steps = []
 
-    def poisoned(self):
-        steps.append({name: p.detach().clone() for name, p in self.model.named_parameters()})
-        norm = original(self)
+    def poisoned(*given, **options):
+        norm = clip(*given, **options)
         return norm * math.nan if what == "gradient" and len(steps) == 5 else norm
 
     def poisoned_loss(self, step, micro):
-        loss, tokens, micro = untouched(self, step, micro)
+        loss, tokens, micro = backward(self, step, micro)
+        steps.append({name: p.detach().clone() for name, p in self.model.named_parameters()})
         return (loss + math.inf if what == "loss" and step == 4 else loss), tokens, micro
 
-    untouched = jobs.Job.backward
-    monkeypatch.setattr(jobs.Job, "clip_gradients", poisoned)
-    monkeypatch.setattr(jobs.Job, "backward", poisoned_loss)
+    monkeypatch.setattr(steps_of, "clip_gradients", poisoned)
+    monkeypatch.setattr(TrainingStep, "backward", poisoned_loss)
     with pytest.raises(TrainingStopped, match=f"the {what} became .* at step 4"):
         train(training=dict(checkpoint_every=1))
     files, damaged = RunFolder(tmp_path / "run").newest_checkpoint()
@@ -127,23 +131,23 @@ def test_a_value_that_is_not_finite_stops_before_the_update(train, tmp_path, mon
 
 @pytest.mark.parametrize("every, quick, saved", [(0, math.inf, [2, 4, 6]), (0, -1.0, [2, 6]), (3, -1.0, [3, 6])])
 def test_checkpoints_that_take_long_come_less_often_unless_one_says(train, monkeypatch, every, quick, saved):
-    steps, original = [], jobs.Job.save
+    steps, original = [], Checkpoints.save
 
-    def save(self, at):
-        steps.append(at.step)
-        original(self, at)
+    def save(self, position):
+        steps.append(position.step)
+        original(self, position)
 
-    monkeypatch.setattr(jobs.Job, "save", save)
-    monkeypatch.setattr(jobs, "QUICK", quick)
-    monkeypatch.setattr(jobs, "SAVING_SHARE", 1e-9)
+    monkeypatch.setattr(Checkpoints, "save", save)
+    monkeypatch.setattr(checkpoint, "QUICK", quick)
+    monkeypatch.setattr(checkpoint, "SAVING_SHARE", 1e-9)
     train(training=dict(steps=6, valid_every=2, checkpoint_every=every))
     assert steps == saved
 
 
 def test_a_run_that_has_stopped_improving_ends_with_a_checkpoint(train, tmp_path, monkeypatch):
-    monkeypatch.setattr(jobs, "QUICK", -1.0)
-    monkeypatch.setattr(jobs, "SAVING_SHARE", 1e-9)
-    monkeypatch.setattr(jobs.Job, "validate", lambda self: {"valid_loss": 1.0})
+    monkeypatch.setattr(checkpoint, "QUICK", -1.0)
+    monkeypatch.setattr(checkpoint, "SAVING_SHARE", 1e-9)
+    monkeypatch.setattr(loop.Job, "measure", lambda self: {"valid_loss": 1.0})
     train(training=dict(steps=9, valid_every=2, patience=2))
     files, _ = RunFolder(tmp_path / "run").newest_checkpoint()
     assert json.loads(files["at.json"])["step"] == 6
@@ -152,14 +156,14 @@ def test_a_run_that_has_stopped_improving_ends_with_a_checkpoint(train, tmp_path
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_within_a_step_and_resuming_ends_as_if_never_stopped(train, tmp_path, monkeypatch, number):
     expected = train("expected")
-    original = jobs.Job.backward
+    original = TrainingStep.backward
 
     def interrupted(self, step, micro):
         if step == 2:
             os.kill(os.getpid(), number)
         return original(self, step, micro)
 
-    monkeypatch.setattr(jobs.Job, "backward", interrupted)
+    monkeypatch.setattr(TrainingStep, "backward", interrupted)
     with pytest.raises(Interrupted, match="stopped at step 3 of 6; everything is saved"):
         train("run")
     monkeypatch.undo()
@@ -258,7 +262,7 @@ def test_a_fine_tuned_run_killed_at_its_beginning_still_begins_with_those_weight
 
     base = train("base")
     frozen = dict(learning_rate=0.0, steps=1)
-    monkeypatch.setattr("regard.training.assemble.fit", lambda job, at: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("regard.training.run.fit", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         train("tuned", base=str(tmp_path / "base"), training=frozen)
     monkeypatch.undo()
@@ -289,14 +293,14 @@ def test_a_full_disk_stops_with_one_line_and_loses_nothing(train, tmp_path, monk
 
 
 def test_minutes_become_steps_once_and_are_then_fixed(train, tmp_path, monkeypatch):
-    monkeypatch.setattr("regard.training.budget.TRIAL_SECONDS", 0.05)
+    monkeypatch.setattr("regard.training.choices.TRIAL_SECONDS", 0.05)
     train(training=dict(steps=0, minutes=0.02))
     steps = RunFolder(tmp_path / "run").read_settings()["training"]["steps"]
     assert steps >= 1 and rows(tmp_path / "run")[-1]["step"] == steps
 
 
 def test_a_trial_for_the_budget_leaves_no_trace(train, tmp_path, monkeypatch):
-    monkeypatch.setattr("regard.training.budget.TRIAL_SECONDS", 0.05)
+    monkeypatch.setattr("regard.training.choices.TRIAL_SECONDS", 0.05)
     timed = train("timed", training=dict(steps=0, minutes=0.02), model=dict(dropout=0.1))
     same = {**timed.tables["training"], "minutes": 0.0}               # all that was chosen, the threads included
     plain = train("plain", training=same, model=dict(dropout=0.1))
@@ -321,23 +325,23 @@ def test_schedules_rise_stay_in_bounds_and_end_low(schedule):
 @pytest.mark.parametrize("took, ago, pays", [
     (0.1, 0.0, True), (1.0, 9.9, False), (1.0, 10.1, True), (3.0, 29.0, False)])
 def test_a_checkpoint_that_takes_long_waits_for_ten_times_as_long(monkeypatch, took, ago, pays):
-    monkeypatch.setattr(jobs.time, "monotonic", lambda: 1000.0)
-    assert jobs.Job.saving_pays(SimpleNamespace(save_took=took, saved=1000.0 - ago)) is pays
+    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: 1000.0)
+    assert Checkpoints.worthwhile(SimpleNamespace(took=took, saved=1000.0 - ago)) is pays
 
 
 def test_updates_are_recorded_anew_after_a_checkpoint_was_taken_up(train, monkeypatch):
     """A recording knows the tensors of the optimisers that were there before."""
     train(training=dict(checkpoint_every=3))
-    order, load, record = [], jobs.Optimizers.load, jobs.Job.record_updates
-    monkeypatch.setattr(jobs.Optimizers, "load", lambda self, *given: (order.append("load"), load(self, *given))[1])
-    monkeypatch.setattr(jobs.Job, "record_updates", lambda self: (order.append("record"), record(self))[1])
+    order, load, record = [], Optimizers.load, TrainingStep.record_updates
+    monkeypatch.setattr(Optimizers, "load", lambda self, *given: (order.append("load"), load(self, *given))[1])
+    monkeypatch.setattr(TrainingStep, "record_updates", lambda self: (order.append("record"), record(self))[1])
     train(resume=True, training=dict(steps=8))
     assert order == ["record", "load", "record"]
 
 
 def test_tensorboard_gets_the_same_rows(train, tmp_path):
     pytest.importorskip("tensorboard")
-    from regard.training.log import TensorBoard
+    from regard.training.report import TensorBoard
 
     board = TensorBoard(tmp_path / "board")
     board.row({"step": 1, "seconds": 0.1, "train_loss": 2.0})

@@ -8,7 +8,7 @@ from torch import nn
 
 from regard.kernels.cuda import products
 from regard.layers.norm import make_norm
-from regard.training.describe import describe_kernels
+from regard.training.report import describe_kernels
 
 
 class OnAGPU(nn.Module):
@@ -26,9 +26,8 @@ class OnAGPU(nn.Module):
 
 def told(*layers, compiled, bfloat16):
     model, lines = OnAGPU(*layers), []
-    run = SimpleNamespace(loss=torch.nn.Identity() if compiled else model.loss)
-    settings = SimpleNamespace(compile="yes" if compiled else "no")
-    describe_kernels(SimpleNamespace(model=model, run=run, settings=settings, bfloat16=bfloat16), 100, lines.append)
+    step = SimpleNamespace(model=model, forward_backward=SimpleNamespace(compiled=compiled), bfloat16=bfloat16)
+    describe_kernels(step, SimpleNamespace(compile="yes" if compiled else "no"), lines.append)
     (line,) = lines
     return line
 
@@ -50,5 +49,5 @@ def test_without_norms_nothing_is_said_of_them():
 
 def test_on_a_cpu_there_is_nothing_to_say():
     lines = []
-    describe_kernels(SimpleNamespace(model=SimpleNamespace(device=torch.device("cpu"))), 100, lines.append)
+    describe_kernels(SimpleNamespace(model=SimpleNamespace(device=torch.device("cpu"))), None, lines.append)
     assert not lines

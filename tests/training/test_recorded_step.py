@@ -1,15 +1,15 @@
-"""Updates on gradients that stay where they are. Recording needs a GPU; without one the work itself stands in."""
+"""Recorded updates, on gradients that never move. Recording needs a GPU; without one the work itself stands in."""
 
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from regard.training import still
+from regard.training import recorded_step
 from regard.training.averaging import Average
 from regard.training.optim import Optimizers
+from regard.training.recorded_step import EAGER_UPDATES, RecordedWork, StaticGradients, why_updates_are_eager
 from regard.training.settings import TrainingSettings
-from regard.training.still import Recorded, StillGradients
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"
@@ -59,8 +59,9 @@ def plain(job):
 
 
 def recorded(job):
-    gradients = StillGradients(job.model)
-    return SimpleNamespace(take=gradients.take, clip=Recorded(job.clip, print), update=Recorded(job.update, print))
+    gradients = StaticGradients(job.model)
+    return SimpleNamespace(take=gradients.copy, clip=RecordedWork(job.clip, print),
+                           update=RecordedWork(job.update, print))
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +72,7 @@ def standing_in(monkeypatch):
                 self.result = self.work()
             return replay
 
-        monkeypatch.setattr(Recorded, "record", record)
+        monkeypatch.setattr(RecordedWork, "record", record)
 
 
 def test_recorded_updates_train_as_plain_ones_do():
@@ -82,45 +83,45 @@ def test_recorded_updates_train_as_plain_ones_do():
 
 
 def test_gradients_are_copied_and_what_was_not_reached_is_zero():
-    still_ = StillGradients(Small())
-    for weight in still_.weights:
+    static = StaticGradients(Small())
+    for weight in static.weights:
         weight.grad = torch.ones_like(weight)
-    still_.take()
-    for weight, held in zip(still_.weights, still_.held, strict=True):
+    static.copy()
+    for weight, held in zip(static.weights, static.held, strict=True):
         assert weight.grad is held and (held == 1).all()
-    still_.weights[0].grad = None                                   # not reached this time
-    still_.take()
-    assert not still_.held[0].any() and still_.weights[0].grad is still_.held[0]
+    static.weights[0].grad = None                                   # not reached this time
+    static.copy()
+    assert not static.held[0].any() and static.weights[0].grad is static.held[0]
 
 
 def test_work_is_done_as_it_is_a_few_times_and_then_replayed(monkeypatch):
     done = []
-    monkeypatch.setattr(Recorded, "record", lambda self: lambda: done.append("replayed"))
-    work = Recorded(lambda: done.append("worked"), print)
-    for _ in range(still.AFTER + 2):
+    monkeypatch.setattr(RecordedWork, "record", lambda self: lambda: done.append("replayed"))
+    work = RecordedWork(lambda: done.append("worked"), print)
+    for _ in range(EAGER_UPDATES + 2):
         work()
-    assert done == ["worked"] * still.AFTER + ["replayed"] * 2
+    assert done == ["worked"] * EAGER_UPDATES + ["replayed"] * 2
 
 
 def test_what_cannot_be_recorded_says_so_once_and_goes_on(monkeypatch):
     def refuse(self):
         raise RuntimeError("not permitted\nmore")
 
-    monkeypatch.setattr(Recorded, "record", refuse)
+    monkeypatch.setattr(RecordedWork, "record", refuse)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     said, done = [], []
-    work = Recorded(lambda: done.append(1), said.append)
-    for _ in range(still.AFTER + 3):
+    work = RecordedWork(lambda: done.append(1), said.append)
+    for _ in range(EAGER_UPDATES + 3):
         work()
-    assert len(done) == still.AFTER + 3
+    assert len(done) == EAGER_UPDATES + 3
     assert said == ["updates go on as they are: they cannot be recorded as a CUDA graph (not permitted)"]
 
 
 def test_it_pays_on_a_gpu_for_small_models_only(monkeypatch):
     model = Small()
-    assert not still.pays(model, "auto") and not still.pays(model.to("meta"), "auto")
+    assert why_updates_are_eager(model, "auto") and why_updates_are_eager(model.to("meta"), "auto")
     if GPU:
         model = Small().cuda()
-        assert still.pays(model, "auto") and not still.pays(model, "no")
-        monkeypatch.setattr(still, "MOST_WEIGHTS", 10)
-        assert not still.pays(model, "auto")
+        assert not why_updates_are_eager(model, "auto") and why_updates_are_eager(model, "no")
+        monkeypatch.setattr(recorded_step, "MOST_UPDATED", 10)
+        assert why_updates_are_eager(model, "auto")

@@ -1,13 +1,17 @@
-"""Passes: what a step adds to the gradients, as it is and recorded. Recording itself needs a GPU; its rules do not."""
+"""Forward and backward: what they add to the gradients, eager, compiled and recorded. Recording needs a GPU; its rules
+do not."""
 
 import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from regard.training import passes
-from regard.training.passes import CapturedPass, Pass, make_pass
+from regard.training import recorded_step, step
+from regard.training.recorded_step import RecordedForwardBackward, tensors_of
+from regard.training.settings import TrainingSettings
+from regard.training.step import ForwardBackward, make_forward_backward
 from tests.toy_pairs import pairs, tokenizers, translator
 
 CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -20,6 +24,15 @@ def batch(number=6, seed=0):
     t = tokenizers()
     source, target = zip(*pairs(number, seed), strict=True)
     return Pairs(shard_of(t.source, source), shard_of(t.target, target), budget=200, widths=8).batch(0)
+
+
+def make(model, wish):
+    return make_forward_backward(model, TrainingSettings(compile=wish, precision="float32"), print)
+
+
+def recording(model, say, bfloat16=False, compiled=False):
+    eager = ForwardBackward(model, bfloat16=bfloat16, compiled=compiled, cast_once=False)
+    return RecordedForwardBackward(eager, model, say, compiled=compiled)
 
 
 def gradients(model):
@@ -37,15 +50,15 @@ def batches():
 
 @pytest.mark.parametrize("piece", batches(), ids=lambda piece: type(piece).__name__)
 def test_a_piece_masks_by_the_inputs_it_was_given(piece):
-    inputs = tuple(None if each is None else each.flip(0) for each in passes.inputs_of(piece))
+    inputs = {name: None if each is None else each.flip(0) for name, each in tensors_of(piece).items()}
     ones = torch.ones_like(piece.targets, dtype=torch.float32)
-    found = passes.with_inputs(piece, inputs).mask(ones)
+    found = replace(piece, **inputs).mask(ones)
     assert torch.equal(found, piece.mask(ones).flip(0)) and not torch.equal(found, piece.mask(ones))
 
 
 def test_pieces_add_up_to_the_whole():
     model, whole = translator("transformer").model, batch()
-    run = Pass(model, bfloat16=False)
+    run = ForwardBackward(model, bfloat16=False)
     loss, state = run(whole, None, 1 / whole.real)
     expected, both = gradients(model), 0.0
     model.zero_grad()
@@ -59,9 +72,9 @@ def test_pieces_add_up_to_the_whole():
 
 def test_the_wish_decides_and_capture_needs_a_gpu():
     model = translator("transformer").model
-    assert type(make_pass(model, "capture", False, print)) is Pass
-    assert all(make_pass(model, wish, False, print).loss == model.loss for wish in ("capture", "no", "auto"))
-    assert make_pass(model, "yes", False, print).loss != model.loss
+    made = {wish: make(model, wish) for wish in ("capture", "no", "auto", "yes")}
+    assert all(type(run) is ForwardBackward and not run.recorded for run in made.values())
+    assert all((run.loss != model.loss) == run.compiled == (wish == "yes") for wish, run in made.items())
 
 
 @pytest.mark.parametrize("wish, small, recorded, compiled", [
@@ -71,11 +84,13 @@ def test_on_a_gpu_small_models_are_recorded_and_all_compiled_unless_one_says(
         wish, small, recorded, compiled, monkeypatch):
     model = translator("transformer").model
     monkeypatch.setattr(type(model), "device", torch.device("cuda"))
-    monkeypatch.setattr(passes, "MOST_WEIGHTS", 10**9 if small else 10)
-    monkeypatch.setattr(passes.products, "prepare", lambda *_: None)
+    monkeypatch.setattr(step, "MOST_RECORDED", 10**9 if small else 10)
+    monkeypatch.setattr(step.products, "prepare", lambda *_: None)
     monkeypatch.setattr(torch.cuda, "Stream", Stream)
-    run = make_pass(model, wish, False, print)
-    assert isinstance(run, CapturedPass) == recorded and (run.loss != model.loss) == compiled
+    run = make(model, wish)
+    eager = run.eager if recorded else run
+    assert isinstance(run, RecordedForwardBackward) == run.recorded == recorded and eager.cast_once != recorded
+    assert (eager.loss != model.loss) == eager.compiled == run.compiled == compiled
 
 
 class Stream:
@@ -85,26 +100,26 @@ class Stream:
 
 @pytest.fixture
 def recorded(monkeypatch):
-    """A captured pass whose graphs are only noted down."""
+    """A recorded pass whose graphs are only noted down."""
     from contextlib import nullcontext
 
     made, said = [], []
 
     class Graph:
-        def __init__(self, owner, piece, inputs):
-            made.append(inputs[0].shape)
-            self.owner, self.piece = owner, piece
+        def __init__(self, owner, batch):
+            made.append(batch.tokens.shape)
+            self.owner = owner
 
-        def __call__(self, inputs, share):
-            return Pass.__call__(self.owner, self.piece, None, share)[0]
+        def __call__(self, batch, share):
+            return self.owner.eager(batch, None, share)[0]
 
-    monkeypatch.setattr(passes, "Graph", Graph)
-    monkeypatch.setattr(passes, "half_is_free", lambda device: True)
+    monkeypatch.setattr(recorded_step, "Graph", Graph)
+    monkeypatch.setattr(recorded_step, "half_is_free", lambda device: True)
     monkeypatch.setattr(torch.cuda, "Stream", Stream)
     monkeypatch.setattr(torch.cuda, "current_stream", Stream)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
     model = translator("transformer").model
-    return SimpleNamespace(run=CapturedPass(model, bfloat16=False, say=said.append), model=model, made=made, said=said)
+    return SimpleNamespace(run=recording(model, said.append), model=model, made=made, said=said)
 
 
 def test_a_shape_is_recorded_when_it_has_come_often_enough(recorded):
@@ -112,29 +127,29 @@ def test_a_shape_is_recorded_when_it_has_come_often_enough(recorded):
     for time in range(4):
         recorded.model.zero_grad(set_to_none=True)
         recorded.run(piece, None, 1.0)
-        assert len(recorded.made) == (time >= passes.CAPTURED_AFTER)
+        assert len(recorded.made) == (time >= recorded_step.RECORDED_AFTER)
 
 
 def test_nothing_is_recorded_where_memory_is_short_and_what_was_is_given_up(recorded, monkeypatch):
     def often(piece):
-        for _ in range(passes.CAPTURED_AFTER + 2):
+        for _ in range(recorded_step.RECORDED_AFTER + 2):
             recorded.model.zero_grad(set_to_none=True)
             recorded.run(piece, None, 1.0)
 
     often(batch(12, 0))
-    monkeypatch.setattr(passes, "half_is_free", lambda device: False)
+    monkeypatch.setattr(recorded_step, "half_is_free", lambda device: False)
     often(batch(14, 0))
     assert len(recorded.run.graphs) == len(recorded.made) == 1 and len(recorded.said) == 1
-    recorded.run.forget()
+    recorded.run.free_graphs()
     assert not recorded.run.graphs
 
 
 @pytest.mark.parametrize("held, most", [(1, 1), (2**32, 2)])
 def test_graphs_of_a_large_model_are_few_as_each_holds_its_gradients(held, most, recorded, monkeypatch):
-    monkeypatch.setattr(passes, "MOST_HELD", held)
-    run = CapturedPass(recorded.model, bfloat16=False, say=print)
+    monkeypatch.setattr(recorded_step, "MOST_HELD", held)
+    run = recording(recorded.model, print)
     for piece in (batch(12, 0), batch(14, 0)):
-        for _ in range(passes.CAPTURED_AFTER + 1):
+        for _ in range(recorded_step.RECORDED_AFTER + 1):
             recorded.model.zero_grad(set_to_none=True)
             run(piece, None, 1.0)
     assert len(run.graphs) == most
@@ -155,7 +170,7 @@ def test_what_cannot_be_recorded_goes_on_as_it_is_and_is_said_once(recorded, mon
     def refuses(*_):
         raise RuntimeError("operation not permitted when stream is capturing\nmore")
 
-    monkeypatch.setattr(passes, "Graph", refuses)
+    monkeypatch.setattr(recorded_step, "Graph", refuses)
     piece, losses = batch(), set()
     for _ in range(5):
         recorded.model.zero_grad(set_to_none=True)
@@ -168,7 +183,7 @@ def test_what_cannot_be_recorded_goes_on_as_it_is_and_is_said_once(recorded, mon
 @pytest.mark.parametrize("name", ["transformer", "rnn-attention", "prefix"])
 def test_a_recorded_pass_equals_the_pass_as_it_is(name):
     model = translator(name, dtype=torch.float32).model.cuda().train()      # cuDNN goes back in training only
-    plain, run = Pass(model, bfloat16=False), CapturedPass(model, bfloat16=False, say=print)
+    plain, run = ForwardBackward(model, bfloat16=False), recording(model, print)
     for seed in (0, 1, 2, 0, 1, 2, 3, 4):
         piece = batch(12, seed).to(torch.device("cuda"))
         model.zero_grad(set_to_none=True)
@@ -193,7 +208,7 @@ def test_what_is_worked_out_again_is_the_same_and_is_not_kept(activation):
     model, tokens = build_transformer(settings, 20).double(), torch.randint(20, (4, 32))
     piece, found, kept = Batch(tokens, tokens.roll(-1, 1)), {}, {}
     for recompute in ("no", "some", "activations"):
-        run = Pass(model, bfloat16=False, recompute=recompute)
+        run = ForwardBackward(model, bfloat16=False, recompute=recompute)
         kept[recompute] = kept_bytes(lambda: model.loss(piece.tokens, piece.targets, torch.ones(4, 32))[0], "cpu")
         model.zero_grad(set_to_none=True)
         run(piece, None, 1 / 128)
@@ -209,10 +224,10 @@ def test_what_is_worked_out_again_is_the_same_and_is_not_kept(activation):
 @pytest.mark.skipif(not any(map(shutil.which, ("g++", "clang++"))), reason="needs a C++ compiler")
 def test_a_compiled_pass_on_a_cpu_equals_the_pass_as_it_is():
     model, piece = translator("prefix", dtype=torch.float32).model.train(), batch(12)
-    loss, _ = Pass(model, bfloat16=False)(piece, None, 1 / piece.real)
+    loss, _ = ForwardBackward(model, bfloat16=False)(piece, None, 1 / piece.real)
     wanted = gradients(model)
     model.zero_grad(set_to_none=True)
-    found, _ = Pass(model, bfloat16=False, compiled=True)(piece, None, 1 / piece.real)
+    found, _ = ForwardBackward(model, bfloat16=False, compiled=True)(piece, None, 1 / piece.real)
     assert torch.allclose(found, loss, rtol=1e-5)
     for name, gradient in gradients(model).items():
         assert torch.allclose(gradient, wanted[name], rtol=1e-3, atol=1e-6), name
@@ -221,9 +236,9 @@ def test_a_compiled_pass_on_a_cpu_equals_the_pass_as_it_is():
 @CUDA
 def test_a_compiled_pass_recorded_equals_the_pass_as_it_is():
     model = translator("transformer", dtype=torch.float32).model.cuda().train()
-    plain = Pass(model, bfloat16=False)
-    run = CapturedPass(model, bfloat16=False, say=pytest.fail, compiled=True)
-    for _ in range(passes.CAPTURED_AFTER + 3):
+    plain = ForwardBackward(model, bfloat16=False)
+    run = recording(model, pytest.fail, compiled=True)
+    for _ in range(recorded_step.RECORDED_AFTER + 3):
         piece = batch(12).to(torch.device("cuda"))
         model.zero_grad(set_to_none=True)
         expected, _ = plain(piece, None, 1 / piece.real)
@@ -245,10 +260,10 @@ def test_random_numbers_go_on_after_recordings_and_after_one_that_failed(compile
         for module in model.modules():
             if isinstance(module, torch.nn.Dropout):
                 module.p = 0.5
-        run = CapturedPass(model, bfloat16=True, say=said.append, compiled=compiled)
+        run = recording(model, said.append, bfloat16=True, compiled=compiled)
         with monkeypatch.context() as patch:
             if refuse:
-                real = run.in_precision
+                real = run.eager
 
                 def waits(*given):
                     loss, after = real(*given)
@@ -256,7 +271,7 @@ def test_random_numbers_go_on_after_recordings_and_after_one_that_failed(compile
                         loss.item()
                     return loss, after
 
-                patch.setattr(run, "in_precision", waits)
+                patch.setattr(run, "eager", waits)
             torch.manual_seed(0)
             piece, found = batch(12).to(torch.device("cuda")), []
             for _ in range(7):

@@ -1,4 +1,4 @@
-from regard.training.budget import SMALL_SPLIT, fixed, validations
+from regard.training.choices import SMALL_SPLIT, fixed, validations
 from regard.training.loop import due
 from regard.training.settings import TrainingSettings
 

@@ -1,0 +1,208 @@
+"""Checkpoints: everything that a run needs to go on as if it had never stopped.
+
+Weights, optimisers, averaged weights, carried state, generators and position are the state of training. Beside them
+stand the hashes of the logs, and the conditions that decide the last bits of a run: sums in another order round
+otherwise. A resumed run takes the same number of threads; of what cannot be the same it says so.
+
+Compiled code adds up the gradients of embeddings on all threads at once, in whatever order they come; torch's
+deterministic mode keeps it to one order, so that two runs are equal there, too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard import storage
+from regard.errors import RunError
+from regard.kernels.cpu.onednn import cpu
+from regard.models.learner import Learner
+from regard.run_folder import CHECKPOINTS, DAMAGED, RunFolder, pack, unpack
+from regard.training.report import Report
+from regard.training.settings import TrainingSettings
+from regard.training.step import Position, TrainingStep
+
+QUICK = 0.2                    # seconds that a checkpoint may take at every validation
+SAVING_SHARE = 0.1             # of the time, for checkpoints that take longer
+DETERMINISTIC: Any = torch.utils.deterministic               # its attribute is a property of the module: mypy misses it
+
+
+class Checkpoints:
+    """The checkpoints of a run, written and read."""
+
+    def __init__(self, folder: RunFolder, step: TrainingStep, report: Report, keep: int):
+        self.folder, self.step, self.report, self.keep = folder, step, report, keep
+        self.saved, self.took = 0.0, 0.0       # when the last one was made, and in how many seconds
+
+    def worthwhile(self) -> bool:
+        """Return whether another would take little of the time since the last one; a quick one always is."""
+        return self.took < QUICK or time.monotonic() - self.saved > self.took / SAVING_SHARE
+
+    def save(self, position: Position) -> None:
+        began, step = time.monotonic(), self.step
+        tensors = {f"random/{name}": state for name, state in random_states(step.model.device).items()}
+        tensors |= {f"optimizer/{name}": value for name, value in step.optimizers.tensors().items()}
+        if step.average is not None:
+            tensors |= {f"average/{name}": value for name, value in step.average.weights.items()}
+        if step.carried is not None:
+            tensors |= {f"carried/{name}": value for name, value in step.carried.tensors().items()}
+        files = {
+            "model.safetensors": pack(step.model.saved_tensors()),
+            "training.safetensors": pack(tensors),
+            "at.json": json.dumps(asdict(position)).encode(),
+            "session.json": json.dumps(self.session()).encode(),
+        }
+        for name in self.folder.save_checkpoint(position.step, files, self.keep):
+            self.report.say(f"checkpoint {name} is damaged: set aside")
+        self.saved = time.monotonic()
+        self.took = self.saved - began
+
+    def session(self) -> dict[str, Any]:
+        """Sync the logs; return their hashes and the conditions: what is no state of training."""
+        logs = (self.report.metrics, self.report.samples)
+        for log in logs:
+            log.sync()
+        return {"conditions": asdict(current_conditions(self.step.model)),
+                "logs": {log.path.name: log.state() for log in logs}}
+
+    def restore(self, files: dict[str, bytes]) -> Position:
+        """Load a checkpoint into the training step; return the position it was made at."""
+        step, tables = self.step, dict[str, dict[str, Tensor]]()
+        step.model.load_tensors(unpack(files["model.safetensors"], "the checkpoint's model.safetensors"))
+        for path, value in unpack(files["training.safetensors"], "the checkpoint's training.safetensors").items():
+            table, name = path.split("/", 1)
+            tables.setdefault(table, {})[name] = value
+        step.optimizers.load(tables.get("optimizer", {}))
+        step.record_updates()                                  # a recording knows the tensors from before
+        if step.average is not None:
+            step.average.load(tables["average"])
+        if "carried" in tables:
+            step.carried = load_state(step.model, tables["carried"])
+        set_random_states(tables["random"], step.model.device)
+        return Position(**json.loads(files["at.json"]))
+
+    def check_logs(self, session: dict[str, Any], position: Position) -> None:
+        """Cut the logs back to the position; say what of them was changed or damaged since the checkpoint."""
+        for log in (self.report.metrics, self.report.samples):
+            before = session.get("logs", {}).get(log.path.name, {"bytes": 0, "sha256": storage.digest(b"")})
+            if not log.unchanged(before):
+                self.report.say(f"{log.path.name} was changed or damaged before step {position.step:,}")
+            if damaged := log.cut(position.step):
+                self.report.say(f"{damaged:,} line{'s' * (damaged > 1)} of {log.path.name} could not be read, and left "
+                                "out")
+
+    def mend_weights(self, position: Position) -> Position:
+        """Replace damaged or lost best weights by those at hand, which then count as no best any more."""
+        if math.isinf(position.best):                            # no validation yet
+            return position
+        try:
+            self.folder.read_weights()
+            return position
+        except RunError as error:
+            self.report.say(f"{error.args[0].split(':')[0]}: the weights of step {position.step:,} take their place "
+                            "until better ones come")
+        self.keep_weights()
+        return replace(position, best=math.inf)
+
+    def keep_weights(self) -> None:
+        """Write the weights, averaged where they are averaged, as the best of the run."""
+        with self.step.averaged_weights():
+            self.folder.save_weights(self.step.model.saved_tensors())
+
+
+def newest_good(folder: RunFolder, start_over: bool, say: Callable[[str], None]) -> dict[str, bytes] | None:
+    """Return the files of the newest whole checkpoint and set damaged ones aside. None: training had made none yet."""
+    files, damaged = folder.newest_checkpoint()
+    for name in damaged:
+        folder.set_aside(folder.checkpoints_path / name)
+        say(f"checkpoint {name} is damaged: passed over, and set aside as {CHECKPOINTS}/{DAMAGED}{name}")
+    if files is None and folder.had_checkpoints() and not start_over:
+        raise RunError(f"{folder.path} has no checkpoint that can be used: begin a new run with its best weights by "
+                       f"--from {folder.path} --out FOLDER, or train it from the first step, over these weights, with "
+                       "--resume --start-over")
+    return files
+
+
+def read_session(files: dict[str, bytes] | None) -> dict[str, Any]:
+    """Return what a checkpoint keeps of the process that made it; one of an earlier version keeps nothing."""
+    return json.loads(files.get("session.json", b"{}")) if files is not None else {}
+
+
+def load_state(model: Learner, tensors: dict[str, Tensor]) -> Any:
+    """Return the model's state made of saved tensors."""
+    state = model.start(len(next(iter(tensors.values()))), 1)
+    assert state is not None
+    values = iter([tensors[name].to(model.device) for name in state.tensors()])
+    return state.map(lambda _: next(values))
+
+
+def random_states(device: torch.device) -> dict[str, Tensor]:
+    states = {"cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    return states
+
+
+def set_random_states(states: dict[str, Tensor], device: torch.device) -> None:
+    torch.set_rng_state(states["cpu"])
+    if device.type == "cuda" and "cuda" in states:
+        torch.cuda.set_rng_state(states["cuda"], device)
+
+
+# -------------------------------------------------------------------------------------------- conditions
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """All that decides the last bits of a run beside its settings, text and seed."""
+
+    device: str
+    threads: int                       # of a CPU
+    processor: str                     # the CPU's or the GPU's name: kernels differ
+    torch: str                         # its version, with the build
+
+
+@contextmanager
+def kept_conditions() -> Iterator[None]:
+    """Put back afterwards what `set_conditions` changes of the whole process."""
+    threads = torch.get_num_threads()
+    strict, filled = torch.are_deterministic_algorithms_enabled(), DETERMINISTIC.fill_uninitialized_memory
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(strict)
+        DETERMINISTIC.fill_uninitialized_memory = filled
+
+
+def set_conditions(s: TrainingSettings, model: Learner) -> None:
+    torch.set_flush_denormal(True)                  # denormal numbers cost a CPU many times over
+    if model.device.type != "cpu":
+        return
+    if s.threads:
+        torch.set_num_threads(s.threads)
+    if s.compile in ("yes", "graphs"):
+        torch.use_deterministic_algorithms(True)
+        DETERMINISTIC.fill_uninitialized_memory = False      # or all new memory is written twice
+
+
+def current_conditions(model: Learner) -> Conditions:
+    device = model.device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else cpu()
+    return Conditions(device.type, torch.get_num_threads() if device.type == "cpu" else 0, name, torch.__version__)
+
+
+def changed_conditions(before: dict[str, Any] | None, now: Conditions) -> list[str]:
+    """Return a line for each difference; a checkpoint from before they were kept says nothing of them."""
+    if before is None:
+        return ["threads, processor and torch are not known: the checkpoint is of an earlier version"]
+    return [f"{name} {value}, was {before.get(name, 'unknown')}" for name, value in asdict(now).items()
+            if before.get(name) != value]

@@ -1,0 +1,303 @@
+"""Reports of a run: its logs, its lines on the terminal, the figures of each step, and a table of what was chosen."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard import kernels, storage
+from regard.config import as_values
+from regard.contract import LanguageModel
+from regard.errors import SettingError, TrainingStopped
+from regard.kernels import Path as ScanPath
+from regard.kernels.cross_entropy import keeps_logits
+from regard.kernels.cuda import products
+from regard.kernels.norm import why_not as why_norms_keep
+from regard.layers.norm import LayerNorm, RMSNorm
+from regard.models.head import Head
+from regard.models.learner import Learner
+from regard.run_folder import RunFolder, parse_row, read_log
+from regard.trained import count_parameters
+from regard.training.recorded_step import why_updates_are_eager
+from regard.training.settings import TrainingSettings
+from regard.training.step import Position, TrainingStep, tokens_a_step
+
+Say = Callable[[str], None]
+
+
+def spoken(seconds: float) -> str:
+    """Write `75` as `1:15`, `4000` as `1:06:40`."""
+    minutes, seconds = divmod(int(seconds + 0.5), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+class Metrics:
+    """metrics.jsonl: one object a line, append-only."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def row(self, values: dict[str, Any]) -> None:
+        storage.append_line(self.path, json.dumps(values))
+
+    def sync(self) -> None:
+        storage.sync_file(self.path)
+
+    def state(self) -> dict[str, Any]:
+        """Return the length and hash of the log: a checkpoint keeps them, so that a later change is seen."""
+        raw = self.path.read_bytes() if self.path.exists() else b""
+        return {"bytes": len(raw), "sha256": storage.digest(raw)}
+
+    def unchanged(self, before: dict[str, Any]) -> bool:
+        """Return whether the log still begins with what it was at the checkpoint that kept `before`."""
+        raw = self.path.read_bytes() if self.path.exists() else b""
+        return storage.digest(raw[:before["bytes"]]) == before["sha256"]
+
+    def cut(self, last_step: int) -> int:
+        """Drop rows after `last_step`, which training writes again, and lines that are no rows (torn by a kill, or
+        damaged); return the number of these lines."""
+        if not self.path.exists():
+            return 0
+        lines = [line for line in self.path.read_bytes().split(b"\n") if line]
+        rows = [(line, row) for line in lines if (row := parse_row(line)) is not None]
+        storage.write_file(self.path, b"".join(line + b"\n" for line, row in rows if row["step"] <= last_step))
+        return len(lines) - len(rows)
+
+
+class Samples(Metrics):
+    """samples.jsonl: what the model wrote at validations, with the seconds it took, so that samples stay cheap."""
+
+    SHARE = 0.01                     # of the time since the last one is the most that another like it may take
+
+    def __init__(self, path: Path):
+        super().__init__(path)
+        self.last: dict[str, Any] | None = None
+
+    def due(self, seconds: float) -> bool:
+        return self.last is None or self.last["took"] <= self.SHARE * (seconds - self.last["seconds"])
+
+    def row(self, values: dict[str, Any]) -> None:
+        super().row(values)
+        self.last = {name: values[name] for name in ("seconds", "took")}
+
+    def cut(self, last_step: int) -> int:
+        damaged = super().cut(last_step)
+        rows, _ = read_log(self.path)
+        self.last = rows[-1] if rows and {"took", "seconds"} <= set(rows[-1]) else None
+        return damaged
+
+
+class Progress:
+    """Lines on the terminal, with a bar below them while training runs; elsewhere a plain line now and then."""
+
+    PLAIN_SECONDS = 10.0
+
+    def __init__(self, quiet: bool = False):
+        self.quiet, self.steps = quiet, 0
+        self.bar: Any = None
+        self.last_line = time.monotonic()
+
+    def begin(self, steps: int) -> None:
+        """Show a bar of so many steps, on a terminal."""
+        self.steps = steps
+        if not self.quiet and sys.stderr.isatty():
+            from rich.progress import BarColumn, Progress, TextColumn
+
+            self.bar = Progress(
+                TextColumn("{task.completed}/{task.total}"), BarColumn(), TextColumn("{task.description}"),
+                transient=True)
+            self.bar.start()
+            self.task = self.bar.add_task("", total=steps)
+
+    def step(self, step: int, loss: float, rate: float, left: float) -> None:
+        text = f"loss {loss:.4f} · {rate:,.0f} tokens/s · {spoken(left)} left"
+        if self.bar is not None:
+            self.bar.update(self.task, completed=step, description=text)
+        elif not self.quiet and time.monotonic() - self.last_line > self.PLAIN_SECONDS:
+            self.say(f"step {step:,}/{self.steps:,} · {text}")
+
+    def say(self, text: str) -> None:
+        if self.quiet:
+            return
+        self.last_line = time.monotonic()
+        if self.bar is not None:
+            self.bar.console.print(text, highlight=False)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+            self.bar = None
+
+
+class TensorBoard:
+    """The rows of metrics.jsonl for TensorBoard, under the run folder's `tensorboard/`."""
+
+    def __init__(self, folder: Path):
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise SettingError(
+                "--tensorboard needs the tensorboard package: pip install 'regard[tensorboard]'") from None
+        self.writer = SummaryWriter(str(folder))
+
+    def row(self, values: dict[str, Any]) -> None:
+        for name, value in values.items():
+            if name not in ("step", "seconds") and isinstance(value, (int, float)):
+                self.writer.add_scalar(name, value, values["step"])
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+class Report:
+    """Everything a run writes and says while it trains: the logs in its folder, TensorBoard, and the terminal."""
+
+    def __init__(self, folder: RunFolder, progress: Progress, tensorboard: bool = False):
+        self.metrics, self.samples = Metrics(folder.metrics_path), Samples(folder.samples_path)
+        self.board = TensorBoard(folder.path / "tensorboard") if tensorboard else None
+        self.progress, self.say = progress, progress.say
+        self.first: Position | None = None             # shown in this session: speed counts from there
+
+    def log(self, position: Position, **values: float) -> None:
+        row = {"step": position.step, "tokens": position.tokens, "seconds": position.seconds, **values}
+        self.metrics.row(row)
+        if self.board is not None:
+            self.board.row(row)
+
+    def show(self, position: Position, loss: float) -> None:
+        """Show loss, speed and time left, from the second step of this session on."""
+        if self.first is None:
+            self.first = position
+            return
+        per_step = (position.seconds - self.first.seconds) / (position.step - self.first.step)
+        if per_step > 0:
+            tokens_per_step = position.tokens / position.step
+            left = (self.progress.steps - position.step) * per_step
+            self.progress.step(position.step, loss, tokens_per_step / per_step, left)
+
+    def close(self) -> None:
+        self.progress.close()
+        if self.board is not None:
+            self.board.close()
+
+
+# --------------------------------------------------------------------------------- the figures of a step
+
+
+class Figures:
+    """The loss and the gradient norm of a step, on their way to the host.
+
+    A GPU computes while the host launches. Read at once, the loss would make the host wait for the GPU, and then the
+    GPU for the host, in every step. So on a GPU the loop is one step ahead of the figures it reads.
+    """
+
+    def __init__(self, step: int, loss: Tensor, norm: Tensor):
+        self.step = step
+        both = torch.stack((loss.detach().double(), norm.detach().double()))
+        self.held, self.sent = both, None
+        if both.is_cuda:
+            self.held = torch.empty(2, dtype=torch.float64, pin_memory=True).copy_(both, non_blocking=True)
+            self.sent = torch.cuda.Event()
+            self.sent.record()
+
+    def read(self) -> tuple[float, float]:
+        """Wait for loss and norm and return them. One that is not finite ends the training."""
+        if self.sent is not None:
+            self.sent.synchronize()
+        loss, norm = self.held.tolist()
+        require_finite(self.step, loss=loss, gradient=norm)
+        return loss, norm
+
+
+def require_finite(step: int, **values: float) -> None:
+    """Stop the training before anything is saved: a weight that is not a number never comes back."""
+    for name, value in values.items():
+        if not math.isfinite(value):
+            raise TrainingStopped(
+                f"the {name} became {value} at step {step:,}; nothing of it is saved and the last checkpoint is good: "
+                "go on with --resume and a lower --rate")
+
+
+# ----------------------------------------------------------------------------------- what was chosen
+
+
+def describe_text(corpus: Any, say: Say) -> None:
+    train, valid = corpus.train.counts, corpus.valid.counts
+    say(f"text       {train.characters:,} characters to learn from, {valid.characters:,} held out")
+    say(f"tokenizer  {corpus.tokenizer.kind} · {corpus.tokenizer.vocab_size:,} tokens known · "
+        f"{train.tokens:,} to learn from" + (f", {train.unknown:,} unknown" if train.unknown else ""))
+
+
+def describe_model(family: str, settings: Any, model: LanguageModel | Learner, say: Say) -> None:
+    chosen = ", ".join(f"{name} {value}" for name, value in as_values(settings).items())
+    say(f"model      {family} · {count_parameters(model):,} parameters")
+    say(f"           {chosen}")
+    modules = model.modules() if isinstance(model, nn.Module) else ()
+    for path in {str(each.path): None for each in modules if isinstance(getattr(each, "path", None), ScanPath)}:
+        say(f"scan       {path}")
+
+
+def describe_training(s: TrainingSettings, per_step: int, tokens: int, say: Say) -> None:
+    total = s.steps * per_step
+    rates = f"{'SGD' if s.optimizer == 'sgd' else 'AdamW'} {s.learning_rate:g}"
+    rates += f" and Muon {s.muon_rate:g}" if s.optimizer == "muon" else ""
+    batch = f"{s.batch:,} tokens of" if s.reading == "pairs" else f"{s.batch}"
+    say(f"training   {s.steps:,} steps × {batch} {s.reading} = {total:,} tokens, "
+        f"{total / max(1, tokens):.1f} times the text")
+    part = "" if s.valid_one_in == 1 else f" on 1 in {s.valid_one_in:,} of the held-out batches"
+    say(f"           {rates}, {s.schedule} schedule; validation every {s.valid_every:,} steps{part}")
+
+
+def describe_pairs(batches: Any, held_out: Any, context: int, say: Say) -> None:
+    """Say how many pairs are too long: pairs are not cut."""
+    for name, count in (("to learn from", getattr(batches, "too_long", 0)),
+                        ("held out", getattr(held_out, "too_long", 0))):
+        if count:
+            say(f"too long   {count:,} pairs {name} have a side of more than {context} tokens and are left out: "
+                "raise --context to keep them")
+
+
+def describe_kernels(step: TrainingStep, s: TrainingSettings, say: Say) -> None:
+    """Say which fast paths a GPU takes, and why the others are off."""
+    model, device = step.model, step.model.device
+    if device.type != "cuda":
+        return
+    lines = []
+    if isinstance(head := getattr(model, "head", None), Head):
+        share = 1.0 if s.reading == "pairs" else min(1.0, (s.micro_batch or s.batch) / s.batch)
+        reason = kernels.reason_on(device)
+        kept = keeps_logits(round(tokens_a_step(step.batches) * share), len(head.weight), gpu=True)
+        lines.append("logits kept" if kept else
+                     f"loss without logits by {'torch: ' + reason if reason else 'triton'}")
+    why = products.why_not(device, step.bfloat16)
+    lines.append(f"products as torch takes them: {why}" if why else "large products the quickest way of cuBLAS")
+    if any(isinstance(layer, (LayerNorm, RMSNorm)) for layer in model.modules()):
+        why = why_norms_keep(step.forward_backward.compiled, step.bfloat16)
+        lines.append(f"norms as torch has them: {why}" if why else "norms keep only what they give")
+    why = why_updates_are_eager(model, s.compile)
+    lines.append(f"updates as they are: {why}" if why else "updates recorded")
+    say(f"kernels    {'; '.join(lines)}")
+
+
+def describe_machine(step: TrainingStep, folder: RunFolder, say: Say) -> None:
+    device = step.model.device
+    if device.type == "cuda":
+        lines = [torch.cuda.get_device_name(device), "bfloat16" if step.bfloat16 else "float32"]
+        lines += ["compiled"] if step.forward_backward.compiled else []
+        lines += ["steps recorded"] if step.forward_backward.recorded else []
+        say(f"machine    {', '.join(lines)}")
+    else:
+        say(f"machine    {device.type}, {torch.get_num_threads()} threads on {os.cpu_count()} cores")
+    say(f"run        {folder.path}")

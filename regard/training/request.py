@@ -1,0 +1,171 @@
+"""From a request to a plan: what the user asked for, and the run that it comes to, with everything resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard import storage
+from regard.config import as_values, fill
+from regard.errors import RunError, SettingError
+from regard.families import Family
+from regard.manifest import FORMAT
+from regard.run_folder import RunFolder
+from regard.sizes import Tables
+from regard.tasks import Task, task_named
+from regard.trained import load, pick_device, run_family, run_task
+from regard.training.choices import changed_settings, check_early, choose
+from regard.training.settings import TrainingSettings
+
+# What may be changed when a run is resumed; the rest would make it another run.
+CHANGEABLE = ("steps", "learning_rate", "muon_rate", "clip", "valid_every", "checkpoint_every", "keep", "patience",
+              "log_every", "micro_batch", "samples", "threads")
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class TrainRequest:
+    """A run as the user asked for it, before anything is chosen."""
+
+    files: tuple[str, ...]
+    task: str = "lm"
+    family: str | None = None              # None: the task's usual one, or what the run resumed or begun with is
+    out: str | None = None
+    settings: Tables | None = None         # tables of changed settings: {"training": {"batch": 8}}
+    resume: bool = False
+    start_over: bool = False               # with resume: from the first step where no checkpoint can be used
+    base: str | None = None                # a run whose weights to begin with
+    params: int | None = None              # how many parameters the model shall have; None: chosen
+    device: str = "auto"
+    trust: bool = False                    # import the code that a run resumed or begun with names
+    tensorboard: bool = False
+    quiet: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run with everything resolved; of a new one the number of steps is settled when its first steps were timed."""
+
+    request: TrainRequest
+    task: Task
+    family: Family
+    data: Any                              # the settings of the data
+    corpus: Any
+    model: Any                             # the settings of the model
+    training: TrainingSettings
+    device: torch.device
+    base: Any = None                       # the trained run whose weights to begin with
+    saved: dict[str, dict[str, Any]] | None = None         # of a resumed run: its tables
+    changes: tuple[str, ...] = ()          # of a resumed run: a line for each setting that differs now
+
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """Return every setting of the run: what run.toml holds."""
+        training = {"training": as_values(self.training)}
+        if self.saved is not None:
+            return {**self.saved, **training}
+        run = {"format": FORMAT, "task": self.task.name, "family": self.family.name, "from": self.request.base}
+        return {"run": run, "data": as_values(self.corpus.resolved(self.data)),
+                "tokenizer": as_values(self.corpus.tokenizer_settings), "model": as_values(self.model), **training}
+
+
+def plan_new(request: TrainRequest, say: Say) -> Plan:
+    """Prepare the text and choose all that the user did not say."""
+    wanted = request.settings or {}
+    task = task_named(request.task)
+    family, base = task.family(request.family or task.usual), None
+    data = fill(task.data, {"files": request.files, **wanted.get("data", {})}, "data")
+    tokens: Any = fill(task.tokenizer, wanted.get("tokenizer", {}), "tokenizer")
+    if request.base is not None:
+        base = load(request.base, device="cpu", trust=request.trust, task=request.task)
+        require_family(request, base.family, f"--from {request.base}")
+        refuse_params(request, "--from")
+        family, tokens = task.family(base.family), base.tokenizer
+        wanted = settings_from_base(base, family, wanted)
+    check_early(family, wanted)
+    device = pick_device(request.device) if family.build is not None else torch.device("cpu")
+    corpus = task.prepare(data, tokens, say=say)
+    chosen = choose(family, corpus, wanted, device, request.params, task.vocab(corpus.tokenizer))
+    return Plan(request, task, family, data, corpus, chosen.model, chosen.training, device, base)
+
+
+def settings_from_base(base: Any, family: Family, wanted: Tables) -> Tables:
+    """Keep the base's model and tokenizer when fine-tuning; only dropout may differ."""
+    if base.learner is None:
+        raise SettingError(f"--from {base.path}: a {base.family} is counted, not trained; train on both texts together")
+    if wanted.get("tokenizer"):
+        raise SettingError("--from keeps the run's tokenizer: leave --tokenizer and --vocab out")
+    before = family.settings_of_run(base.tables["model"])
+    after, _ = changed_settings(before, wanted.get("model", {}), "model", ("dropout", "attention_dropout"))
+    rates = {name: base.tables["training"][name] / 3 for name in ("learning_rate", "muon_rate")}
+    training = {**rates, "optimizer": base.tables["training"]["optimizer"], **wanted.get("training", {})}
+    return {**wanted, "model": as_values(after), "training": training}
+
+
+def plan_resumed(request: TrainRequest, folder: RunFolder, say: Say) -> Plan:
+    """Go on with a run's settings, tokenizer and text; refuse changes that would make it another run."""
+    tables = folder.read_settings()
+    task = run_task(tables)
+    if task.name != request.task:
+        raise RunError(f"{folder.path} is a run of the task {task.name}: go on with it by `regard train {task.name}`")
+    family = run_family(tables, folder, request.trust)
+    require_family(request, family.name, f"--resume {folder.path}")
+    refuse_params(request, "--resume")
+    if family.count is not None:
+        raise RunError(f"{folder.path} was counted in one go: there is nothing to resume")
+    wanted = request.settings or {}
+    data = resumed_data(request, tables, task)
+    model, _ = changed_settings(family.settings_of_run(tables["model"]), wanted.get("model", {}), "model", ())
+    training, changes = changed_settings(
+        fill(TrainingSettings, tables["training"], "training"), wanted.get("training", {}), "training", CHANGEABLE)
+    device = pick_device(request.device)
+    folder.check_tokenizer()
+    corpus = task.prepare(data, task.load_tokenizer(folder.tokenizer_path), say=say)
+    if data.content and corpus.content != data.content:
+        raise RunError(f"the text has changed since {folder.path} began: resume with the same text, "
+                       "or start a new run with --from")
+    return Plan(request, task, family, data, corpus, model, training, device, saved=tables, changes=tuple(changes))
+
+
+def resumed_data(request: TrainRequest, tables: Tables, task: Task) -> Any:
+    """Return the settings of the data, which may lie elsewhere now; its content is compared later."""
+    wanted = request.settings or {}
+    before = fill(task.data, {**tables["data"], "files": request.files}, "data")
+    after, _ = changed_settings(before, wanted.get("data", {}), "data", ("files", "valid"))
+    kind = wanted.get("tokenizer", {}).get("kind", "auto")
+    if kind not in ("auto", tables["tokenizer"]["kind"]):
+        raise SettingError(f"tokenizer.kind cannot change from {tables['tokenizer']['kind']} to {kind} when a run is "
+                           "resumed: leave it out, or start a new run")
+    return after
+
+
+def require_family(request: TrainRequest, name: str, what: str) -> None:
+    if request.family is not None and request.family != name:
+        raise SettingError(f"--family {request.family}: {what} goes on with a {name}; leave --family out")
+
+
+def refuse_params(request: TrainRequest, how: str) -> None:
+    if request.params is not None:
+        raise SettingError(f"--params {request.params:,}: {how} goes on with a model that has its size; leave it out")
+
+
+def claim_folder(request: TrainRequest) -> tuple[Path, bool]:
+    """Return the run's folder, and whether it was made now: two trainings that start together never get the same.
+
+    Without --out it is runs/NAME-FAMILY (or NAME-TASK-FAMILY), with a number behind it if taken; the newest of them
+    when resuming.
+    """
+    if request.out is not None:
+        return Path(request.out), storage.claim_folder(Path(request.out))
+    name = (request.family or task_named(request.task).usual).rpartition(":")[2]          # Layer of module:Layer
+    name = name if request.task == "lm" else f"{request.task}-{name}"
+    stem = Path(request.files[0]).name.split(".")[0] if request.files and request.files[0] != "-" else "text"
+    numbers = ("", *(f"-{n}" for n in range(2, 10_000)))
+    names = [Path("runs") / f"{stem or 'text'}-{name}{number}" for number in numbers]
+    taken = [name for name in names if name.exists()]
+    if request.resume and taken:
+        return taken[-1], False
+    return next(name for name in names if storage.claim_folder(name)), True
