@@ -31,7 +31,7 @@ from safetensors.torch import load_file, save_file
 from regard.data.tokens.words import WhitespaceTokenizer, train_words
 from regard.models.ngram import NGram, write_arpa
 from regard.models.ngram.counting import EOS
-from regard.trained import Trained
+from regard.tasks.lm.trained import Trained
 from regard.training.run import Order, carry_out
 
 DATA = Path(os.environ.get("REGARD_DATA", Path(__file__).parents[2] / "shared" / "data")) / "multi30k"

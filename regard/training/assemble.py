@@ -13,7 +13,6 @@ import torch
 from regard.config import as_values
 from regard.errors import SettingError
 from regard.families import Family
-from regard.look.samples import sampler
 from regard.manifest import FORMAT
 from regard.models.learner import Learner
 from regard.run_folder import RunFolder
@@ -51,7 +50,7 @@ def make_job(model: Learner, corpus: Any, chosen: Chosen, folder: RunFolder, ord
     batches = task.batches(corpus, s, chosen.model.context)
     held_out = replace(task.held_out(corpus, s, chosen.model.context), every=max(1, s.valid_one_in))
     judge = None if task.judge is None else partial(task.judge, model, corpus, chosen.model.context)
-    sample = sampler(task.name, model, corpus, chosen.model.context) if s.samples else None
+    sample = task.sampler(model, corpus, chosen.model.context) if s.samples else None
     extra = (TensorBoard(folder.path / "tensorboard"),) if order.tensorboard else ()
     return Job(model, batches, held_out, s, folder, Progress(s.steps, order.quiet), extra, judge, sample)
 

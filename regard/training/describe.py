@@ -16,7 +16,7 @@ from regard.kernels import Path, products
 from regard.layers import norm
 from regard.models.head import Head
 from regard.models.learner import Learner
-from regard.trained import count_parameters
+from regard.tasks.trained_model import count_parameters
 from regard.training import still
 from regard.training.job import Job
 from regard.training.passes import CapturedPass

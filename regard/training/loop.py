@@ -17,13 +17,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from regard.errors import Interrupted
+from regard.tasks import CARDS
 from regard.training.figures import Figures
 from regard.training.job import Job
 from regard.training.log import spoken
 from regard.training.schedule import rate
 from regard.training.settings import TrainingSettings
 
-JUDGED = {"valid_bleu": "BLEU", "valid_rouge": "ROUGE-L", "valid_exact": "exactly right"}
+JUDGED = dict(card.judged for card in CARDS.values() if card.judged)       # what tasks judge by, and its names
 
 
 @dataclass(frozen=True)

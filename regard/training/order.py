@@ -8,7 +8,7 @@ from pathlib import Path
 from regard import storage
 from regard.errors import SettingError
 from regard.sizes import Tables
-from regard.tasks import task_named
+from regard.tasks import USUAL, task_named
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Order:
     """What the user asked for."""
 
     files: tuple[str, ...]
-    task: str = "lm"
+    task: str = USUAL
     family: str | None = None              # None: the task's usual one, or what the run resumed or begun with is
     out: str | None = None
     settings: Tables | None = None         # tables of changed settings: {"training": {"batch": 8}}
@@ -38,8 +38,9 @@ def claim_folder(order: Order) -> tuple[Path, bool]:
     """
     if order.out is not None:
         return Path(order.out), storage.claim_folder(Path(order.out))
-    name = (order.family or task_named(order.task).usual).rpartition(":")[2]          # Layer of module:Layer
-    name = name if order.task == "lm" else f"{order.task}-{name}"
+    card = task_named(order.task).card
+    family = (order.family or card.usual).rpartition(":")[2]          # Layer of module:Layer
+    name = card.run_name.format(task=card.name, family=family)
     stem = Path(order.files[0]).name.split(".")[0] if order.files and order.files[0] != "-" else "text"
     numbers = ("", *(f"-{n}" for n in range(2, 10_000)))
     names = [Path("runs") / f"{stem or 'text'}-{name}{number}" for number in numbers]

@@ -19,13 +19,12 @@ from regard.config import as_values, fill
 from regard.data.reading.corpus import Corpus, DataSettings
 from regard.errors import RunError, SettingError
 from regard.families import Family
-from regard.look.samples import sampler
 from regard.metrics.perplexity import impossible
 from regard.run_folder import RunFolder
 from regard.run_lock import use_folder
 from regard.sizes import Scale, Tables
 from regard.tasks import task_named
-from regard.trained import Trained, load, pick_device
+from regard.trained import load, pick_device
 from regard.training import budget
 from regard.training.assemble import all_tables, finish, make_job, new_model, with_steps
 from regard.training.choose import DEFAULT_MINUTES, Chosen, changed_settings, check_tables, choose
@@ -146,7 +145,7 @@ def from_base(base: Any, kind: Family, wanted: Tables) -> Tables:
 def count(
     order: Order, kind: Family, corpus: Corpus, chosen: Chosen, data: DataSettings, folder: RunFolder,
     say: Callable[[str], None], began: float,
-) -> Trained:
+) -> Any:
     """A family that is counted needs no loop: fit, save, score once."""
     assert kind.count is not None
     ends = corpus.train.ends if chosen.training.reading == "documents" else None
@@ -158,7 +157,8 @@ def count(
     folder.save_weights(model.saved_tensors())
     tables = all_tables(order, kind, corpus, data, chosen)
     folder.save_settings(tables)
-    trained = Trained(model, corpus.tokenizer, tables, folder.path)
+    task = task_named(order.task)
+    trained = task.trained(model, corpus.tokenizer, tables, folder.path)
     surprise = trained.score_shard(corpus.valid)
     never = impossible(model, trained.held_out(corpus.valid), corpus.tokenizer.token) if isinf(surprise.loss) else None
     row = {"step": 1, "tokens": len(corpus.train.tokens), "seconds": round(time.monotonic() - began, 3)}
@@ -166,7 +166,7 @@ def count(
     metrics.row({**row, "valid_loss": surprise.loss, **(never.as_dict() if never else {})})
     if chosen.training.samples:
         asked = time.monotonic()
-        written = sampler("lm", model, corpus)()
+        written = task.sampler(model, corpus)()
         took = round(time.monotonic() - asked, 3)
         samples.row({"step": 1, "seconds": row["seconds"], "took": took, **written})
     for log in (metrics, samples):
