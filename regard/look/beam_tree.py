@@ -49,7 +49,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Found:
-    """What the search gives, best first, and the node at which each stands."""
+    """A result of the search, and the node at which it ends."""
 
     node: int
     text: str

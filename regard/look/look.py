@@ -20,7 +20,7 @@ SAMPLE = 2**14                       # bytes of each tensor that its identity is
 
 
 def look(trained: Any, request: Request | str, model: str = "") -> Look:
-    """What this model reads and says; a plain string is a text, or the source of a translator.
+    """Run a model once and return what it reads and says; a plain string is a text, or the source of a translator.
 
     `model` is the name under which a server keeps it. Whoever shares the model keeps others off it meanwhile, and while
     a track that is still `lazy` is worked out.
@@ -34,7 +34,7 @@ def look(trained: Any, request: Request | str, model: str = "") -> Look:
 
 
 def look_id(trained: Any, request: Request, model: str = "") -> str:
-    """The same for the same request of the same weights, on any day and any machine."""
+    """A hash of the request and the weights: equal on any day and any machine."""
     asked = asdict(request)
     if request.image is not None:
         asked["image"] = hashlib.sha256(request.image).hexdigest()

@@ -1,4 +1,4 @@
-"""What comes next: the next-token distribution after a text and the tokens said since, and the token drawn from it.
+"""The next token: its distribution after a text and the tokens said since, and the token drawn from it.
 
     texts = Continuations(regard.load("runs/stories"))
     found = texts.after("Tom had a", how=Sampling(temperature=0.8, seed=3))
@@ -38,7 +38,7 @@ Given = str | NDArray[np.uint8] | None           # what a translator or captione
 
 @dataclass(frozen=True)
 class Next:
-    """What may follow a text, and what would be drawn."""
+    """The distribution of the next token after a text, and the token that would be drawn."""
 
     position: int                                # tokens read so far, <bos> included: the noise is drawn with it
     prefix: tuple[tuple[int, str], ...]          # every token read, as (id, what it adds to the text)
@@ -76,7 +76,7 @@ class Continuations:
         self, prompt: str = "", said: Sequence[int] = (), how: Sampling | None = None, *, source: Given = None,
         steps: int = 0,
     ) -> Next:
-        """What follows the prompt and what was said; with `steps`, so many tokens are drawn first."""
+        """The next token after the prompt and what was said; with `steps`, so many tokens are drawn first."""
         opening = self.trained.open(prompt if self.continues else source, new_tokens=MOST, whole=True)
         how, tokens = how or Sampling(), list(said)
         self._check(tokens)
@@ -172,7 +172,7 @@ def most_of(opening: Opening) -> int:
 
 
 def written(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """What each token adds to the text; nothing while a character is unfinished. Specials have their names."""
+    """The piece that each token adds to the text: none while a character is unfinished; a special's name."""
     stream = tokenizer.stream()
     return [tokenizer.token(id) if id < FIRST else stream.push(int(id)) for id in ids]
 

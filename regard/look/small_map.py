@@ -63,7 +63,7 @@ def coarser(weights: Weights) -> tuple[Weights, list[int]]:
 
 
 def read_of_itself(model: LanguageModel, tokens: Tensor) -> tuple[Weights | None, str]:
-    """What the last layer that can be seen reads of the text, and what kind of amount it is."""
+    """The weights of the last layer that records any, and their kind."""
     if not isinstance(model, torch.nn.Module):
         return None, ""
     with watch() as seen:

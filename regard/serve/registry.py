@@ -51,7 +51,7 @@ class Opened:
 
     @property
     def card(self) -> Card:
-        """What its task is known for; nothing of a run that cannot be used."""
+        """The card of its task; an empty one for a run that cannot be used."""
         return CARDS.get(self.task, NO_CARD)
 
     @property

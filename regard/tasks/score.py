@@ -17,7 +17,7 @@ OF_SOURCES = ("on_bad_image", "first", "beam", "length_penalty", "batch", "gold"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was measured: values for programs, and rows for people; or something of each line or token instead."""
+    """The result of a measurement: values for programs and rows for people, or values of each line or token."""
 
     values: dict[str, Any] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
@@ -31,5 +31,5 @@ class Score:
 
 
 def warning_rows(values: dict[str, Any]) -> list[Row]:
-    """Why the loss means less than it seems to."""
+    """The row that says why the loss means less than it seems to, where it does."""
     return [("warning", values["warning"])] if "warning" in values else []

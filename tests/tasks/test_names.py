@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import regard
+from regard.cli.train import command as train
 from regard.tasks import CARDS, TASKS, run_task
 from regard.tasks.card import WRITING
 
@@ -73,3 +74,13 @@ def test_a_task_is_whole(name):
 
 def test_a_run_that_names_no_task_is_a_language_model():
     assert run_task({}) is TASKS["lm"]
+
+
+def test_every_folder_is_a_task_with_a_command():
+    folders = {path.parent.name for path in (ROOT / "tasks").glob("*/__init__.py")}
+    assert folders == set(CARDS)
+    for name in CARDS:
+        made = train.get_command(None, name)
+        names = [param.name for param in made.params]
+        assert made.help.startswith("Train a ") and {"files", "family", "out", "as_json"} <= set(names)
+        assert len(set(names)) == len(names)

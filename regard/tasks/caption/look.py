@@ -66,7 +66,7 @@ def image_side(trained: TrainedCaptioner, raw: bytes, image: Image) -> Side:
 
 
 def influences(pair: Pair, told: Sequence[Said], trained: TrainedCaptioner) -> list[Track]:
-    """Of each patch, by hiding it, and of the words before."""
+    """The influence of each patch, by hiding it, and of the words before."""
     (rows, columns), patch = trained.grid, trained.patch
     targets = torch.tensor([each.id for each in told], device=pair.model.device)
     mean = pair.source.items[0].float().mean((1, 2)).round().to(pair.source.items.dtype)        # (3,): the mean colour

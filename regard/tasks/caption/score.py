@@ -66,7 +66,7 @@ def read_files(
 
 
 def measure_gaze(model: TrainedCaptioner, drawn: Any) -> Gaze:
-    """How much of what each word reads, of the captions as they should be, lies on what it names."""
+    """The share of each word's weights that lies on what it names, as the right captions are written."""
     ids = [row.tolist() for row in model.tokenizer.encode_batch(drawn.captions)]
     fits = [at for at, own in enumerate(ids) if len(own) + 1 <= model.context]           # with its end
     seen = Gaze()

@@ -42,7 +42,7 @@ AT_ONCE = 64                               # pictures whose weights are held at 
 
 @dataclass(frozen=True)
 class Caption:
-    """What is said of a picture, and, if asked for, what was read to say it."""
+    """A caption, and, if asked for, the weights by which it was read from the picture."""
 
     text: str
     score: float
@@ -129,7 +129,7 @@ class TrainedCaptioner(TrainedModel):
         self, pictures: Sequence[str | Path] | Images, *, beam: int = 5, n_best: int = 1, length_penalty: float = 1.0,
         attention: bool = False, on_batch: Callable[[int], None] | None = None,
     ) -> list[Caption]:
-        """What is on each picture, a file or an array (N, S, S, 3) of bytes; with `attention`, what each word read."""
+        """A caption for each picture, a file or an array (N, S, S, 3) of bytes; with `attention`, its weights, too."""
         images = self.checked(pictures) if isinstance(pictures, np.ndarray) else self.load(pictures)
         self.model.eval()
         found = caption_tokens(self.model, images, marks=self.marks, context=self.context,
@@ -143,7 +143,7 @@ class TrainedCaptioner(TrainedModel):
                 for each, best, weights in zip(told, found, read, strict=True)]
 
     def reads(self, images: Images, targets: Sequence[Sequence[int]]) -> list[Weights]:
-        """What each token of a given caption reads of the patches, at the step that says it."""
+        """The weights by which each token of a given caption reads the patches, at the step that says it."""
         if not self.attends:
             raise RunError(NO_ATTENTION.format(cure="train a family with attention, e.g. rnn-attention"))
         found: list[Weights] = []

@@ -15,7 +15,7 @@ READINGS = {"windows": Windows, "documents": Documents, "streams": Streams}
 
 
 def reading_for(documents: str) -> str:
-    """How training reads, unless told: a long text in windows, lines and paragraphs one by one, pairs as such."""
+    """The default of training.reading: a long text in windows, lines and paragraphs one by one, pairs as such."""
     return {"file": "windows", "pair": "pairs"}.get(documents, "documents")
 
 

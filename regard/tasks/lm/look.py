@@ -93,7 +93,7 @@ def continued(
 
 
 def most_tokens(model: LanguageModel) -> tuple[int, str]:
-    """How many tokens are read at once, and why no more."""
+    """The most tokens that are read at once, and the reason."""
     limits = [(MOST_TOKENS, f"{MOST_TOKENS:,} are shown at most") if model.context is None
               else (model.context, f"the model reads at most {model.context:,} at once")]
     heads, kernels = maps_of(model)
@@ -109,7 +109,7 @@ def most_tokens(model: LanguageModel) -> tuple[int, str]:
 
 
 def run_and_say(trained: Trained, ids: Tensor, following: Sequence[int]) -> tuple[tuple[Said, ...], Recorder]:
-    """What each row predicts, and what was recorded, of one run of the model."""
+    """One run of the model: the prediction of each row, and what was recorded."""
     model, t = trained.model, trained.tokenizer
     banned = trained.marks.banned
     if isinstance(model, NeuralLM):
@@ -140,7 +140,7 @@ def run(
 
 
 def read_tracks(model: LanguageModel, seen: Recorder, length: int, notes: list[str]) -> list[Track]:
-    """What the layers recorded, by kind."""
+    """The readings of the layers as tracks, by kind."""
     found: list[Track] = []
     stack = getattr(model, "stack", None)
     for kind, name in (("weights", "self"), ("kernel", "kernel")):

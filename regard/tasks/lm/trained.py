@@ -53,7 +53,7 @@ class Trained(TrainedModel):
 
     @property
     def documents(self) -> str:
-        """What one document was in training: a file, a line or a paragraph."""
+        """The unit of a document in training: a file, a line or a paragraph."""
         return self.tables["data"]["documents"]
 
     @property
@@ -135,7 +135,7 @@ class Trained(TrainedModel):
     def speculation(
         self, kind: str | None, draft: Trained | None = None, ahead: int = AHEAD
     ) -> Speculation | None:
-        """Who guesses ahead of this model; refuses a draft that cannot."""
+        """The speculation by a draft of this model; a draft that cannot guess for it is refused."""
         if draft is None:
             return None if kind is None else Speculation(kind, ahead)
         if kind is None:
@@ -151,7 +151,7 @@ class Trained(TrainedModel):
     # ---------------------------------------------------------------------------------------- scoring
 
     def score(self, text: str) -> Surprise:
-        """How surprised the model is by a text, from <bos> on; the end of the text is not scored."""
+        """The surprise of the model at a text, from <bos> on; the end of the text is not scored."""
         ids = self.tokenizer.encode(text)
         if not len(ids):
             raise DataError("there is no text to score: it is empty")
@@ -175,7 +175,7 @@ class Trained(TrainedModel):
         return torch.from_numpy(np.add.reduceat(scores, np.append(0, ends[:-1])))
 
     def score_files(self, files: Sequence[str], **reading: Any) -> Surprise:
-        """The same over whole files, streamed; each document ends with <eos>."""
+        """The surprise over whole files, streamed; each document ends with <eos>."""
         shard = self.encode_files(files, **reading)
         return self.score_shard(shard, reading.get("documents"))
 

@@ -50,7 +50,7 @@ class MaskedBatch(Batch):
 
 @dataclass(frozen=True)
 class Hiding:
-    """How tokens are hidden. Only what stands for text is: no <bos>, <eos> or <unk>."""
+    """The rule by which tokens are hidden. Only tokens of text are: no <bos>, <eos> or <unk>."""
 
     mask: int                    # the id of <mask>, which is also the number of tokens before it
     share: float = SHARE

@@ -96,7 +96,7 @@ def evaluating(model: MaskedModel) -> AbstractContextManager[None]:
 
 @torch.no_grad()
 def run(model: MaskedModel, ids: Tensor, closely: bool) -> Recorder:
-    """What was recorded of one run on the text as it is."""
+    """The readings of one run on the text as it is."""
     with evaluating(model), watch(closely) as seen:
         model.encode(ids[None])
     return seen
@@ -107,7 +107,7 @@ def run(model: MaskedModel, ids: Tensor, closely: bool) -> Recorder:
 
 @torch.no_grad()
 def say(trained: TrainedMasked, ids: Tensor, notes: list[str]) -> tuple[Said, ...]:
-    """What each row says of its own place; of a blank, its best guess."""
+    """The prediction of each row for its own place; of a blank, its best guess."""
     model, size = trained.model, len(ids)
     banned = (*range(FIRST), model.mask)
     if size > ONE_BY_ONE:
@@ -125,7 +125,7 @@ def say(trained: TrainedMasked, ids: Tensor, notes: list[str]) -> tuple[Said, ..
 
 
 def hidden_together(size: int) -> list[list[int]]:
-    """Which places are hidden in each read: each once."""
+    """The places that are hidden in each read: each once."""
     if size <= ONE_BY_ONE:
         return [[place] for place in range(size)]
     return [list(range(first, size, STRIDE)) for first in range(STRIDE)]
@@ -135,7 +135,7 @@ def hidden_together(size: int) -> list[list[int]]:
 
 
 def influences(model: MaskedModel, ids: Tensor, told: Sequence[Said]) -> list[Track]:
-    """Of every token on what stands in each place, which is hidden while it is asked for."""
+    """The influence of every token on the one in each place, which is hidden while it is asked for."""
     targets = torch.tensor([each.id for each in told], device=ids.device)
 
     def scores(rows: Tensor, places: Tensor) -> Tensor:

@@ -67,7 +67,7 @@ class TrainedMasked(TrainedModel):
         return fill_blanks(self.model.eval(), self.tokenizer, text, top=top, length=length, end=self.framed)
 
     def guess_files(self, files: Sequence[str], on_bad_text: str = "fail") -> Guesses:
-        """How well hidden tokens of these files are told; always the same ones are hidden, all behind <mask>."""
+        """The accuracy on hidden tokens of these files; always the same ones are hidden, all behind <mask>."""
         settings = ReadSettings(self.tables["data"]["documents"], on_bad_text)
         shard = encode_files(files, self.tokenizer, settings, say=lambda text: None)
         held_out = MaskedHeldOut(shard, self.context, 16, self.tokenizer.bos, self.framed, mask=mask_id(self.tokenizer))

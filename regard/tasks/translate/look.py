@@ -79,7 +79,7 @@ def source_tokens(trained: TrainedTranslator, text: str, notes: list[str]) -> tu
 
 @dataclass(frozen=True)
 class Target:
-    """What was written, without <bos> and <eos>, and the id of what follows the last of it."""
+    """The target, without <bos> and <eos>, and the id of the token that follows it."""
 
     text: str
     tokens: list[Token]
@@ -87,7 +87,7 @@ class Target:
 
     @property
     def following(self) -> list[int]:
-        """What follows <bos> and each token."""
+        """The ids that follow <bos> and each token."""
         return [*(token.id for token in self.tokens), self.after]
 
 
@@ -116,7 +116,7 @@ def given_target(tokenizer: Any, text: str, room: int, notes: list[str]) -> Targ
 def own_target(
     tokenizer: Any, ids: Sequence[int], pieces: Sequence[str], finished: bool, room: int, notes: list[str]
 ) -> Target:
-    """What the model wrote itself."""
+    """The target that the model wrote itself."""
     if not finished:
         notes.append("what the model writes came to no end before the limit, and is shown as far as it went")
     after = tokenizer.eos if finished else ids[room] if len(ids) > room else GUESS

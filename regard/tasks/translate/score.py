@@ -27,7 +27,7 @@ PART_OF_PHRASEBOOK = 1000      # pairs, unless told
 
 @dataclass
 class Test:
-    """What is measured on: pairs, and the gold alignments of their words where they are known."""
+    """The test data: pairs, and the gold alignments of their words where they are known."""
 
     sources: list[str]
     references: list[str]
@@ -113,7 +113,7 @@ def translate_test(model: TrainedTranslator, test: Test, options: Options, say: 
 
 
 def translate_by_other(model: TrainedTranslator, test: Test, options: Options) -> tuple[list[str], tuple[str, str]]:
-    """What another run, or a file, says of the same sources; and what to call the two."""
+    """Translations of the same sources by another run or from a file, and the names of the two."""
     other = options["against"]
     if isinstance(other, TrainedTranslator):
         theirs, path = translate_test(other, test, options), other.path

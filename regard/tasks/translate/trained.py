@@ -12,19 +12,15 @@ into sentences, each is translated, and they are put together with the space tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-import torch
 
 from regard.contract import Source
 from regard.data.batching.pair_batches import HeldOutPairs
 from regard.data.reading.sentences import Piece, fit, join, split
 from regard.data.reading.shards import Counts, Shard
-from regard.data.tokens.piece_words import piece_words, words_of, written_words
 from regard.data.tokens.tokenizer_pair import TokenizerPair
 from regard.data.tokens.vocabulary import Tokenizer
 from regard.decoding.beam import Hypothesis
@@ -38,14 +34,15 @@ from regard.laws.check import Report, check_model
 from regard.laws.encoder_laws import check_encoder
 from regard.laws.reader import TIME
 from regard.look.opening import Opening
-from regard.metrics.alignment import Gold, Link
+from regard.metrics.alignment import Gold
 from regard.metrics.perplexity import Surprise, score_targets
 from regard.metrics.translation import Quality, measure
 from regard.models.neural import NeuralLM
-from regard.probe.alignment import AttentionErrors, check_links, word_links
+from regard.probe.alignment import AttentionErrors
 from regard.probe.copying import each_read, spell
 from regard.tasks.laws import draw_source, join_reports
 from regard.tasks.trained_model import TrainedModel
+from regard.tasks.translate.alignment import align_translation, measure_errors
 
 FIRST_CHUNK, CHUNK = 32, 512               # lines taken at once from a stream: few at first, so that something appears
 
@@ -142,7 +139,7 @@ class TrainedTranslator(TrainedModel):
     def stream(
         self, lines: Iterable[str], *, notice: Say | None = None, at_a_time: int = CHUNK, **how: Any
     ) -> Iterator[Translation]:
-        """The same for lines as they come, some hundreds at a time, in bounded memory; the first ones come early."""
+        """Translations of lines as they come, some hundreds at a time, in bounded memory; the first ones come early."""
         way, coming, notices, number = Way(**how), iter(lines), Notices(notice), 0
         mistake: RegardError | None = None
         while mistake is None:
@@ -213,35 +210,14 @@ class TrainedTranslator(TrainedModel):
                 all(each.finished for each in own)))
         best = candidates[0]
         told = Translation(line, best.text, best.score, best.log_prob, tuple(candidates), len(parts))
-        return self._aligned(told, parts, way.words) if way.alignments else told
+        return align_translation(self, told, parts, way.words) if way.alignments else told
 
     # ----------------------------------------------------------------------------------- what was read
 
     def reads(self, sources: Sequence[list[int]], targets: Sequence[Sequence[int]]) -> list[Weights]:
-        """What each token of a given target reads of its source, the ends of both left out."""
+        """The weights by which each token of a given target reads its source, the ends of both left out."""
         read = dict(each_read(self.model, sources, targets))
         return [read[at] for at in range(len(sources))]
-
-    def _aligned(self, told: Translation, parts: Sequence[Part], words: str) -> Translation:
-        """With the pieces of all sentences in a row, and the weights of each in a block of its own."""
-        read = self.reads([part.ids for part in parts], [part.found[0].tokens for part in parts])
-        rows, columns = (sum(own.shape[axis] for own in read) for axis in (2, 3))
-        weights = np.zeros((*read[0].shape[:2], rows, columns), np.float32)
-        links: set[Link] = set()
-        row = column = source = target = 0                         # pieces and words of the sentences before
-        for own, part in zip(read, parts, strict=True):
-            weights[:, :, row:row + own.shape[2], column:column + own.shape[3]] = own
-            row, column = row + own.shape[2], column + own.shape[3]
-            of_source = piece_words(self.tokenizer.source, part.text, part.ids[:-1], words)
-            found = word_links(torch.from_numpy(own.mean((0, 1))), of_source, written_words(part.pieces[0], words))
-            links |= {(source + here, target + there) for here, there in found}
-            source += len(words_of(part.text, words))
-            target += len(words_of(part.spelled(0), words))
-        t = self.tokenizer
-        return replace(
-            told, links=frozenset(links), weights=weights,
-            source_pieces=tuple(t.source.token(id) for part in parts for id in part.ids[:-1]),
-            target_pieces=tuple(t.target.token(id) for part in parts for id in part.found[0].tokens))
 
     # -------------------------------------------------------------------------------------- measuring
 
@@ -266,29 +242,12 @@ class TrainedTranslator(TrainedModel):
         self, sources: Sequence[str], targets: Sequence[str], golds: Sequence[Gold], words: str = "word",
         notice: Say | None = None,
     ) -> AttentionErrors:
-        """How far the attention is from gold alignments over `words`, as it reads the sources to write the targets."""
+        """The alignment error of the attention over `words`, as it reads the sources to write the targets."""
         if not self.attends:
             raise RunError(NO_ATTENTION.format(cure="an alignment error is of a family with attention, e.g. "
                                                     "rnn-attention"))
         check_pairs(sources, targets)
-        check_links(sources, targets, golds, words)
-        read, written = self.encode(sources), [ids.tolist() for ids in self.tokenizer.target.encode_batch(targets)]
-        fits = [at for at, (source, target) in enumerate(zip(read, written, strict=True))
-                if max(len(source), len(target) + 1) <= self.context and len(source) > 1 and target]
-        if len(fits) < len(sources) and notice is not None:
-            notice(f"{len(sources) - len(fits):,} of {len(sources):,} pairs are empty or too long, and not in the "
-                   "alignment error")
-        errors = AttentionErrors()
-        for first in range(0, len(fits), CHUNK):                   # weights take memory
-            some = fits[first:first + CHUNK]
-            found = self.reads([read[at] for at in some], [written[at] for at in some])
-            for at, weights in zip(some, found, strict=True):
-                errors.add(torch.from_numpy(weights),
-                           piece_words(self.tokenizer.source, sources[at], read[at][:-1], words),
-                           piece_words(self.tokenizer.target, targets[at], written[at], words), golds[at])
-        if not errors.pairs:
-            raise DataError("none of the pairs can be aligned: they are empty, or too long for the model")
-        return errors
+        return measure_errors(self, sources, targets, golds, words, notice)
 
 
 # ------------------------------------------------------------------------------------------------ parts
