@@ -31,7 +31,7 @@ from safetensors.torch import load_file, save_file
 from regard.data.tokens.words import WhitespaceTokenizer, train_words
 from regard.models.ngram import NGram, write_arpa
 from regard.models.ngram.counting import EOS
-from regard.trained import Trained
+from regard.tasks.lm.trained import Trained
 from regard.training.run import TrainRequest, run_training
 
 DATA = Path(os.environ.get("REGARD_DATA", Path(__file__).parents[2] / "shared" / "data")) / "multi30k"
@@ -76,8 +76,7 @@ def multi30k(options: argparse.Namespace) -> dict[str, Any]:
             Path(folder, "train.txt").write_text("\n".join(texts) + "\n")
             settings = {"model": {"order": options.order}, "tokenizer": {"kind": "whitespace"},
                         "data": {"documents": "line"}}
-            wanted = TrainRequest((f"{folder}/train.txt",), family="ngram", out=f"{folder}/run", settings=settings,
-                                  quiet=True)
+            wanted = TrainRequest((f"{folder}/train.txt",), family="ngram", out=f"{folder}/run", settings=settings, quiet=True)
             command = min(command, seconds(lambda wanted=wanted: run_training(wanted))[0])
     return {"words": sum(len(text.split()) for text in texts), "ngrams": sum(map(len, model.orders)),
             "bytes_an_ngram": model.nbytes() / sum(map(len, model.orders)), "build_seconds": library,

@@ -35,7 +35,7 @@ from regard.decoding.fast.passes import after_each, can_cut
 from regard.decoding.sampling import Sampling
 from regard.decoding.stream import generate_tokens
 from regard.models.neural import NeuralLM
-from regard.trained import Trained
+from regard.tasks.lm.trained import Trained
 
 STORY = ("Mia had three plums. Tom had two plums. Mia gave one plum to Tom. Then Mia had two plums. Then Tom had three "
          "plums. ") * 3
@@ -84,7 +84,7 @@ def small() -> Trained:
 def own_text(model: Trained, given: list[int]) -> list[int]:
     """What the model goes on to write, greedily and without an end."""
     t = model.tokenizer
-    steps = generate_tokens(model.language_model, [given], new_tokens=OWN, how=WAYS["greedy"],
+    steps = generate_tokens(model.model, [given], new_tokens=OWN, how=WAYS["greedy"],
                             banned=(t.pad, t.bos, t.unk, t.eos))
     return [token for token, in steps if token is not None]
 
@@ -96,7 +96,7 @@ def speculations(model: Trained, draft: Trained | None, ahead: int) -> dict[str,
 
 
 def about(model: Trained) -> dict[str, Any]:
-    device = model.language_model.device
+    device = model.model.device
     machine = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     return {"family": model.family, "parameters": model.parameters, "torch": torch.__version__, "machine": machine,
             "threads": torch.get_num_threads()}
@@ -105,7 +105,7 @@ def about(model: Trained) -> dict[str, Any]:
 @torch.no_grad()
 def cost_of_a_pass(model: Trained, width: int, past: int = 64) -> float:
     """What a pass over `width` tokens takes, in passes over one token, both after the same past."""
-    lm = model.language_model
+    lm = model.model
     assert isinstance(lm, NeuralLM), f"{model.family} has no passes to spare"
     past = min(past, (lm.context or 4 * past) // 2)
     if recorded.fits(lm, recorded.WORTH) and can_cut(lm.start(1, past + width)):
@@ -134,10 +134,10 @@ def measure(
     for turn in range(rounds + 1):                                    # the first is for warming up
         for name, speculation in ways.items():
             tallies[name] = Acceptance()
-            began = now(model.language_model.device)
+            began = now(model.model.device)
             steps = list(model.steps([prompt], new_tokens=new_tokens, how=how, speculation=speculation,
                                      tally=tallies[name]))
-            taken = now(model.language_model.device) - began
+            taken = now(model.model.device) - began
             texts[name] = [step[0] for step in steps if step[0] is not None]
             if turn:
                 speeds[name].append(len(texts[name]) / taken)

@@ -19,7 +19,7 @@ from regard.look.drawing import Drawing, influence_track
 from regard.look.look import look
 from regard.look.parts import Look, Request
 from regard.look.pools import Pick
-from regard.trained import load, run_task
+from regard.trained import load
 
 FRAME = ('<iframe title="{title}" sandbox="allow-scripts allow-downloads" style="width: 100%; height: {height}px; '
          'border: 0" srcdoc="{page}"></iframe>')
@@ -72,8 +72,8 @@ def request_for(
     new_tokens: int = 0,
 ) -> Request:
     """What to look at: a language model reads a text, a translator a source, a captioner an image."""
-    task = run_task(trained.tables).name
-    if task == "caption":
+    reads = trained.task.card.reads
+    if reads == "image":
         given = image if image is not None else text
         if given is None:
             raise DataError("a captioner reads a picture: give image=, the name of a PNG or JPEG file")
@@ -82,7 +82,7 @@ def request_for(
         raise DataError(f"image = {str(image)[:40]!r}: only a captioner reads pictures")
     if text is None:
         raise DataError("there is nothing to read: give a text")
-    if task in ("lm", "masked"):
+    if reads == "text":
         if target is not None:
             raise DataError(f"target = {target[:40]!r}: this model reads one text; only a translator has a target")
         return Request(text=text, new_tokens=new_tokens)

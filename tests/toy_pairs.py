@@ -16,7 +16,7 @@ from regard.families.translate import (
     PrefixSettings,
     Vocabularies,
 )
-from regard.trained_translate import TrainedTranslator
+from regard.tasks.translate.trained import TrainedTranslator
 
 WORDS = {"un": "one", "deux": "two", "trois": "three", "quatre": "four", "cinq": "five", "été": "summer"}
 CONTEXT = 16

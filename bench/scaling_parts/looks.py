@@ -20,8 +20,8 @@ from regard.look.pools import statistics
 from regard.serve.completing import Prompt, Row
 from regard.serve.looking import MAKERS, told
 from regard.serve.looks import LookAt
-from regard.trained import Trained
-from regard.trained_masked import TrainedMasked
+from regard.tasks.lm.trained import Trained
+from regard.tasks.masked.trained import TrainedMasked
 from scaling_parts.curve import Curve, Setting, Work, doubling
 from scaling_parts.families import VOCAB, Kind, kinds
 from scaling_parts.ngrams import counted

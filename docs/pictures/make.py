@@ -84,7 +84,7 @@ def watched(model: regard.Trained, text: str) -> tuple[list[str], dict[tuple[int
     t = model.tokenizer
     ids = torch.tensor([[t.bos, *t.encode(text).tolist(), t.eos]])
     with torch.no_grad(), regard.watch() as seen:
-        model.language_model.score(ids[:, :-1], ids[:, 1:])
+        model.model.score(ids[:, :-1], ids[:, 1:])
     maps = {(layer, head): weights for layer, reading in enumerate(seen.of("weights"))
             for head, weights in enumerate(reading.values[0])}
     return [t.token(i) for i in ids[0, :-1].tolist()], maps

@@ -24,9 +24,8 @@ def command(what: str, trust: bool, as_json: bool) -> None:
         report = check_object(what)
     else:
         from regard.trained import load
-        from regard.trained_laws import check_trained
 
-        report = check_trained(load(what, device="cpu", trust=trust))
+        report = load(what, device="cpu", trust=trust).check_laws()
     if as_json:
         from regard.cli.output import print_json
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from regard.cli.train import COUNT, TOKENIZERS, settings_from
+from regard.tasks.flags import COMMON, COUNT, TEXT, TOKENIZERS, settings_from
 
 
 @click.group("compare")
@@ -92,7 +92,7 @@ def compare(
     from regard.compare.plan import Wanted
 
     names = tuple(name.strip() for name in families.split(",") if name.strip())
-    tables = settings_from({**flags, "tokenizer": tokenizer, "vocab": vocab}, ())
+    tables = settings_from({**flags, "tokenizer": tokenizer, "vocab": vocab}, (), (*TEXT, *COMMON))
     for table, values in (settings or {}).items():
         tables.setdefault(table, {}).update(values)
     for table, name, value in split_assignments(assignments, names):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
+
+COMMON = ("on_bad_text", "part")             # options that mean the same for every task
 
 
 @click.command("score")
@@ -35,8 +37,7 @@ import click
 @click.option("--json", "as_json", is_flag=True)
 @click.pass_context
 def command(
-    context: click.Context, run: str, files: tuple[str, ...], documents: str | None, on_bad_text: str, per_line: bool,
-    per_token: bool, part: str | None, device: str, trust: bool, as_json: bool, **of_pairs: Any,
+    context: click.Context, run: str, files: tuple[str, ...], device: str, trust: bool, as_json: bool, **options: Any
 ) -> None:
     """Perplexity a token and a word, and bits per byte, of FILES (- is stdin) under the model in RUN.
 
@@ -48,80 +49,33 @@ def command(
     captioner they are a folder of captioned pictures, or shapes: how many are exactly right, and where words look.
     """
     from regard.cli.output import print_json
-    from regard.data.embedded import known
-    from regard.metrics.perplexity import impossible
+    from regard.errors import RunError
     from regard.run_folder import RunFolder
-    from regard.trained import load, run_task
+    from regard.tasks import run_task
+    from regard.trained import load
 
-    task = run_task(RunFolder.open(run).read_settings()).name
-    paired = task in ("translate", "summarise", "caption")
-    refuse_options(context, ("documents", "per_line", "per_token") if paired else tuple(of_pairs), task)
-    if paired:
-        from regard.cli.score_captions import score_captions
-        from regard.cli.score_pairs import score_pairs
-        from regard.cli.score_summaries import score_summaries
-
-        wanted = {**of_pairs, "part": part, "on_bad_text": on_bad_text, "device": device, "trust": trust}
-        score = {"translate": score_pairs, "summarise": score_summaries, "caption": score_captions}[task]
-        score(load(run, device, trust=trust, task=task), files, as_json, wanted)
-        return
-    model = load(run, device, trust=trust, task="lm")
-    if per_line:
-        documents = "line"
-    shard = model.encode_files(files, on_bad_text=on_bad_text, documents=documents, part=part)
-    if per_line or per_token:
-        print_rows(line_rows(model, shard) if per_line else token_rows(model, shard, documents), as_json)
-        return
-    surprise = model.score_shard(shard, documents)
-    never = None
-    if math.isinf(surprise.nats):
-        never = impossible(model.language_model, model.held_out(shard, documents), model.tokenizer.token)
-    if as_json:
-        print_json({**surprise.as_dict(), **(never.as_dict() if never else {})})
-        return
-    click.echo(f"loss             {surprise.loss:.4f} nats a token")
-    click.echo(f"perplexity       {surprise.perplexity:.4f} a token · {surprise.word_perplexity:.2f} a word")
-    click.echo(f"bits per byte    {surprise.bits_per_byte:.4f}")
-    click.echo(f"over             {surprise.tokens:,} tokens, {surprise.words:,} words, {surprise.bytes:,} bytes"
-               + (f", {surprise.unknown:,} of the tokens unknown" if surprise.unknown else ""))
-    if known(files):
-        click.echo(f"of               the {part or 'test'} part of {' and '.join(files)}")
-    if never:
-        click.echo(f"infinite         {never}")
-    if surprise.warning:
-        click.echo(f"warning          {surprise.warning}")
+    task = run_task(RunFolder.open(run).read_settings())
+    if task.score is None:
+        raise RunError(f"{run} is a run of the task {task.name}: use it with {task.used_by}")
+    refuse_options(context, [name for name in options if name not in (*COMMON, *task.score.options)], task.name)
+    model = load(run, device, trust=trust)
+    if options["against"] and Path(options["against"]).is_dir():
+        options["against"] = load(options["against"], device, trust=trust, task=task.name)
+    outcome = task.score.measure(model, files, options, lambda text: click.echo(f"({text})", err=True))
+    if outcome.each is not None:
+        for values, line in outcome.each:
+            print_json(values) if as_json else click.echo(line)
+    elif as_json:
+        print_json(outcome.values)
+    else:
+        for name, text in outcome.rows:
+            click.echo(f"{name:<16} {text}")
 
 
-def refuse_options(context: click.Context, names: tuple[str, ...], task: str) -> None:
+def refuse_options(context: click.Context, names: Sequence[str], task: str) -> None:
     """What was said that means nothing for a run of this task is a mistake."""
     from regard.errors import SettingError
 
     for name in names:
         if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
             raise SettingError(f"--{name.replace('_', '-')} means nothing for a run of the task {task}: leave it out")
-
-
-def print_rows(rows: Iterator[dict[str, Any]], as_json: bool) -> None:
-    from regard.cli.output import print_json
-
-    for row in rows:
-        if as_json:
-            print_json(row)
-        elif "text" in row:
-            click.echo(f"{row['log_prob']:11.4f}  {row['tokens']:5d}  {row['text']}")
-        else:
-            click.echo(f"{row['log_prob']:9.4f}  {row['token']}")
-
-
-def token_rows(model: Any, shard: Any, documents: str | None) -> Iterator[dict[str, Any]]:
-    for token, score in zip(shard.tokens.tolist(), model.token_scores(shard, documents).tolist(), strict=True):
-        yield {"token": model.tokenizer.token(token), "log_prob": score}
-
-
-def line_rows(model: Any, shard: Any) -> Iterator[dict[str, Any]]:
-    scores, first = model.token_scores(shard, "line").tolist(), 0
-    for end in shard.ends.tolist():
-        own = scores[first:end]
-        yield {"log_prob": sum(own), "tokens": len(own), "loss": -sum(own) / max(1, len(own)),
-               "text": model.tokenizer.decode(shard.tokens[first:end])}
-        first = end

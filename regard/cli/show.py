@@ -72,9 +72,8 @@ def named(drawing: Drawing, name: str) -> Drawing:
 def given(model: Any, text: str) -> str:
     """The text itself, or what is in the file of that name; the name of a picture stays one."""
     from regard.data.reading.every_line import every_line
-    from regard.trained import run_task
 
-    if run_task(model.tables).name == "caption":
+    if model.task.card.reads == "image":
         return text
     if text != "-" and not is_file(text):
         return text

@@ -18,7 +18,7 @@ from regard.compare.units import unit_bytes, unit_ends
 from regard.data.reading.corpus import Corpus
 from regard.data.tokens.vocabulary import EOS
 from regard.metrics.resampling import Counts, Scores
-from regard.trained import Trained
+from regard.tasks.lm.trained import Trained
 
 PROBED = 2**21             # held-out tokens, at most, from which passages and texts to time are taken
 
@@ -41,7 +41,7 @@ def bits_of(totals: Counts) -> Scores:
 
 
 def measured(trained: Trained, corpus: Corpus, full: bool) -> Record:
-    model, text = trained.language_model, corpus.valid.tokens[:PROBED]
+    model, text = trained.model, corpus.valid.tokens[:PROBED]
     stream = text[text != EOS]                               # documents one after another
     found: Record = {
         "generation_rate": {str(rows): measure.generation_rate(trained, rows) for rows in (1, 16)},

@@ -25,7 +25,7 @@ from regard.data.tokens.vocabulary import Tokenizer
 from regard.decoding.stream import generate_tokens
 from regard.errors import note
 from regard.run_folder import read_log
-from regard.trained import Trained
+from regard.tasks.lm.trained import Trained
 
 STATE_LENGTHS = (128, 1024, 8192)
 LENGTHS = tuple(2**n for n in range(5, 14))          # 32 .. 8192, of the plots
@@ -127,7 +127,7 @@ def generation_rate(trained: Trained, rows: int, limit: float = 3.0) -> float:
     """Tokens a second over all rows, written from nothing and never ending; up to 256 each, or what `limit` allows."""
     t = trained.tokenizer
     steps = generate_tokens(
-        trained.language_model, [[t.bos]] * rows, new_tokens=GENERATED + 2, banned=(*trained.marks.banned, t.eos))
+        trained.model, [[t.bos]] * rows, new_tokens=GENERATED + 2, banned=(*trained.marks.banned, t.eos))
     next(steps), next(steps)                                           # what is done only once is not counted
     began, count = time.perf_counter(), 0
     for _ in steps:                                                    # each step ends on the host: nothing to wait for

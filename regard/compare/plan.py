@@ -19,9 +19,8 @@ import torch
 from regard.config import as_values, fill
 from regard.data.reading.corpus import Corpus
 from regard.errors import RunError, SettingError, note
-from regard.families import FAMILIES, Family
+from regard.families import Family
 from regard.families.fit import parameters
-from regard.families.translate import TRANSLATE
 from regard.manifest import read_sealed, write_sealed
 from regard.tasks import task_named
 from regard.trained import pick_device
@@ -29,8 +28,6 @@ from regard.training.choices import choose
 from regard.training.run import TrainRequest
 from regard.training.settings import TrainingSettings
 
-COMPARED: dict[str, Mapping[str, Family]] = {"lm": FAMILIES, "translate": TRANSLATE}
-BASELINES = {"lm": "ngram"}              # stand in every table of their task
 ORDERS = (2, 3, 4, 5, 6, 7)
 DEFAULT_MINUTES = 2.0
 SHARED = ("data", "tokenizer", "training", "model")
@@ -228,8 +225,9 @@ def one_budget(wanted: Wanted) -> dict[str, float]:
 
 def chosen_families(task: str, names: tuple[str, ...]) -> list[str]:
     """The families asked for, each once, or all; a baseline is among them in any case, and first."""
-    first = (BASELINES[task],) if task in BASELINES else ()
-    return list(dict.fromkeys((*first, *(names or COMPARED[task]))))
+    of = task_named(task)
+    first = (of.baseline,) if of.baseline else ()
+    return list(dict.fromkeys((*first, *(names or of.families))))
 
 
 def checked_settings(settings: Mapping[str, Mapping[str, Any]], kinds: list[Family]) -> Tables:

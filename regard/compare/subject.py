@@ -13,6 +13,7 @@ from typing import Any
 
 from regard.compare.plan import Entry, Plan
 from regard.metrics.resampling import Counts, Scores
+from regard.tasks import CARDS
 
 Record = dict[str, Any]
 Row = dict[str, Any]
@@ -44,5 +45,4 @@ class Subject:
 
 def subject_of(task: str) -> Subject:
     """Imported when asked for: what one task needs, another need not load."""
-    modules = {"lm": "language", "translate": "translation"}
-    return import_module(f"regard.compare.{modules[task]}").SUBJECT      # type: ignore[no-any-return]
+    return import_module(f"regard.compare.{CARDS[task].compared}").SUBJECT      # type: ignore[no-any-return]

@@ -24,7 +24,7 @@ from regard.data.pairs.pair_corpus import PairCorpus
 from regard.metrics.lengths import by_length
 from regard.metrics.resampling import BLEU_COUNTS, bleu_of
 from regard.metrics.translation import measure, sentence_counts
-from regard.trained_translate import TrainedTranslator
+from regard.tasks.translate.trained import TrainedTranslator
 
 PAIRS = 1000                                         # held-out pairs that are translated
 BEAM = 5

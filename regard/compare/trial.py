@@ -66,7 +66,7 @@ def train_and_measure(folder: Path, plan: Plan, trial: Trial) -> dict[str, Any]:
     peak = measure.ResidentPeak()
     run, trained_before = RunFolder(run_folder(folder, trial)), already_trained(folder, trial)
     trained = train(plan, trial, run)
-    model = model_of(trained)
+    model = trained.model
     memory = None if trained_before else peak_memory(model, peak)
     subject, corpus = subject_of(plan.task), same_corpus(plan, trained)
     rows = measure.read_metrics(run.metrics_path)
@@ -77,11 +77,6 @@ def train_and_measure(folder: Path, plan: Plan, trial: Trial) -> dict[str, Any]:
         "machine": measure.machine(model.device),
         **subject.measured(trained, corpus, not measured_before(folder, plan, trial)),
     }
-
-
-def model_of(trained: Any) -> LanguageModel:
-    """Of a language model the one that writes, which may be counted; of others there is one."""
-    return getattr(trained, "language_model", None) or trained.model
 
 
 def train(plan: Plan, trial: Trial, run: RunFolder) -> Any:
@@ -115,7 +110,7 @@ def same_corpus(plan: Plan, trained: Any) -> Any:
 
 
 def sizes(trained: Any) -> dict[str, Any]:
-    model: Any = model_of(trained)
+    model: Any = trained.model
     kept = model.saved_tensors().values()
     return {"parameters": trained.parameters, "bytes": sum(t.numel() * t.element_size() for t in kept),
             "context": model.context}

@@ -24,7 +24,7 @@ from regard.contract import Edit, Reading, Recorder, editing
 from regard.errors import SettingError
 from regard.look.arithmetic_attention import attention_sheet, score_name
 from regard.look.arithmetic_backoff import backoff_sheet
-from regard.look.arithmetic_influence import influence_sheet, model_of
+from regard.look.arithmetic_influence import influence_sheet
 from regard.look.arithmetic_kernel import kernel_sheet
 from regard.look.arithmetic_sheet import Sheet
 from regard.look.parts import Look, Side, Track
@@ -99,7 +99,7 @@ def watched(look: Look) -> Recorder:
 
 
 def of_counts(trained: Any, look: Look, track: Track, row: int, column: int) -> Arithmetic:
-    model, details = model_of(trained), track.details
+    model, details = trained.model, track.details
     own = {name: details[name][row] for name in ("count", "total", "discount", "weight", "share", "rest")}
     sheet = backoff_sheet(own, smoothing=str(details["smoothing"]), words=model.vocab - UNPREDICTED,
                           p=math.exp(-look.said[row].bits * math.log(2)), k=model.k)
@@ -137,7 +137,7 @@ def of_attention(
 ) -> Arithmetic:
     """`offset`: of a model that reads source and target as one text, a row of the target stands further on."""
     offset = int(track.details.get("offset", 0))
-    model = model_of(trained)
+    model = trained.model
     with final_vectors(model) as before:
         reading = reading_of(look, watched(look), track, layer)
     with torch.no_grad():
@@ -193,14 +193,14 @@ def next_tokens(
     trained: Any, look: Look, track: Track, row: int, before: Tensor, after: Tensor | None
 ) -> dict[str, Any]:
     """The likeliest tokens of a row that predicts, with their probabilities as it is and after an edit."""
-    model = model_of(trained)
+    model = trained.model
     with evaluating(model):
         at = row_that_says(look, track, row, model, before, after)
         own = model.head(before[at]).exp()
         new = None if after is None else model.head(after[at]).exp()
     most = own if new is None else torch.maximum(own, new)
     best = most.topk(min(BARS, len(most))).indices.tolist()
-    tokenizer = getattr(trained.tokenizer, "target", trained.tokenizer)
+    tokenizer = trained.writes
     told: dict[str, Any] = {
         "row": at, "after": pieces(look, look.written)[at], "in_place": isinstance(model, MaskedModel),
         "tokens": [{"id": id, "piece": shown(tokenizer, id), "before": float(own[id]),

@@ -22,7 +22,7 @@ from regard.data.tokens.vocabulary import UNK
 from regard.decoding.caption import pixels_of
 from regard.look.arithmetic_sheet import Sheet
 from regard.look.parts import Look, Track
-from regard.look.pictures import decoded
+from regard.look.picture import decoded
 from regard.models.masked import MaskedModel
 from regard.probe.influence import evaluating, leaf_outputs
 
@@ -50,7 +50,7 @@ class Scene:
 
 
 def scene_of(trained: Any, look: Look) -> Scene:
-    model = model_of(trained)
+    model = trained.model
     tokens = torch.tensor([[token.id for token in look.sides[look.written].tokens]], device=model.device)
     targets = torch.tensor([[each.id for each in look.said]], device=model.device)
     if "source" in look.sides:
@@ -61,10 +61,6 @@ def scene_of(trained: Any, look: Look) -> Scene:
         pixels = pixels_of(decoded(look.request.image, trained.size)[None], model.device)
         return Scene(model, tokens, targets, Source(pixels), trained.patch, trained.grid[1])
     return Scene(model, tokens, targets)
-
-
-def model_of(trained: Any) -> Any:
-    return getattr(trained, "language_model", None) or trained.model
 
 
 def influence_sheet(trained: Any, look: Look, track: Track, row: int, column: int) -> Sheet:

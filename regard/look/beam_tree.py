@@ -12,25 +12,15 @@ k beams · V vocabulary
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from regard.contract import LanguageModel, Source
-from regard.data.tokens.vocabulary import Tokenizer
 from regard.decoding.beam import Beam, Hypothesis, Step, beam_search
 from regard.decoding.best import best_of
-from regard.decoding.caption import pixels_of
-from regard.decoding.marks import Marks
-from regard.decoding.stream import padded
-from regard.decoding.translate import longest
-from regard.errors import DataError, RunError, SettingError
-from regard.trained import Trained
-from regard.trained_caption import TrainedCaptioner
-from regard.trained_translate import TrainedTranslator
+from regard.look.opening import Opening
 
 NEW_TOKENS = 24                        # of a language model, which has no source to say how much there is to say
 ROOT = -1                              # the parent of the first column
@@ -59,7 +49,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Found:
-    """What the search gives, best first, and the node at which each stands."""
+    """A result of the search, and the node at which it ends."""
 
     node: int
     text: str
@@ -95,24 +85,6 @@ def _plain(value: Any) -> dict[str, Any]:
             for name, each in vars(value).items()}
 
 
-# ------------------------------------------------------------------------------------------- what to read
-
-
-@dataclass(frozen=True)
-class Start:
-    """Everything that a search needs, whatever is searched for."""
-
-    model: LanguageModel
-    tokenizer: Tokenizer               # of what is written
-    marks: Marks
-    limit: int
-    begin: tuple[int, ...]
-    source: Source | None = None
-    pieces: tuple[str, ...] = ()
-    text: str = ""
-    notes: tuple[str, ...] = ()
-
-
 def beam_tree(
     trained: Any, what: Any, how: Beam | None = None, *, force: Sequence[int] = (), new_tokens: int = NEW_TOKENS
 ) -> BeamTree:
@@ -122,79 +94,28 @@ def beam_tree(
     """
     how = how or Beam()
     how = replace(how, n_best=how.width)
-    return search_tree(start_of(trained, what, new_tokens), how, tuple(force))
-
-
-def start_of(trained: Any, what: Any, new_tokens: int) -> Start:
-    for kind, prepare in STARTS.items():
-        if isinstance(trained, kind):
-            return prepare(trained, what, new_tokens)
-    raise RunError(f"a run of {trained.family} writes no text from left to right, so that there is nothing to search: "
-                   "open a language model, a translator, a summariser or a captioner")
-
-
-def start_pair(trained: TrainedTranslator, text: str, new_tokens: int) -> Start:
-    parts = trained.sentences(text)
-    if not parts:
-        raise DataError("there is nothing to translate: the text is blank")
-    notes = () if len(parts) == 1 else (
-        f"the text is longer than the {trained.context} tokens that the model reads: this is its first part of "
-        f"{len(parts)}",)
-    (ids,) = trained.encode([parts[0].text])
-    items, lengths = padded([ids], trained.model.device)
-    limit = longest(len(ids), trained.context, trained.model)
-    return Start(trained.model, trained.tokenizer.target, trained.marks, limit, (trained.marks.begin,),
-                 Source(items, lengths), tuple(map(trained.tokenizer.source.token, ids)), parts[0].text, notes)
-
-
-def start_caption(trained: TrainedCaptioner, picture: NDArray[np.uint8], new_tokens: int) -> Start:
-    if not isinstance(picture, np.ndarray):
-        raise DataError("a captioner reads a picture, and this is a text: give a picture")
-    return Start(trained.model, trained.tokenizer, trained.marks, trained.context, (trained.marks.begin,),
-                 Source(pixels_of(picture[None], trained.model.device)))
-
-
-def start_text(trained: Trained, text: str, new_tokens: int) -> Start:
-    """A prompt is read and not scored; of one too long for the model its end is read."""
-    if new_tokens < 1:
-        raise SettingError(f"--tokens {new_tokens}: must be at least 1")
-    t, model = trained.tokenizer, trained.language_model
-    begin = [t.bos, *t.encode(text).tolist()]
-    notes: tuple[str, ...] = ()
-    if model.context is not None:
-        new_tokens = min(new_tokens, max(1, model.context // 2))
-        room = model.context - new_tokens
-        if len(begin) > room:
-            notes = (f"the prompt has {len(begin)} tokens and the model reads at most {model.context}: the search "
-                     f"begins with its last {room}",)
-            begin = begin[-room:]
-    return Start(model, t, trained.marks, new_tokens, tuple(begin),
-                 pieces=tuple(map(t.token, begin)), text=text, notes=notes)
-
-
-STARTS: dict[Any, Callable[[Any, Any, int], Start]] = {
-    TrainedTranslator: start_pair, TrainedCaptioner: start_caption, Trained: start_text}
+    return search_tree(trained.open(what, new_tokens=new_tokens), how, tuple(force))
 
 
 # ---------------------------------------------------------------------------------------------- the tree
 
 
-def search_tree(start: Start, how: Beam, force: tuple[int, ...]) -> BeamTree:
+def search_tree(opening: Opening, how: Beam, force: tuple[int, ...]) -> BeamTree:
     """Search, and keep what was considered on the way."""
-    growing = Growing(start, how, force)
+    growing = Growing(opening, how, force)
     (found,) = beam_search(
-        start.model, start.source, limits=[start.limit], begin=start.begin, end=start.marks.end, how=how,
-        banned=start.marks.banned, force=force, observer=growing)
+        opening.model, opening.source, limits=[opening.limit], begin=opening.prompt, end=opening.marks.end, how=how,
+        banned=opening.marks.banned, force=force, observer=growing)
     columns = growing.settled(found)
     finished = tuple(growing.placed(each) for each in found)
-    return BeamTree(columns, finished, start.pieces, start.text, how, force, start.notes)
+    return BeamTree(columns, finished, opening.pieces, opening.text, how, force, opening.notes)
 
 
 class Growing:
     """The observer of one search: a column a step."""
 
-    def __init__(self, start: Start, how: Beam, force: tuple[int, ...]):
-        self.start, self.how, self.force = start, how, force
+    def __init__(self, opening: Opening, how: Beam, force: tuple[int, ...]):
+        self.opening, self.how, self.force = opening, how, force
         self.columns: list[tuple[Node, ...]] = []
         self.paths: list[tuple[int, ...]] = []             # of each node: the tokens up to it
         self.beams = [ROOT]                                # the node of each running beam
@@ -213,19 +134,19 @@ class Growing:
         """`place` says where it stands among the best of the search; None: it may not be said."""
         parent = self.beams[beam]
         path = (*(self.paths[parent] if parent != ROOT else ()), token)
-        id, ended = len(self.paths), token == self.start.marks.end
+        id, ended = len(self.paths), token == self.opening.marks.end
         self.paths.append(path)
         self.at[path] = id
         log_prob = float(step.log_probs[beam, token])
         total = float(step.totals[0, beam]) + log_prob if place is None else float(step.best[0, place])
         covered = None if step.covered is None else step.covered[beam]
-        kept, why, margin = reasons.of(place, total, ended=ended, banned=token in self.start.marks.banned)
-        return Node(id, parent, token, self.start.tokenizer.token(token), self.adds(path), len(path), log_prob, total,
+        kept, why, margin = reasons.of(place, total, ended=ended, banned=token in self.opening.marks.banned)
+        return Node(id, parent, token, self.opening.tokenizer.token(token), self.adds(path), len(path), log_prob, total,
                     covered, self.how.score(total, len(path), covered or 0.0), kept, why, margin, ended)
 
     def adds(self, path: tuple[int, ...]) -> str:
-        t = self.start.tokenizer
-        before = () if self.start.source is not None else self.start.begin         # a prompt is part of the text
+        t = self.opening.tokenizer
+        before = () if self.opening.source is not None else self.opening.prompt         # a prompt is part of the text
         return t.stream(after=(*before, *path[:-1])).push(path[-1])
 
     def settled(self, found: Sequence[Hypothesis]) -> tuple[tuple[Node, ...], ...]:
@@ -233,16 +154,16 @@ class Growing:
         if not self.columns:
             return ()
         cut = any(not each.finished for each in found)
-        why = (f"cut short: {self.start.limit} tokens is the limit" if cut
-               else f"the limit of {self.start.limit} tokens, and others have finished"
-               if len(self.columns) >= self.start.limit else f"not followed: {len(found)} have finished")
+        why = (f"cut short: {self.opening.limit} tokens is the limit" if cut
+               else f"the limit of {self.opening.limit} tokens, and others have finished"
+               if len(self.columns) >= self.opening.limit else f"not followed: {len(found)} have finished")
         *before, last = self.columns
         return (*before, tuple(replace(node, why=f"{node.why}; {why}") if node.kept and not node.ended else node
                                for node in last))
 
     def placed(self, found: Hypothesis) -> Found:
-        path = (*found.tokens, self.start.marks.end) if found.finished else found.tokens
-        stream = self.start.tokenizer.stream(after=() if self.start.source is not None else self.start.begin)
+        path = (*found.tokens, self.opening.marks.end) if found.finished else found.tokens
+        stream = self.opening.tokenizer.stream(after=() if self.opening.source is not None else self.opening.prompt)
         text = "".join([stream.push(token) for token in found.tokens]) + stream.flush()
         return Found(self.at[path], text, found.tokens, len(path), found.log_prob, found.score, found.finished)
 

@@ -9,38 +9,32 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 import torch
 
-from regard.look import language, masked, pairs, pictures
 from regard.look.parts import Look, Request
-from regard.trained import run_task
 
-BUILDERS: dict[str, Callable[[Any, Request], Look]] = {
-    "lm": language.build, "masked": masked.build, "translate": pairs.build, "summarise": pairs.build,
-    "caption": pictures.build}
 SAMPLE = 2**14                       # bytes of each tensor that its identity is made from
 
 
 def look(trained: Any, request: Request | str, model: str = "") -> Look:
-    """What this model reads and says; a plain string is a text, or the source of a translator.
+    """Run a model once and return what it reads and says; a plain string is a text, or the source of a translator.
 
     `model` is the name under which a server keeps it. Whoever shares the model keeps others off it meanwhile, and while
     a track that is still `lazy` is worked out.
     """
-    task = run_task(trained.tables).name
+    task = trained.task
     if isinstance(request, str):
-        request = Request(text=request) if task in ("lm", "masked") else Request(source=request)
-    seen = BUILDERS[task](trained, request)
-    seen.id, seen.model, seen.task = look_id(trained, request, model), model, task
+        request = Request(text=request) if task.card.reads == "text" else Request(source=request)
+    seen = task.look(trained, request)
+    seen.id, seen.model = look_id(trained, request, model), model
     return seen
 
 
 def look_id(trained: Any, request: Request, model: str = "") -> str:
-    """The same for the same request of the same weights, on any day and any machine."""
+    """A hash of the request and the weights: equal on any day and any machine."""
     asked = asdict(request)
     if request.image is not None:
         asked["image"] = hashlib.sha256(request.image).hexdigest()
@@ -53,8 +47,7 @@ def identity(trained: Any) -> str:
     known = trained.__dict__.get("_identity")
     if known is None:
         digest = hashlib.sha256(trained.tokenizer.digest().encode())
-        owner = getattr(trained, "language_model", None) or trained.model
-        for name, tensor in owner.saved_tensors().items():
+        for name, tensor in trained.model.saved_tensors().items():
             digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
             part = tensor.detach().flatten()[:SAMPLE // tensor.element_size()].cpu()
             part = part.clone(memory_format=torch.contiguous_format)

@@ -1,4 +1,4 @@
-"""What comes next: the next-token distribution after a text and the tokens said since, and the token drawn from it.
+"""The next token: its distribution after a text and the tokens said since, and the token drawn from it.
 
     texts = Continuations(regard.load("runs/stories"))
     found = texts.after("Tom had a", how=Sampling(temperature=0.8, seed=3))
@@ -24,16 +24,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.contract import LanguageModel, Source
 from regard.data.tokens.vocabulary import FIRST, Tokenizer
-from regard.decoding.caption import pixels_of
 from regard.decoding.sampling import Sampling, choose
-from regard.decoding.stream import Reader, padded
-from regard.decoding.translate import longest
-from regard.errors import DataError, RunError, SettingError
-from regard.trained import Trained
-from regard.trained_caption import TrainedCaptioner
-from regard.trained_translate import TrainedTranslator
+from regard.decoding.stream import Reader
+from regard.errors import SettingError
+from regard.look.opening import Opening
 
 MOST = 512                     # tokens said after a prompt
 KEPT, BYTES = 64, 2**26        # texts remembered, and how much their states may take
@@ -43,7 +38,7 @@ Given = str | NDArray[np.uint8] | None           # what a translator or captione
 
 @dataclass(frozen=True)
 class Next:
-    """What may follow a text, and what would be drawn."""
+    """The distribution of the next token after a text, and the token that would be drawn."""
 
     position: int                                # tokens read so far, <bos> included: the noise is drawn with it
     prefix: tuple[tuple[int, str], ...]          # every token read, as (id, what it adds to the text)
@@ -67,31 +62,23 @@ class Told:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Opening:
-    """What a text begins with: the prompt's ids, and what is translated or captioned."""
-
-    key: Hashable
-    prompt: tuple[int, ...]                      # <bos> first
-    source: Source | None
-    most: int                                    # tokens that may be said
-
-
 class Continuations:
     """Texts that a model goes on with. What was read is remembered for a while, so that a step forward, back or into
     another branch does not read the text again."""
 
     def __init__(self, trained: Any):
         self.trained = trained
-        self.model, self.tokenizer, self.banned = parts_of(trained)
+        self.model, self.tokenizer, self.banned = trained.model, trained.writes, trained.marks.banned
+        self.continues = trained.task.card.continues
         self.known: OrderedDict[Hashable, Told] = OrderedDict()
 
     def after(
         self, prompt: str = "", said: Sequence[int] = (), how: Sampling | None = None, *, source: Given = None,
         steps: int = 0,
     ) -> Next:
-        """What follows the prompt and what was said; with `steps`, so many tokens are drawn first."""
-        opening, how, tokens = self._opening(prompt, source), how or Sampling(), list(said)
+        """The next token after the prompt and what was said; with `steps`, so many tokens are drawn first."""
+        opening = self.trained.open(prompt if self.continues else source, new_tokens=MOST, whole=True)
+        how, tokens = how or Sampling(), list(said)
         self._check(tokens)
         for step in range(steps + 1):
             over = self._over(tokens, opening)
@@ -123,7 +110,7 @@ class Continuations:
 
     def _begin(self, opening: Opening) -> Told:
         notes: list[str] = []
-        reader = Reader(self.model, [opening.prompt], opening.most, opening.source, notes.append)
+        reader = Reader(self.model, [opening.prompt], most_of(opening), opening.source, notes.append)
         told = Told(reader, reader.read_prompts().float(), (), ())
         self._remember((opening.key,), told)
         told.notes = tuple(notes)
@@ -148,27 +135,6 @@ class Continuations:
 
     # ------------------------------------------------------------------------------------- telling
 
-    def _opening(self, prompt: str, given: Given) -> Opening:
-        trained, begin = self.trained, self.tokenizer.bos
-        if isinstance(trained, Trained):
-            read = tuple(self.tokenizer.encode(prompt).tolist())
-            return Opening(("text", read), (begin, *read), None, MOST)
-        if isinstance(trained, TrainedCaptioner):
-            if not isinstance(given, np.ndarray):
-                raise DataError("a captioner goes on with what it says of a picture: give one")
-            pixels = trained.checked(given[None])
-            source = Source(pixels_of(pixels, self.model.device))
-            return Opening(("picture", pixels.tobytes()), (begin,), source, max(1, trained.context - 1))
-        if not isinstance(given, str) or not given.strip():
-            raise DataError("there is nothing to go on with: give a text to translate or to summarise")
-        ids = trained.encode([given])[0]
-        if len(ids) > trained.context:
-            raise DataError(f"the source has {len(ids):,} tokens with its end and the model reads at most "
-                            f"{trained.context:,}: give a shorter one")
-        items, lengths = padded([ids], self.model.device)
-        most = max(1, longest(len(ids), trained.context, self.model) - 1)
-        return Opening(("source", tuple(ids)), (begin,), Source(items, lengths), min(most, MOST))
-
     def _check(self, said: Sequence[int]) -> None:
         if len(said) > MOST:
             raise SettingError(f"{len(said)} tokens were said: at most {MOST} can be followed")
@@ -182,7 +148,7 @@ class Continuations:
     def _over(self, said: Sequence[int], opening: Opening) -> str:
         if said and said[-1] == self.tokenizer.eos:
             return "end"
-        return "length" if len(said) >= opening.most else ""
+        return "length" if len(said) >= most_of(opening) else ""
 
     def _told(self, opening: Opening, said: Sequence[int], told: Told, over: str, chosen: int | None) -> Next:
         ids = (*opening.prompt, *said)
@@ -200,28 +166,21 @@ class Continuations:
             end=self.tokenizer.eos, banned=self.banned, notes=told.notes)
 
 
-def parts_of(trained: Any) -> tuple[LanguageModel, Tokenizer, tuple[int, ...]]:
-    """The model, the tokenizer of what it writes, and the tokens it never says."""
-    if isinstance(trained, Trained):
-        return trained.language_model, trained.tokenizer, trained.marks.banned
-    if isinstance(trained, TrainedTranslator):
-        return trained.model, trained.tokenizer.target, trained.marks.banned
-    if isinstance(trained, TrainedCaptioner):
-        return trained.model, trained.tokenizer, trained.marks.banned
-    raise RunError(f"a {trained.tables['run'].get('task', 'masked')} model writes nothing token by token: "
-                   "fill its blanks instead")
+def most_of(opening: Opening) -> int:
+    """The number of tokens that may be said, the end not counted."""
+    return opening.limit if opening.source is None else min(MOST, max(1, opening.limit - 1))
 
 
 def written(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """What each token adds to the text; nothing while a character is unfinished. Specials have their names."""
+    """The piece that each token adds to the text: none while a character is unfinished; a special's name."""
     stream = tokenizer.stream()
     return [tokenizer.token(id) if id < FIRST else stream.push(int(id)) for id in ids]
 
 
 def vocabulary(trained: Any) -> list[str]:
     """The name of each token that the model could say, by its id; an empty one for an id that only a source has."""
-    model, tokenizer, _ = parts_of(trained)
-    return [tokenizer.token(id) if id < tokenizer.vocab_size else "" for id in range(model.vocab)]
+    tokenizer, _ = trained.writes, trained.marks                # which one that writes nothing refuses to tell
+    return [tokenizer.token(id) if id < tokenizer.vocab_size else "" for id in range(trained.model.vocab)]
 
 
 def entropy(log_probs: NDArray[np.floating[Any]]) -> float:

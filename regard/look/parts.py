@@ -195,6 +195,7 @@ class Look:
     said: tuple[Said, ...]                   # one for each row of that side
     tracks: tuple[Track, ...]
     notes: tuple[str, ...] = ()
+    in_place: bool = False                   # a row predicts the token in its own place, not the one that follows
     watched: Callable[..., Recorder] = field(repr=False, kw_only=True)
     id: str = ""
     model: str = ""
@@ -214,8 +215,8 @@ class Look:
         """The look without its numbers, as JSON can hold it."""
         return {"id": self.id, "model": self.model, "task": self.task, "family": self.family,
                 "sides": {name: side.as_dict() for name, side in self.sides.items()}, "written": self.written,
-                "said": [each.as_dict() for each in self.said], "tracks": [track.as_dict() for track in self.tracks],
-                "notes": list(self.notes)}
+                "in_place": self.in_place, "said": [each.as_dict() for each in self.said],
+                "tracks": [track.as_dict() for track in self.tracks], "notes": list(self.notes)}
 
 
 def as_floats(values: Any, shape: Sequence[int]) -> Floats:

@@ -135,7 +135,7 @@ def groups(side: Side) -> list[Span]:
 def row_groups(look: Look, track: Track) -> list[Span]:
     """The same of a track's rows, by the token that each is named by: the one it read, or the one it writes."""
     words = [token.word for token in look.sides[track.rows].tokens]
-    if track.row_label == "read" or look.task == "masked":
+    if track.row_label == "read" or look.in_place:
         return spans(words)
     return spans([*words[1:], -1])
 

@@ -34,7 +34,6 @@ from regard.look.sides import characters_of
 from regard.metrics.perplexity import score_batches
 from regard.models.neural import NeuralLM
 from regard.models.ngram import NGram
-from regard.trained import Trained
 
 TOP = 10
 MOST = 4                                        # models at once
@@ -114,7 +113,7 @@ def side_by_side(models: Mapping[str, Any], text: str) -> SideBySide:
     """Language models by name, on one text."""
     check_several(models)
     for name, trained in models.items():
-        if not isinstance(trained, Trained):
+        if not trained.task.card.continues:
             raise RunError(f"{name} is no language model: models are compared on a text with others that read one")
     if not text:
         raise DataError("there is no text to compare on: it is empty")
@@ -138,7 +137,7 @@ class TextReading:
     """A model on its way through the text."""
 
     name: str
-    trained: Trained
+    trained: Any
     text: str
     ids: list[int] = field(init=False)
     expected: list[Expected] = field(default_factory=list)
@@ -188,14 +187,14 @@ class TextReading:
         return tuple(said)
 
 
-def token_scores(trained: Trained, ids: Sequence[int]) -> tuple[list[float], float]:
+def token_scores(trained: Any, ids: Sequence[int]) -> tuple[list[float], float]:
     """The log-probability of each token, and all the nats, summed as `Trained.score` does it."""
     tokens, targets = torch.tensor([[trained.tokenizer.bos, *ids[:-1]]]), torch.tensor([list(ids)])
     scores: list[float] = []
     nats, width = 0.0, trained.window or len(ids)
     for first in range(0, len(ids), width):
         cut = slice(first, first + width)
-        for _, own in score_batches(trained.language_model, [Batch(tokens[:, cut], targets[:, cut], None)]):
+        for _, own in score_batches(trained.model, [Batch(tokens[:, cut], targets[:, cut], None)]):
             nats -= float(own.double().sum())
             scores += own[0].double().tolist()
     return scores, nats
@@ -234,14 +233,14 @@ def alike(readings: Sequence[TextReading]) -> list[list[TextReading]]:
     """Models with the same tokenizer together: they have the same tokens, and their distributions compare."""
     groups: dict[tuple[str, int], list[TextReading]] = {}
     for reading in readings:
-        groups.setdefault((reading.digest, reading.trained.language_model.vocab), []).append(reading)
+        groups.setdefault((reading.digest, reading.trained.model.vocab), []).append(reading)
     return list(groups.values())
 
 
 @torch.no_grad()
 def read_together(group: Sequence[TextReading]) -> None:
     """Go through the text with all of them, holding only a few rows of each one's (T, V) at a time."""
-    rows = max(1, AT_ONCE // group[0].trained.language_model.vocab)
+    rows = max(1, AT_ONCE // group[0].trained.model.vocab)
     parts = [in_chunks(distributions(reading.trained, reading.ids), rows) for reading in group]
     for chunks in zip(*parts, strict=True):
         for reading, chunk in zip(group, chunks, strict=True):
@@ -250,9 +249,9 @@ def read_together(group: Sequence[TextReading]) -> None:
             a.js.setdefault(b.name, []).extend(distance(p, q).tolist())
 
 
-def distributions(trained: Trained, ids: Sequence[int]) -> Iterator[Tensor]:
+def distributions(trained: Any, ids: Sequence[int]) -> Iterator[Tensor]:
     """(t, V) log-probabilities in the place of each token, some rows at a time, in the windows of `Trained.score`."""
-    model, tokens = trained.language_model, torch.tensor([trained.tokenizer.bos, *ids[:-1]])
+    model, tokens = trained.model, torch.tensor([trained.tokenizer.bos, *ids[:-1]])
     if isinstance(model, NGram):
         return by_counts(model, tokens)
     tokens = tokens.to(model.device)

@@ -19,15 +19,12 @@ from typing import Any
 import torch
 
 from regard.decoding.beam import Beam, beam_search
-from regard.decoding.spelling import pieces_of
 from regard.errors import RunError
-from regard.look.beam_tree import Start, start_of
+from regard.look.opening import Opening
 from regard.look.saying import by_head
 from regard.look.side_by_side import TOP, Scored, Speller, check_several, finite, listed
 from regard.look.sides import written_tokens
 from regard.models.neural import NeuralLM
-from regard.trained import Trained
-from regard.trained_translate import TrainedTranslator
 
 WIDTH = 5
 
@@ -67,49 +64,46 @@ class WrittenSideBySide:
 def written_side_by_side(models: Mapping[str, Any], what: Any, how: Beam | None = None) -> WrittenSideBySide:
     """Models by name, on one source: a text, or a picture for captioners."""
     check_several(models)
-    if len({type(trained) for trained in models.values()}) > 1 or any(isinstance(m, Trained) for m in models.values()):
+    if len({type(trained) for trained in models.values()}) > 1 or any(
+            trained.task.card.continues for trained in models.values()):
         raise RunError("these runs are of different tasks: compare language models with language models, translators "
                        "with translators")
     how = how or Beam(width=WIDTH)
-    starts = {name: start_of(trained, what, 0) for name, trained in models.items()}
-    found = {name: best_pieces(models[name], start, how) for name, start in starts.items()}
-    texts = ["".join(found[name][0]) for name in starts]
-    columns = [replace(own, notes=(*own.notes, *unknown_in(starts[own.id], texts))) for own in (
-        column(name, start, *found[name], how, [judged(start, text) for text in texts])
-        for name, start in starts.items())]
-    return WrittenSideBySide(next(iter(starts.values())).text, tuple(columns))
+    openings = {name: trained.open(what) for name, trained in models.items()}
+    found = {name: best_pieces(models[name], opening, how) for name, opening in openings.items()}
+    texts = ["".join(found[name][0]) for name in openings]
+    columns = [replace(own, notes=(*own.notes, *unknown_in(openings[own.id], texts))) for own in (
+        column(name, opening, *found[name], how, [judged(opening, text) for text in texts])
+        for name, opening in openings.items())]
+    return WrittenSideBySide(next(iter(openings.values())).text, tuple(columns))
 
 
-def best_pieces(trained: Any, start: Start, how: Beam) -> tuple[list[str], tuple[int, ...], bool]:
+def best_pieces(trained: Any, opening: Opening, how: Beam) -> tuple[list[str], tuple[int, ...], bool]:
     """What a model writes, piece by piece as in use, its tokens, and whether it came to an end."""
-    ((best,),) = beam_search(start.model, start.source, limits=[start.limit], begin=start.begin, end=start.marks.end,
-                             how=how, banned=start.marks.banned)
-    if isinstance(trained, TrainedTranslator):
-        assert start.source is not None
-        (part,) = trained.spelled([start.text], start.source.items.tolist(), [[best]])
-        return part.pieces[0], best.tokens, best.finished
-    return pieces_of(start.tokenizer, best.tokens), best.tokens, best.finished
+    ((best,),) = beam_search(opening.model, opening.source, limits=[opening.limit], begin=opening.prompt,
+                             end=opening.marks.end, how=how, banned=opening.marks.banned)
+    return trained.spell(opening, best), best.tokens, best.finished
 
 
 def column(
-    name: str, start: Start, pieces: Sequence[str], tokens: Sequence[int], finished: bool, how: Beam,
+    name: str, opening: Opening, pieces: Sequence[str], tokens: Sequence[int], finished: bool, how: Beam,
     others: Sequence[float | None],
 ) -> Written:
-    ids = [*tokens, start.marks.end] if finished else list(tokens)
-    scored = scored_tokens(start, ids, pieces)
+    ids = [*tokens, opening.marks.end] if finished else list(tokens)
+    scored = scored_tokens(opening, ids, pieces)
     log_prob = -sum(each.bits for each in scored) * math.log(2)
-    notes = start.notes if finished else (*start.notes, f"it came to no end within {start.limit} tokens")
+    notes = opening.notes if finished else (*opening.notes, f"it came to no end within {opening.limit} tokens")
     return Written(name, "".join(pieces), scored, -log_prob / math.log(2) + 0.0, log_prob,
                    how.score(log_prob, len(ids)), finished, tuple(others), notes)
 
 
 @torch.no_grad()
-def scored_tokens(start: Start, ids: Sequence[int], pieces: Sequence[str]) -> tuple[Scored, ...]:
+def scored_tokens(opening: Opening, ids: Sequence[int], pieces: Sequence[str]) -> tuple[Scored, ...]:
     """Each token that was written, its bits, and what was expected there; the end stands for no characters."""
-    assert isinstance(start.model, NeuralLM), "what reads a source is a neural model"
-    model, t = start.model.eval(), start.tokenizer
-    read = torch.tensor([[*start.begin, *ids[:-1]]], device=model.device)
-    vectors = model.encode(read, model.start(1, None, start.source))[0][0]                    # (T, D)
+    assert isinstance(opening.model, NeuralLM), "what reads a source is a neural model"
+    model, t = opening.model.eval(), opening.tokenizer
+    read = torch.tensor([[*opening.prompt, *ids[:-1]]], device=model.device)
+    vectors = model.encode(read, model.start(1, None, opening.source))[0][0]                    # (T, D)
     spans = [(each.start, each.end) for each in written_tokens(t, ids[:len(pieces)], pieces)]
     speller = Speller(t)
     found: list[Scored] = []
@@ -125,20 +119,20 @@ def scored_tokens(start: Start, ids: Sequence[int], pieces: Sequence[str]) -> tu
     return tuple(found)
 
 
-def unknown_in(start: Start, texts: Sequence[str]) -> list[str]:
+def unknown_in(opening: Opening, texts: Sequence[str]) -> list[str]:
     """A note, where texts have words that this model does not know: it judges them too cheaply."""
-    t = start.tokenizer
+    t = opening.tokenizer
     unknown = sum(int((t.encode(text) == t.unk).sum()) for text in texts)
     return [f"{unknown:,} of the tokens it judges are <unk>: their bits say only that a word is unknown, not which"
             ] * bool(unknown)
 
 
 @torch.no_grad()
-def judged(start: Start, text: str) -> float | None:
+def judged(opening: Opening, text: str) -> float | None:
     """The bits of a text with its end, in the eyes of this model; None where it is longer than all it may write."""
-    ids = [*start.tokenizer.encode(text).tolist(), start.marks.end]
-    if len(ids) > start.limit:
+    ids = [*opening.tokenizer.encode(text).tolist(), opening.marks.end]
+    if len(ids) > opening.limit:
         return None
-    tokens = torch.tensor([[*start.begin, *ids]], device=start.model.device)
-    scores, _ = start.model.score(tokens[:, :-1], tokens[:, 1:], start.model.start(1, None, start.source))
+    tokens = torch.tensor([[*opening.prompt, *ids]], device=opening.model.device)
+    scores, _ = opening.model.score(tokens[:, :-1], tokens[:, 1:], opening.model.start(1, None, opening.source))
     return -float(scores.double().sum()) / math.log(2) + 0.0

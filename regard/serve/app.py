@@ -83,7 +83,8 @@ class Model(BaseModel):
     context: int | None
     vocabulary: int
     languages: list[str] | None
-    tabs: list[str]
+    tabs: list[str] = Field(description="What can be done with it, in the tabs of the page.")
+    fields: list[str] = Field(description="What a look at it may be asked with; it reads the first.")
     example: str
     examples: list[str]
     device: str

@@ -146,7 +146,7 @@ def compared(opened: list[Opened], ask: AskSideBySide) -> dict[str, Any]:
         raise Refusal(400, "these models are of different tasks: compare language models with language models, "
                            "translators with translators", param="models")
     what = given(opened[0], ask.text, ask.image)
-    compare = texts.side_by_side if opened[0].task in ("lm", "masked") else written.written_side_by_side
+    compare = texts.side_by_side if opened[0].card.reads == "text" else written.written_side_by_side
     with ExitStack() as held:
         for each in sorted(opened, key=lambda each: each.id):            # in one order, so that nobody waits in a ring
             held.enter_context(each.lock)
@@ -155,13 +155,13 @@ def compared(opened: list[Opened], ask: AskSideBySide) -> dict[str, Any]:
 
 def given(opened: Opened, text: str | None, image: str | None) -> Any:
     """The text, or the picture as the model reads it."""
-    if opened.task != "caption":
+    if opened.card.reads != "image":
         if text is None:
             raise Refusal(422, f"{opened.id} reads a text: give one", param="text")
         return text
     if image is None:
         raise Refusal(422, f"{opened.id} reads a picture: give one", param="image")
-    from regard.look.pictures import decoded, example_picture
+    from regard.look.picture import decoded, example_picture
 
     return decoded(example_picture(image) or from_base64(image), opened.trained.size)
 

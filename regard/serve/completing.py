@@ -183,7 +183,7 @@ class Completing:
         draws: int, stop: Sequence[str], echo: bool, top: int | None,
     ):
         self.lock, self.tokenizer = opened.lock, opened.trained.tokenizer
-        self.model = Overheard(opened.trained.language_model)
+        self.model = Overheard(opened.trained.model)
         self.how, self.new_tokens, self.draws = Sampling(temperature, top_k, top_p, seed), new_tokens, draws
         self.echo, self.top = echo, top
         self.prompts = prompts_of(prompt, self.tokenizer)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from regard.run_folder import SAMPLES
+from regard.tasks.card import Card, Tables
 
 LONGEST_SAMPLE = 10_000_000
 EXAMPLE = 400                    # characters
-EXAMPLES = {"lm": "Once upon a time", "masked": "Once upon a ___.", "translate": "", "summarise": "",
-            "caption": "shapes-1"}
-PICTURES = tuple(f"shapes-{number}" for number in range(1, 7))     # of the embedded corpus, to begin with
 
 
 def count_parameters(weights: Path) -> int:
@@ -58,45 +55,22 @@ def last_step(metrics: Path) -> int:
     return 0
 
 
-def examples_of(tables: dict[str, dict[str, Any]], task: str) -> list[str]:
-    """More to try: pictures that the server draws, or the prompts of the embedded corpus that the run learned from."""
-    from regard.data import embedded
-
-    files = [str(name) for name in tables.get("data", {}).get("files", [])]
-    if task == "lm" and len(files) == 1 and files[0] in embedded.CORPORA:
-        return list(embedded.CORPORA[files[0]].prompts)
-    return list(PICTURES) if task == "caption" else []
-
-
-def example_of(folder: Path, tables: dict[str, dict[str, Any]], task: str) -> str:
+def example_of(folder: Path, tables: Tables, card: Card) -> str:
     """A text to begin with that the model did not learn from: of its own samples, or of the corpus, if it is ours."""
-    from regard.data import embedded
-
     of_words = tables.get("tokenizer", {}).get("kind") in ("word", "whitespace")
-    if sampled := sample_of(folder / SAMPLES, task, between=" " if of_words else ""):
-        return sampled
-    files = tables.get("data", {}).get("files", [])
-    name = str(files[0]) if files else ""
-    if name in embedded.CORPORA and task in ("lm", "masked"):
-        return next(embedded.lines(name, "valid"))
-    if name in embedded.PAIRED and task in ("translate", "summarise"):
-        pair = next(iter(embedded.pairs(name, "valid")))
-        return pair.target if reversed_pair(tables, name) else pair.source
-    return EXAMPLES.get(task, "")
+    between = (" " if of_words else "") if card.continues else None
+    return sample_of(folder / SAMPLES, between) or card.find_example(tables) or card.example
 
 
-def sample_of(path: Path, task: str, between: str) -> str:
-    """The held-out text of which the run wrote its samples, a language model's in two parts; empty if there is none."""
+def sample_of(path: Path, between: str | None) -> str:
+    """The held-out text of which the run wrote its samples; empty if there is none.
+
+    Of one that is continued the rest follows, after what stands `between`.
+    """
     try:
         with path.open("rb") as file:
             row = json.loads(file.readline(LONGEST_SAMPLE))
-        text = str(row["prompt"]) + (between + str(row["reference"]) if task == "lm" else "")
+        text = str(row["prompt"]) + ("" if between is None else between + str(row["reference"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ""
     return text[:EXAMPLE]
-
-
-def reversed_pair(tables: dict[str, dict[str, Any]], name: str) -> bool:
-    from regard.data import embedded
-
-    return str(tables["data"].get("langs", "")) == "-".join(reversed(embedded.PAIRED[name].languages))

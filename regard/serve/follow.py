@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from regard.config import read_toml
 from regard.run_folder import METRICS, SAMPLES, SETTINGS
 from regard.serve.damage import Damaged, count, number, plain, reading
+from regard.tasks import CARDS, USUAL
 
 AXES = ("step", "tokens", "seconds")
 QUIET = 30.0                   # seconds without a line before a run counts as stopped, or ten times its usual pause
@@ -186,7 +187,9 @@ class FollowedRun:
         with self.lock:
             last = {name: self.row(self.table.rows - 1).get(name) for name in AXES} if self.table.rows else {}
             state, how = self.state(last.get("step") or 0, steps)
-            return {"id": self.id, "name": self.name, "task": plain(str(run.get("task", "lm"))),
+            task = plain(str(run.get("task", USUAL)))
+            continues = task in CARDS and CARDS[task].continues
+            return {"id": self.id, "name": self.name, "task": task, "continues": continues,
                     "family": plain(str(run.get("family", ""))), "state": state, "how": how, "served": self.served,
                     "steps": steps, "lines": self.table.rows, "bad_lines": self.metrics.bad + self.written.bad,
                     "samples": len(self.samples),

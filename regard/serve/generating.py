@@ -93,7 +93,7 @@ def told(opened: Opened, ask: NextAsk) -> NextToken:
 
     how = Sampling(ask.temperature, ask.top_k, ask.top_p, ask.seed)
     given: Any = ask.source
-    if opened.task == "caption":
+    if opened.card.reads == "image":
         given = pixels(opened, ask.image)
     with opened.lock:
         found = texts_of(opened).after(ask.text, ask.said, how, source=given, steps=ask.steps)
@@ -108,7 +108,7 @@ def told(opened: Opened, ask: NextAsk) -> NextToken:
 
 
 def pixels(opened: Opened, image: str | None) -> Any:
-    from regard.look.pictures import decoded
+    from regard.look.picture import decoded
 
     raw = picture(image)
     if not raw:

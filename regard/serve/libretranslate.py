@@ -145,7 +145,7 @@ async def translate(request: Request) -> Translated:
 
 
 def translators(request: Request) -> list[Opened]:
-    found: list[Opened] = request.app.state.registry.of_task("translate")
+    found: list[Opened] = request.app.state.registry.served_by("translate")
     if not found:
         raise Refusal(400, "no translator is served here: start with a run of `regard train translate`",
                       code="no_translator")
@@ -230,7 +230,7 @@ def words_by_language(registry: Registry) -> tuple[dict[str, list[str]], bool]:
 
     words: dict[str, list[str]] = {}
     whole = True
-    for opened in registry.of_task("translate"):
+    for opened in registry.served_by("translate"):
         try:
             with reading(TOKENIZER, opened.id):
                 both = TokenizerPair.load(opened.folder.tokenizer_path)

@@ -83,7 +83,7 @@ PNG: dict[int | str, dict[str, Any]] = {
 
 def picture(image: str | None) -> bytes | None:
     """The bytes of a picture, by its name or from base64, with or without the beginning that browsers put before it."""
-    from regard.look.pictures import example_picture
+    from regard.look.picture import example_picture
 
     if image is None:
         return None

@@ -114,7 +114,7 @@ class ModelList(BaseModel):
 async def models(request: Request) -> ModelList:
     """The language models, for tools that list them."""
     registry: Registry = request.app.state.registry
-    return ModelList(data=[card(opened) for opened in registry.of_task("lm")])
+    return ModelList(data=[card(opened) for opened in registry.served_by("completions")])
 
 
 @router.get("/models/{model}")
@@ -129,9 +129,9 @@ def card(opened: Opened) -> ModelCard:
 
 def language_model(request: Request, id: str) -> Opened:
     opened: Opened = request.app.state.registry.get(id)
-    if opened.task != "lm":
-        cure = {"translate": "use /translate", "caption": "look at it on the page"}.get(opened.task, "use the page")
-        raise Refusal(400, f"{id} is no language model but a run of the task {opened.task}: {cure}", param="model")
+    if opened.card.api != "completions":
+        raise Refusal(400, f"{id} is no language model but a run of the task {opened.task}: {opened.card.instead}",
+                      param="model")
     return opened
 
 

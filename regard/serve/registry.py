@@ -17,26 +17,12 @@ from typing import Any
 from regard.errors import RegardError, RunError, did_you_mean
 from regard.run_folder import SETTINGS, TOKENIZER, WEIGHTS, RunFolder
 from regard.serve.damage import Damaged, count, in_one_line, plain, reading, without_paths
-from regard.serve.describing import (
-    EXAMPLES,
-    count_parameters,
-    example_of,
-    examples_of,
-    last_step,
-    vocabulary_size,
-    written_at,
-)
+from regard.serve.describing import count_parameters, example_of, last_step, vocabulary_size, written_at
 from regard.serve.limits import FairLock, check
 from regard.serve.refusals import Refusal, log
+from regard.tasks import CARDS, USUAL, Card
 
-# What can be done with a run of each task, in the tabs of the page.
-TABS = {
-    "lm": ("read", "compute", "generate", "beam", "compare"),
-    "masked": ("read", "compute"),
-    "translate": ("read", "compute", "generate", "beam", "compare"),
-    "summarise": ("read", "compute", "generate", "beam", "compare"),
-    "caption": ("read", "compute", "generate", "beam", "compare"),
-}
+NO_CARD = Card("", used_by="", fields=(), tabs=())
 
 
 class UnknownModel(Refusal):
@@ -61,7 +47,12 @@ class Opened:
 
     @property
     def task(self) -> str:
-        return "" if self.unusable else str(self.tables.get("run", {}).get("task", "lm"))
+        return "" if self.unusable else str(self.tables.get("run", {}).get("task", USUAL))
+
+    @property
+    def card(self) -> Card:
+        """The card of its task; an empty one for a run that cannot be used."""
+        return CARDS.get(self.task, NO_CARD)
 
     @property
     def family(self) -> str:
@@ -91,7 +82,7 @@ class Opened:
         bound_threads()
         try:
             trained = load(self.folder.path, self.device, trust=self.trust)
-            check_finite(model_of(trained), self.folder)
+            check_finite(trained.model, self.folder)
         except RegardError as error:
             log.error("the model %s cannot be loaded: %s", self.id, error)
             self.problem = in_one_line(str(error))
@@ -105,7 +96,7 @@ class Opened:
             self.problem = f"its files do not fit together ({type(error).__name__}): take them from a copy"
             raise self.not_loaded() from None
         self.problem = ""
-        ask_before_each_pass(model_of(trained))
+        ask_before_each_pass(trained.model)
         return trained
 
     def not_loaded(self) -> Refusal:
@@ -131,9 +122,9 @@ class Opened:
         return {
             "id": self.id, "name": self.name, "task": self.task, "family": self.family, "parameters": 0,
             "context": count(self.tables.get("model", {}).get("context")), "vocabulary": 0,
-            "languages": list(self.languages) if self.languages else None, "tabs": list(TABS.get(self.task, ())),
-            "example": EXAMPLES.get(self.task, ""), "examples": [], "device": self.device_name(), "steps": 0,
-            "trained_at": "",
+            "languages": list(self.languages) if self.languages else None, "tabs": list(self.card.tabs),
+            "fields": list(self.card.fields), "example": self.card.example, "examples": [],
+            "device": self.device_name(), "steps": 0, "trained_at": "",
         }
 
     def read_folder(self) -> dict[str, Any]:
@@ -145,8 +136,8 @@ class Opened:
         with reading(TOKENIZER, self.id):
             told["vocabulary"] = vocabulary_size(self.folder.tokenizer_path)
         with reading(SETTINGS, self.id):
-            told["example"] = plain(example_of(self.folder.path, self.tables, self.task))
-            told["examples"] = examples_of(self.tables, self.task)
+            told["example"] = plain(example_of(self.folder.path, self.tables, self.card))
+            told["examples"] = self.card.find_examples(self.tables)
         return told
 
     @property
@@ -158,7 +149,7 @@ class Opened:
             return 0
 
     def device_name(self) -> str:
-        return str(model_of(self._trained).device) if self._trained is not None else self.device
+        return str(self._trained.model.device) if self._trained is not None else self.device
 
 
 class Registry:
@@ -196,8 +187,9 @@ class Registry:
         """By id, why a run could not be opened."""
         return {id: opened.unusable for id, opened in self.models.items() if opened.unusable}
 
-    def of_task(self, *tasks: str) -> list[Opened]:
-        return [opened for opened in self.models.values() if opened.task in tasks]
+    def served_by(self, api: str) -> list[Opened]:
+        """The models that other tools use by this API: completions, or translate."""
+        return [opened for opened in self.models.values() if opened.card.api == api]
 
     def __iter__(self) -> Iterator[Opened]:
         return iter(self.models.values())
@@ -216,9 +208,9 @@ class Registry:
 def opened_run(id: str, folder: RunFolder, device: str, trust: bool) -> Opened:
     check_complete(folder)
     opened = Opened(id, folder, device, trust)
-    if opened.task not in TABS:
+    if opened.task not in CARDS:
         raise RunError(f"{folder.path} is a run of the task {opened.task!r}, which is not known here"
-                       f"{did_you_mean(opened.task, TABS)}")
+                       f"{did_you_mean(opened.task, CARDS)}")
     return opened
 
 
@@ -241,11 +233,6 @@ def check_complete(folder: RunFolder) -> None:
 
 
 # ------------------------------------------------------------------------------------------- of a model
-
-
-def model_of(trained: Any) -> Any:
-    """The network or the table inside."""
-    return trained.language_model if hasattr(trained, "language_model") else trained.model
 
 
 def check_finite(model: Any, folder: RunFolder) -> None:

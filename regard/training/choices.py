@@ -22,7 +22,7 @@ from regard.errors import SettingError, did_you_mean
 from regard.families import Family
 from regard.families.fit import TOLERANCE, fit_parameters, parameters
 from regard.sizes import MOST_EPOCHS, Scale, Sizes, Tables
-from regard.tasks.lm import reading_for
+from regard.tasks.lm.batches import reading_for
 from regard.training.checkpoint import random_states, set_random_states
 from regard.training.recorded_step import RECORDED_AFTER
 from regard.training.settings import TrainingSettings

@@ -18,13 +18,14 @@ from typing import Any
 
 from regard.errors import Interrupted
 from regard.metrics.perplexity import held_out_loss
+from regard.tasks import CARDS
 from regard.training.checkpoint import Checkpoints, random_states, set_random_states
 from regard.training.report import Figures, Report, spoken
 from regard.training.schedule import rate
 from regard.training.settings import TrainingSettings
 from regard.training.step import Position, TrainingStep
 
-JUDGED = {"valid_bleu": "BLEU", "valid_rouge": "ROUGE-L", "valid_exact": "exactly right"}
+JUDGED = dict(card.judged for card in CARDS.values() if card.judged)       # what tasks judge by, and its names
 
 
 def fit(job: Job, position: Position) -> Position:

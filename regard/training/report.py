@@ -26,7 +26,7 @@ from regard.layers.norm import LayerNorm, RMSNorm
 from regard.models.head import Head
 from regard.models.learner import Learner
 from regard.run_folder import RunFolder, parse_row, read_log
-from regard.trained import count_parameters
+from regard.tasks.trained_model import count_parameters
 from regard.training.recorded_step import why_updates_are_eager
 from regard.training.settings import TrainingSettings
 from regard.training.step import Position, TrainingStep, tokens_a_step

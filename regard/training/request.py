@@ -16,7 +16,8 @@ from regard.families import Family
 from regard.manifest import FORMAT
 from regard.run_folder import RunFolder
 from regard.sizes import Tables
-from regard.tasks import Task, task_named
+from regard.tasks import USUAL, task_named
+from regard.tasks.task import Task
 from regard.trained import load, pick_device, run_family, run_task
 from regard.training.choices import changed_settings, check_early, choose
 from regard.training.settings import TrainingSettings
@@ -32,7 +33,7 @@ class TrainRequest:
     """A run as the user asked for it, before anything is chosen."""
 
     files: tuple[str, ...]
-    task: str = "lm"
+    task: str = USUAL
     family: str | None = None              # None: the task's usual one, or what the run resumed or begun with is
     out: str | None = None
     settings: Tables | None = None         # tables of changed settings: {"training": {"batch": 8}}
@@ -160,8 +161,9 @@ def claim_folder(request: TrainRequest) -> tuple[Path, bool]:
     """
     if request.out is not None:
         return Path(request.out), storage.claim_folder(Path(request.out))
-    name = (request.family or task_named(request.task).usual).rpartition(":")[2]          # Layer of module:Layer
-    name = name if request.task == "lm" else f"{request.task}-{name}"
+    card = task_named(request.task).card
+    family = (request.family or card.usual).rpartition(":")[2]          # Layer of module:Layer
+    name = card.run_name.format(task=card.name, family=family)
     stem = Path(request.files[0]).name.split(".")[0] if request.files and request.files[0] != "-" else "text"
     numbers = ("", *(f"-{n}" for n in range(2, 10_000)))
     names = [Path("runs") / f"{stem or 'text'}-{name}{number}" for number in numbers]

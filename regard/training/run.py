@@ -16,12 +16,11 @@ from typing import Any
 import torch
 
 from regard.errors import RunError, SettingError
-from regard.look.samples import sampler
 from regard.metrics.perplexity import impossible
 from regard.models.learner import Learner
 from regard.run_folder import RunFolder
 from regard.run_lock import use_folder
-from regard.trained import Trained, load
+from regard.trained import load
 from regard.training.checkpoint import (
     Checkpoints,
     changed_conditions,
@@ -178,7 +177,7 @@ class Parts:
             s, step, replace(self.held_out, every=max(1, s.valid_one_in)), self.report,
             Checkpoints(self.folder, step, self.report, s.keep),
             judge=None if task.judge is None else partial(task.judge, self.model, plan.corpus, context),
-            write_sample=sampler(task.name, self.model, plan.corpus, context) if s.samples else None)
+            write_sample=task.sampler(self.model, plan.corpus, context) if s.samples else None)
 
 
 def finish(job: Job, position: Position, folder: RunFolder) -> Any:
@@ -195,7 +194,7 @@ def finish(job: Job, position: Position, folder: RunFolder) -> Any:
     return load(folder.path, device=str(job.step.model.device), trust=True)          # its code runs already
 
 
-def count(plan: Plan, folder: RunFolder, progress: Progress, began: float) -> Trained:
+def count(plan: Plan, folder: RunFolder, progress: Progress, began: float) -> Any:
     """Count a model that needs no loop: fit, save, score once."""
     assert plan.family.count is not None
     corpus, say = plan.corpus, progress.say
@@ -208,7 +207,7 @@ def count(plan: Plan, folder: RunFolder, progress: Progress, began: float) -> Tr
     folder.save_weights(model.saved_tensors())
     tables = plan.tables()
     folder.save_settings(tables)
-    trained = Trained(model, corpus.tokenizer, tables, folder.path)
+    trained = plan.task.trained(model, corpus.tokenizer, tables, folder.path)
     surprise = trained.score_shard(corpus.valid)
     never = impossible(model, trained.held_out(corpus.valid), corpus.tokenizer.token) if isinf(surprise.loss) else None
     row = {"step": 1, "tokens": len(corpus.train.tokens), "seconds": round(time.monotonic() - began, 3)}
@@ -216,7 +215,7 @@ def count(plan: Plan, folder: RunFolder, progress: Progress, began: float) -> Tr
     report.metrics.row({**row, "valid_loss": surprise.loss, **(never.as_dict() if never else {})})
     if plan.training.samples:
         asked = time.monotonic()
-        written = sampler("lm", model, corpus)()
+        written = plan.task.sampler(model, corpus)()
         took = round(time.monotonic() - asked, 3)
         report.samples.row({"step": 1, "seconds": row["seconds"], "took": took, **written})
     for log in (report.metrics, report.samples):

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from regard.cli import main
-from regard.cli.score_captions import score_captions
+from regard.tasks.caption.score import measure
 
 RUN = ["--tokenizer", "word", "--image", "16", "--patch", "4", "--width", "16", "--hidden", "8", "--batch", "128",
        "--steps", "1", "--device", "cpu", "--quiet"]
@@ -159,16 +159,15 @@ def test_nothing_is_painted_of_what_is_no_picture(regard, here, run):
     assert not (here / "map.png").exists()
 
 
-def test_what_was_left_out_of_a_score_is_counted(pictures, run, capsys):
+def test_what_was_left_out_of_a_score_is_counted(pictures, run):
     import regard as library
 
     add(pictures, "0.png\tnumber 0", "0.png\t ", "missing.png\tone", "0.png\t" + "long " * 150)
     wanted = dict(on_bad_text="fail", on_bad_image="drop", beam=1, length_penalty=1.0, first=None, part=None)
-    score_captions(library.load(run), (str(pictures),), True, wanted)
-    told = capsys.readouterr()
-    assert json.loads(told.out)["sentences"] == GOOD
-    assert f"({GOOD + 4} captions read: {GOOD + 1} kept, 3 dropped (1 duplicate, 1 empty caption, 1 picture missing))" \
-        in told.err                                        # what is measured on is never too long
+    told = []
+    assert measure(library.load(run), (str(pictures),), wanted, told.append).values["sentences"] == GOOD
+    assert told == [                                       # what is measured on is never too long
+        f"{GOOD + 4} captions read: {GOOD + 1} kept, 3 dropped (1 duplicate, 1 empty caption, 1 picture missing)"]
 
 
 # ------------------------------------------------------------------------------------------------ bad captions

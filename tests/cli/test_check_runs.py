@@ -110,7 +110,7 @@ def test_what_is_planted_in_a_run_is_found(regard, monkeypatch, name, law, where
 
 def only(monkeypatch, law):
     """Try this law alone, which is quicker."""
-    import regard.trained_laws as trained_laws
+    import regard.tasks.laws as trained_laws
     from regard.laws import check, encoder_laws, masked_laws
 
     kind, own = ("encoder", law.removeprefix("encoder: ")) if law.startswith("encoder: ") else ("model", law)

@@ -108,7 +108,7 @@ def test_orders_are_read_as_people_write_them():
 
 @pytest.mark.parametrize("text, count", [("20k", 20_000), ("20,000", 20_000), ("0.02M", 20_000), ("20_000", 20_000)])
 def test_counts_are_read_as_people_write_them(text, count):
-    from regard.cli.train import COUNT
+    from regard.tasks.flags import COUNT
 
     assert COUNT.convert(text, None, None) == count
 

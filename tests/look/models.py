@@ -18,10 +18,10 @@ from regard.families.masked import MaskedRecurrentSettings, MaskedTransformerSet
 from regard.families.masked import build_recurrent as masked_recurrent
 from regard.families.masked import build_transformer as masked_transformer
 from regard.models.ngram import NGram
-from regard.trained import Trained
-from regard.trained_caption import TrainedCaptioner
-from regard.trained_masked import TrainedMasked
-from regard.trained_summarise import TrainedSummariser
+from regard.tasks.caption.trained import TrainedCaptioner
+from regard.tasks.lm.trained import Trained
+from regard.tasks.masked.trained import TrainedMasked
+from regard.tasks.summarise.trained import TrainedSummariser
 from tests.toy_pairs import translator
 
 TEXT = "the cat sat on the mat and the dog sat by the cat, as cats do"

@@ -10,7 +10,7 @@ from regard.look import Request, look
 from regard.look.arithmetic import arithmetic
 from regard.look.arithmetic_kernel import kernel_sheet
 from regard.models.ngram import NGram
-from regard.trained import Trained
+from regard.tasks.lm.trained import Trained
 from tests.look import models
 
 

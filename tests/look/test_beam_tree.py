@@ -11,10 +11,11 @@ from regard.data.tokens.tokenizers import train_tokenizer
 from regard.decoding.beam import Beam, beam_search
 from regard.errors import DataError, RunError, SettingError
 from regard.families import FAMILIES
-from regard.look.beam_tree import ROOT, beam_tree, ordinal, start_of
-from regard.trained import Trained, load
-from regard.trained_caption import TrainedCaptioner
-from regard.trained_masked import TrainedMasked
+from regard.look.beam_tree import ROOT, beam_tree, ordinal
+from regard.tasks.caption.trained import TrainedCaptioner
+from regard.tasks.lm.trained import Trained
+from regard.tasks.masked.trained import TrainedMasked
+from regard.trained import load
 from tests.fixtures.runs import HERE
 from tests.toy_pairs import translator
 
@@ -59,10 +60,10 @@ def path(tree, node):
 @torch.no_grad()
 def log_probs(trained, line, tokens):
     """log p of each token of a beginning of a target, by reading it whole."""
-    start = start_of(trained, line, 8)
-    read = torch.tensor([[*start.begin, *tokens]])
+    start = trained.open(line, new_tokens=8)
+    read = torch.tensor([[*start.prompt, *tokens]])
     scores, _ = start.model.score(read[:, :-1], read[:, 1:], start.model.start(1, None, start.source))
-    return scores[0, len(start.begin) - 1:].tolist()
+    return scores[0, len(start.prompt) - 1:].tolist()
 
 
 def log_prob(trained, line, tokens):
@@ -71,8 +72,8 @@ def log_prob(trained, line, tokens):
 
 def test_the_search_that_is_shown_is_the_search(any_translator):
     how = Beam(width=4, n_best=4)
-    start = start_of(any_translator, LINE, 0)
-    (expected,) = beam_search(start.model, start.source, limits=[start.limit], begin=start.begin, end=start.marks.end,
+    start = any_translator.open(LINE)
+    (expected,) = beam_search(start.model, start.source, limits=[start.limit], begin=start.prompt, end=start.marks.end,
                               how=how, banned=start.marks.banned)
     tree = beam_tree(any_translator, LINE, how)
     assert [(each.tokens, each.log_prob, each.score, each.finished) for each in tree.finished] == [
@@ -129,7 +130,7 @@ def test_everything_that_was_left_has_its_reason(any_translator):
 def test_candidates_are_the_best_continuations_of_all(any_translator):
     """By definition: of the first step, and of a later one, all sums sorted."""
     tree = beam_tree(any_translator, LINE, Beam(width=2))
-    banned = set(start_of(any_translator, LINE, 0).marks.banned)
+    banned = set(any_translator.open(LINE).marks.banned)
     for at, before in ((0, [()]), (1, [path(tree, node) for node in tree.columns[0] if node.kept and not node.ended])):
         tried = sorted(((log_prob(any_translator, LINE, (*tokens, token)), (*tokens, token)) for tokens in before
                         for token in range(any_translator.model.vocab) if token not in banned), reverse=True)[:4]
@@ -182,7 +183,7 @@ def test_coverage_of_a_picture_counts_its_patches(name):
     trained = load(HERE / "runs" / name, device="cpu")
     picture = np.random.default_rng(0).integers(0, 256, (trained.size, trained.size, 3), np.uint8)
     tree = beam_tree(trained, picture, Beam(width=2, coverage=0.5))
-    source = start_of(trained, picture, 8).source
+    source = trained.open(picture).source
     for node in tree.columns[1]:
         state, amount = trained.model.start(1, 8, source), np.zeros(trained.grid[0] * trained.grid[1])
         for token in (trained.marks.begin, *path(tree, node)[:-1]):

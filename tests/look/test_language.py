@@ -11,9 +11,9 @@ from regard.decoding.sampling import Sampling
 from regard.errors import DataError, SettingError
 from regard.layers.self_attention import SelfAttention
 from regard.look import Request, look
-from regard.look import language as looking
-from regard.look.language import staircase
 from regard.look.look import look_id
+from regard.tasks.lm import look as looking
+from regard.tasks.lm.look import staircase
 from tests.look.models import CONTEXT, LANGUAGE, TEXT, language_model, tokenizer
 
 CUT = len("the cat sat on the mat and the")                 # ends with a word: its tokens are the first of the whole
@@ -306,7 +306,7 @@ def test_mistakes_are_one_clear_line():
 
 def test_an_unsmoothed_ngram_holds_some_words_to_be_impossible():
     from regard.models.ngram import NGram
-    from regard.trained import Trained
+    from regard.tasks.lm.trained import Trained
 
     t = tokenizer()
     ids = t.encode(TEXT)

@@ -7,7 +7,7 @@ import torch
 from regard.contract import watch
 from regard.errors import DataError
 from regard.look import Request, look
-from regard.look import masked as looking
+from regard.tasks.masked import look as looking
 from tests.look.models import CONTEXT, TEXT, masked_model
 
 BLANKS = "the cat ___ on the [MASK], as cats do"

@@ -1,7 +1,5 @@
 """The next token: the numbers are the model's, and what is drawn is what generation draws."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
@@ -10,6 +8,7 @@ import regard
 from regard.decoding.sampling import Sampling
 from regard.errors import DataError, RunError, SettingError
 from regard.look.next_token import Continuations, entropy, vocabulary
+from tests.look.models import masked_model
 from tests.served_runs import shared_folder, train
 
 TEXTS = ["stories-transformer", "stories-rnn", "stories-ngram", "stories-mamba"]
@@ -128,7 +127,9 @@ def test_mistakes_are_one_line(load):
         Continuations(trained).after("Tom", (trained.tokenizer.eos, 9))
 
     with pytest.raises(RunError, match="fill its blanks"):
-        Continuations(SimpleNamespace(tables={"run": {"task": "masked"}}))
+        Continuations(masked_model())
+    with pytest.raises(RunError, match="a masked model writes nothing token by token"):
+        vocabulary(masked_model())
 
 
 def test_entropy_is_in_bits():

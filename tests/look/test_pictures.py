@@ -10,7 +10,8 @@ from regard.contract import Source, watch
 from regard.decoding.caption import pixels_of
 from regard.errors import DataError
 from regard.look import Request, look
-from regard.look.pictures import as_given, decoded, example_names, example_picture
+from regard.look.picture import as_given, decoded, example_picture
+from regard.tasks.caption import PICTURES
 from tests.look.models import CAPTIONERS, captioner, picture
 
 SAID = "a small red square"
@@ -121,8 +122,8 @@ def test_pictures_of_any_kind_are_kept_upright(mode):
 
 
 def test_examples_are_always_there():
-    assert example_names(2) == ["shapes-1", "shapes-2"]
-    first, second = map(example_picture, example_names(2))
+    assert list(PICTURES[:2]) == ["shapes-1", "shapes-2"]
+    first, second = map(example_picture, PICTURES[:2])
     assert first != second and decoded(first, 24).shape == (24, 24, 3)
     assert example_picture("shapes-0") is None and example_picture("../shapes-1") is None
     assert look(captioner("transformer"), Request(image=first, target=SAID)).id

@@ -9,8 +9,9 @@ import torch
 
 import regard
 from regard.config import fill
-from regard.look.samples import MOST, coarser, last_of, middling, sampler, small_map
+from regard.look.small_map import MOST, coarser, last_of, small_map
 from regard.tasks import TASKS
+from regard.tasks.translate.sample import middling
 from tests.served_runs import RUNS, shared_folder, train
 
 KINDS = {"stories-transformer": "weights", "stories-rnn": None, "stories-ngram": None, "stories-mamba": "kernel",
@@ -37,14 +38,10 @@ def made(tmp_path_factory):
     return load
 
 
-def network(trained):
-    return trained.language_model if hasattr(trained, "language_model") else trained.model
-
-
 @pytest.mark.parametrize("name", KINDS)
 def test_each_kind_of_model_writes_something_and_the_same_again(made, name):
     task, trained, corpus = made(name)
-    write = sampler(task, network(trained), corpus, trained.context)
+    write = TASKS[task].sampler(trained.model, corpus, trained.context)
     sample = write()
     assert sample == write()
     assert json.loads(json.dumps(sample))["kind"] == task
@@ -62,7 +59,7 @@ def test_each_kind_of_model_writes_something_and_the_same_again(made, name):
 
 def test_a_text_goes_on_as_generate_does(made):
     _, trained, corpus = made("stories-transformer")
-    sample = sampler("lm", trained.language_model, corpus)()
+    sample = TASKS["lm"].sampler(trained.model, corpus)()
     assert sample["text"] == trained.generate(sample["prompt"], new_tokens=60, seed=0)
     weights = shades(sample) ** 2
     torch.testing.assert_close(weights.sum(1), torch.ones(len(weights)), atol=0.05, rtol=0)    # rounded to bytes
@@ -71,7 +68,7 @@ def test_a_text_goes_on_as_generate_does(made):
 
 def test_a_translation_is_the_greedy_one_and_its_map_what_the_reference_reads(made):
     _, trained, corpus = made("phrasebook")
-    sample = sampler("translate", trained.model, corpus, trained.context)()
+    sample = TASKS["translate"].sampler(trained.model, corpus, trained.context)()
     assert sample["text"] == trained.translate([sample["prompt"]], beam=1)[0].text
     ids = [*trained.tokenizer.target.encode(sample["reference"]).tolist(), trained.tokenizer.eos]
     read = trained.reads(trained.encode([sample["prompt"]]), [ids])[0]
@@ -83,7 +80,7 @@ def test_a_translation_is_the_greedy_one_and_its_map_what_the_reference_reads(ma
 
 def test_a_caption_has_its_picture_and_a_coarse_grid(made):
     _, trained, corpus = made("shapes")
-    sample = sampler("caption", trained.model, corpus, trained.context)()
+    sample = TASKS["caption"].sampler(trained.model, corpus, trained.context)()
     assert base64.b64decode(sample["picture"]).startswith(b"\x89PNG")
     rows, columns = sample["map"]["grid"]
     assert rows * columns == sample["map"]["shape"][1] <= 36

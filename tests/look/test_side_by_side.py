@@ -17,7 +17,7 @@ from regard.look.beam_tree import beam_tree
 from regard.look.side_by_side import TOP, distance, distributions, in_chunks, side_by_side
 from regard.look.side_by_side_written import written_side_by_side
 from regard.models.ngram import NGram
-from regard.trained import Trained
+from regard.tasks.lm.trained import Trained
 from tests.toy_pairs import WORDS, says_unknown, translator
 
 TEXT = "the cat sat on the mat. the été cat 𝄞 sat, and the dog ran to the mat"

@@ -8,7 +8,7 @@ import torch
 
 from regard.families.masked import MASKED, MaskedTransformerSettings
 from regard.metrics.filling import Guesses, guess_batches
-from regard.tasks.masked import MaskedBatch
+from regard.tasks.masked.hiding import MaskedBatch
 
 VOCAB = 9
 

@@ -11,7 +11,7 @@ from regard.data.tokens.tokenizers import train_tokenizer
 from regard.errors import DataError
 from regard.families.caption import CAPTION, CaptionAttentionSettings
 from regard.metrics.perplexity import Surprise
-from regard.trained_caption import TrainedCaptioner
+from regard.tasks.caption.trained import TrainedCaptioner
 from tests.toy_pairs import CONTEXT, translator
 
 SIDE = 8

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 import regard
 from regard.decoding.beam import Beam
 from regard.look.beam_tree import beam_tree
-from regard.look.pictures import example_picture
+from regard.look.picture import example_picture
 from regard.serve.app import make_app
 from regard.serve.registry import Registry
 from tests.served_runs import shared_folder, train

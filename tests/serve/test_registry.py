@@ -10,9 +10,10 @@ import pytest
 
 import regard
 from regard.errors import RunError
-from regard.serve.describing import example_of, examples_of
+from regard.serve.describing import example_of
 from regard.serve.refusals import Refusal
-from regard.serve.registry import Registry, UnknownModel, model_of, unique_id
+from regard.serve.registry import Registry, UnknownModel, unique_id
+from regard.tasks import CARDS
 
 from .conftest import client_of, line_of
 
@@ -51,26 +52,29 @@ def test_there_is_a_text_to_begin_with(registry, runs):
 def test_without_samples_a_text_of_the_corpus_will_do(tmp_path):
     for files, task, begins in (
             (["stories"], "lm", ""), (["own.txt"], "lm", "Once"), (["phrasebook"], "translate", "")):
-        found = example_of(tmp_path, {"data": {"files": files, "langs": "fr-en"}}, task)
+        found = example_of(tmp_path, {"data": {"files": files, "langs": "fr-en"}}, CARDS[task])
         assert found and found.startswith(begins)
-    assert example_of(tmp_path, {"data": {"files": ["phrasebook"], "langs": "en-fr"}}, "translate") != found
+    assert example_of(tmp_path, {"data": {"files": ["phrasebook"], "langs": "en-fr"}}, CARDS["translate"]) != found
     (tmp_path / "samples.jsonl").write_text("{broken")
-    assert example_of(tmp_path, {}, "lm") == "Once upon a time"
+    assert example_of(tmp_path, {}, CARDS["lm"]) == "Once upon a time"
 
 
 def test_a_model_of_an_embedded_corpus_has_prompts_to_try():
     def of(task, *files):
-        return examples_of({"data": {"files": list(files)}}, task)
+        return CARDS[task].find_examples({"data": {"files": list(files)}})
 
     assert of("lm", "sally")[0] == 'Sally looked around and saw a field. It was nice. She went here. Someone said "Hi,'
     assert of("lm", "ab")[:2] == ["A A B A ->", "A A A A ->"]
     assert not any((of("lm", "stories"), of("lm", "own.txt"), of("lm", "ab", "own.txt"), of("translate", "phrasebook")))
-    assert of("caption", "own") == [f"shapes-{number}" for number in range(1, 7)] and examples_of({}, "lm") == []
+    assert of("caption", "own") == [f"shapes-{number}" for number in range(1, 7)]
+    assert CARDS["lm"].find_examples({}) == []
 
 
 def test_the_models_are_listed(client):
     models = {each["id"]: each for each in client.get("/api/models").json()["models"]}
     assert models["phrasebook"]["languages"] == ["fr", "en"] and models["phrasebook"]["task"] == "translate"
+    assert models["phrasebook"]["fields"] == ["source", "target"] and "beam" in models["phrasebook"]["tabs"]
+    assert models["stories-ngram"]["fields"] == ["text", "new_tokens"]
     assert models["stories-transformer"]["context"] == 128 and models["stories-ngram"]["context"] is None
 
 
@@ -113,7 +117,7 @@ def test_a_damaged_run_is_said_when_used_and_hurts_no_other(runs, tmp_path, capl
 def test_a_model_is_loaded_once(registry):
     assert registry.get("phrasebook").trained is registry.get("phrasebook").trained
     assert registry.get("phrasebook").loaded
-    assert model_of(registry.get("phrasebook").trained).training is False
+    assert registry.get("phrasebook").trained.model.training is False
 
 
 def test_results_of_the_lab_pass_through(registry, tmp_path, caplog):

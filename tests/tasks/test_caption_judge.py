@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard.data.tokens.tokenizers import train_tokenizer
-from regard.tasks import caption
+from regard.tasks.caption import task as caption
 
 CAPTIONS = {3: ["a red square", "red"], 5: ["a blue dot"], 8: ["a green dot"], 9: ["nothing"]}
 

@@ -7,7 +7,7 @@ from regard.data.reading.corpus import DataSettings, TokenizerSettings, prepare
 from regard.data.tokens.vocabulary import EOS, FIRST, PAD, UNK
 from regard.errors import SettingError
 from regard.tasks import TASKS, task_named
-from regard.tasks.masked import Hiding, MaskedHeldOut, batches, mask_id
+from regard.tasks.masked.hiding import Hiding, MaskedHeldOut, batches, mask_id
 from regard.training.settings import TrainingSettings
 
 MASK = 300

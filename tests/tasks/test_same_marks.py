@@ -17,10 +17,12 @@ from regard.data.tokens.vocabulary import UNK
 from regard.decoding.marks import pair_marks, text_marks
 from regard.families.caption import CAPTION, CaptionAttentionSettings, CaptionTransformerSettings
 from regard.look.beam_tree import beam_tree
-from regard.look.samples import sampler
 from regard.metrics.summary import measure
-from regard.tasks import caption, summarise, translate
-from regard.trained_caption import TrainedCaptioner
+from regard.tasks import TASKS
+from regard.tasks.caption import task as caption
+from regard.tasks.caption.trained import TrainedCaptioner
+from regard.tasks.summarise import task as summarise
+from regard.tasks.translate import task as translate
 from tests.toy_pairs import CONTEXT, says_unknown, translator
 
 SIDE = 8
@@ -56,7 +58,7 @@ def test_a_captioner_is_judged_and_sampled_by_what_it_says_in_use(captioner):
     assert all(said) and not any("<unk>" in text for text in said)
     corpus = corpus_of(captioner, [*said[:3], "another", "another"])          # three of five are right
     assert caption.judge(captioner.model, corpus, captioner.context) == {"valid_exact": pytest.approx(60.0)}
-    assert sampler("caption", captioner.model, corpus, captioner.context)()["text"] == said[0]
+    assert TASKS["caption"].sampler(captioner.model, corpus, captioner.context)()["text"] == said[0]
     assert UNK in captioner.marks.banned
     tree = beam_tree(captioner, images[0])
     assert captioner.tokenizer.decode(tree.finished[0].tokens) == captioner.caption(images[:1])[0].text
@@ -79,7 +81,7 @@ def test_a_translator_is_judged_and_sampled_by_what_it_writes_in_use(tmp_path, m
     assert len(used) == 6 and not any("<unk>" in text for text in used)
     assert any("Zorglub" in text for text in used) == made.attends                   # spelled as what was read
     assert translate.written(made.model, corpus, 6, CONTEXT) == used
-    sample = sampler("summarise", made.model, corpus, CONTEXT)()
+    sample = TASKS["summarise"].sampler(made.model, corpus, CONTEXT)()
     assert sample["text"] == used[[pair.source for pair in pairs].index(sample["prompt"])]
     quality = made.quality([pair.source for pair in pairs], [pair.target for pair in pairs], beam=1)
     assert translate.judge(made.model, corpus, CONTEXT)["valid_bleu"] == pytest.approx(quality.bleu)

@@ -5,8 +5,8 @@ import pytest
 from regard.data.pairs.pairs import DocumentSettings, PairSettings, read_pairs
 from regard.data.reading.tally import Tally
 from regard.tasks import task_named
-from regard.tasks.summarise import CONTEXT
-from regard.trained_summarise import TrainedSummariser
+from regard.tasks.summarise.task import CONTEXT
+from regard.tasks.summarise.trained import TrainedSummariser
 from tests.toy_pairs import CONTEXT as TOY
 from tests.toy_pairs import translator
 

@@ -11,7 +11,7 @@ from regard.data.batching.pair_batches import Pairs, Recuts
 from regard.data.pairs.pair_corpus import PairTokenizerSettings, prepare_pairs
 from regard.data.pairs.pairs import PairSettings
 from regard.errors import DataError, RunError, SettingError
-from regard.tasks import translate
+from regard.tasks.translate import task as translate
 from regard.trained import load
 from regard.training.checkpoint import Checkpoints
 from regard.training.run import TrainRequest, run_training
@@ -113,7 +113,7 @@ def test_validation_tells_loss_and_bleu_and_keeps_the_weights_with_the_better_bl
         keep(self)
 
     monkeypatch.setattr(Checkpoints, "keep_weights", keeps)
-    monkeypatch.setattr("regard.tasks.translate.bleu", lambda *_, **__: next(told))
+    monkeypatch.setattr("regard.tasks.translate.task.bleu", lambda *_, **__: next(told))
     trained(files, tmp_path / "run")
     found = [row["valid_bleu"] for row in rows(tmp_path / "run") if "valid_bleu" in row]
     assert found == [30.0, 20.0] and len(kept) == 1

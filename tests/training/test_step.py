@@ -19,7 +19,7 @@ CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 def batch(number=6, seed=0):
     from regard.data.batching.pair_batches import Pairs
-    from regard.trained_translate import shard_of
+    from regard.tasks.translate.trained import shard_of
 
     t = tokenizers()
     source, target = zip(*pairs(number, seed), strict=True)
@@ -42,7 +42,7 @@ def gradients(model):
 def batches():
     """One of each kind, with rows of unequal lengths or tokens hidden."""
     from regard.data.batching.batches import Batch
-    from regard.tasks.masked import MaskedBatch
+    from regard.tasks.masked.hiding import MaskedBatch
 
     tokens, targets = torch.tensor([[1, 4, 5], [1, 6, 0]]), torch.tensor([[4, 5, 2], [6, 2, 0]])
     return [Batch(tokens, targets, torch.tensor([3, 2])), MaskedBatch(tokens, targets), batch()]

@@ -64,7 +64,7 @@ export const app = {
   request(model = app.model) {
     const { text, source, target, image, new_tokens } = app.state;
     const own = isText(model) ? { text: text ?? model.example } : isImage(model) ? { image: image ?? (model.example || PICTURES[0]) } : { source: source ?? text ?? model.example };
-    return { model: model.id, ...own, ...(target ? { target } : {}), ...(new_tokens && isText(model) ? { new_tokens } : {}) };
+    return { model: model.id, ...own, ...(target ? { target } : {}), ...(new_tokens && hasField(model, "new_tokens") ? { new_tokens } : {}) };
   },
   look(model = app.model) {
     const request = app.request(model), key = JSON.stringify(request);
@@ -90,8 +90,10 @@ export const app = {
   },
 };
 
-export const isText = model => model.task === "lm" || model.task === "masked";
-export const isImage = model => model.task === "caption";
+/** Of what a request to a model may have (fields, from its task's card) the first is what it reads: text, source or image. */
+export const isText = model => model.fields?.[0] === "text";
+export const isImage = model => model.fields?.[0] === "image";
+export const hasField = (model, name) => Boolean(model.fields?.includes(name));
 const appNotes = new Map();
 
 /** Says what these parts of the address name that there is not, instead of opening something else without a word. */

@@ -27,14 +27,15 @@ function fetched(name, title, works, load, more = {}) {
   };
 }
 
-const writes = model => Boolean(model) && model.task !== "masked", live = (model, app) => app.api.live;
+const live = (model, app) => app.api.live;
+const offered = name => (model, app) => Boolean(model?.tabs?.includes(name)) && live(model, app);      // by the card of its task
 
 begin([
   readTab,
-  fetched("compute", "Compute", (model, app) => Boolean(model?.tabs?.includes("compute")) && live(model, app), () => import("./tab_compute.js")),
-  fetched("generate", "Generate", writes, () => import("./tab_generate.js")),
-  fetched("beam", "Beam", writes, () => import("./tab_beam.js")),
-  fetched("compare", "Compare", writes, () => import("./tab_compare.js"), { several: true }),
+  fetched("compute", "Compute", offered("compute"), () => import("./tab_compute.js")),
+  fetched("generate", "Generate", offered("generate"), () => import("./tab_generate.js")),
+  fetched("beam", "Beam", offered("beam"), () => import("./tab_beam.js")),
+  fetched("compare", "Compare", offered("compare"), () => import("./tab_compare.js"), { several: true }),
   fetched("train", "Train", live, () => import("./tab_train.js")),
   fetched("lab", "Lab", live, () => import("./tab_lab.js")),
 ]);

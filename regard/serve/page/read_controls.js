@@ -4,7 +4,7 @@ import { lookup } from "./colours.js";
 import { DETAILED, LABELLED, drawnTop, headPicks, layerPicks, wordsWork } from "./read_view.js";
 import { unitOf } from "./read_matrix.js";
 import { SORTS } from "./read_atlas.js";
-import { isText } from "./app.js";
+import { hasField, isImage } from "./app.js";
 
 const AFRESH = { row: undefined, column: undefined, frame: undefined };
 
@@ -34,17 +34,17 @@ export function viewControls(app, view) {
 /** What is read and written: more tokens, or another target. */
 export function inputControls(app, view) {
   if (!app.api.live) return [];
-  if (app.model.task === "lm") {
+  if (hasField(app.model, "new_tokens")) {
     const count = element("input", { type: "number", min: 0, max: 256, value: app.state.new_tokens ?? 0, "aria-label": "Tokens to write", "data-key": "new_tokens" });
     const write = () => app.set({ new_tokens: +count.value || undefined, ...AFRESH });
     count.onkeydown = event => void (event.key === "Enter" && write());
     return [element("span", { className: "choice" }, element("span", {}, "Write"), count, element("span", {}, "more tokens"), element("button", { type: "button", onclick: write }, "Write"))];
   }
-  if (isText(app.model)) return [];
+  if (!hasField(app.model, "target")) return [];
   const target = element("input", { type: "text", className: "wide", dir: "auto", value: view.look.sides.target?.text ?? "", maxLength: 10000, "aria-label": "Target: edit it to see what another one reads", "data-key": "target" });
   const force = () => app.set({ target: target.value, ...AFRESH });
   target.onkeydown = event => void (event.key === "Enter" && force());
-  return [element("span", { className: "choice stretch" }, element("span", {}, view.look.sides.target?.title === "caption" ? "Caption" : "Target"), target, element("button", { type: "button", onclick: force }, "Read this target"),
+  return [element("span", { className: "choice stretch" }, element("span", {}, isImage(app.model) ? "Caption" : "Target"), target, element("button", { type: "button", onclick: force }, "Read this target"),
     app.state.target !== undefined && element("button", { type: "button", onclick: () => app.set({ target: undefined, ...AFRESH }) }, "The model’s own"))];
 }
 

@@ -7,7 +7,7 @@ const TOP_TEN = 10;
 const verb = { weights: "reads", kernel: "takes", influence: "is moved by", "back-off": "is answered with" };
 
 function saidHow(view, said) {
-  if (view.look.task === "masked") return said.guess ? "Its guess for this place: " : "In this place: ";
+  if (view.look.in_place) return said.guess ? "Its guess for this place: " : "In this place: ";
   return said.guess ? "Its guess: " : view.track.row_label === "writes" ? "Writes " : "What follows: ";
 }
 

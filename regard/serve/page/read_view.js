@@ -56,7 +56,7 @@ function linesOf(look, track, axis, words) {
 }
 
 /** How far ahead of a row the token is that it predicts: a masked model predicts what stands in its own place. */
-export const leadOf = look => look.task === "masked" ? 0 : 1;
+export const leadOf = look => look.in_place ? 0 : 1;
 export const patchName = (at, [, across]) => `${Math.floor(at / across) + 1},${at % across + 1}`;
 const isSpecialSaid = (look, at) => /^<[^<>\s]*>$/.test(look.said[at].piece);
 

@@ -13,7 +13,7 @@ const BEAM_HOW = ["width", "length_penalty", "coverage", "new_tokens", "force"];
 let beamApp, beamParts, beamData, beamWaiting;
 
 export const tab = {
-  name: "beam", title: "Beam", works: model => model.task !== "masked",
+  name: "beam", title: "Beam",
 
   open(root, app) {
     beamApp = app;

@@ -10,7 +10,7 @@ const COMPARE_INPUTS = ["models", "text", "source", "image"];
 let compareApp, compareParts, compareData, compareWaiting;
 
 export const tab = {
-  name: "compare", title: "Compare", several: true, works: model => model.task !== "masked",
+  name: "compare", title: "Compare", several: true,
 
   open(root, app) {
     compareApp = app;

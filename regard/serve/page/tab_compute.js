@@ -291,7 +291,6 @@ const computeUpDown = by => event => event.shiftKey ? computeTurn("row", by) : c
 
 export const tab = {
   name: "compute", title: "Compute",
-  works: (model, app) => Boolean(model?.tabs?.includes("compute") && app?.api.live !== false),
   open: openCompute, update: updateCompute, close: closeCompute,
   keys: {
     ArrowRight: ["next step", () => computeGo(1)], ArrowLeft: ["previous step", () => computeGo(-1)],

@@ -209,7 +209,7 @@ function genControls(app) {
 }
 
 export const tab = {
-  name: "generate", title: "Generate", works: model => Boolean(model) && model.task !== "masked",
+  name: "generate", title: "Generate",
   open(root, app) {
     const where = JSON.stringify({ ...app.request(app.model), new_tokens: 0, target: 0 });
     if (gen.where && gen.where !== where) app.state.said = undefined;     // it was said after another text

@@ -87,7 +87,7 @@ function labCards(app) {
 }
 
 export const tab = {
-  name: "lab", title: "Lab", works: (model, app) => app.api.live,
+  name: "lab", title: "Lab",
   async open(root, app) {
     lab.root = root;
     try {

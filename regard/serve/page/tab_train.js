@@ -216,7 +216,7 @@ function trainSamples(app) {
   train.when.textContent = `step ${sample.step.toLocaleString("en")} (${train.at + 1} of ${last + 1})`;
   train.sample.replaceChildren(element("div", { className: "train-words" },
     sample.picture ? element("img", { className: "train-picture", alt: "The held-out picture", src: `data:image/png;base64,${sample.picture}` }) : null,
-    sample.kind === "lm" ? element("p", { dir: "auto" }, element("span", { className: "note" }, sample.prompt), element("b", {}, sample.text))
+    run.continues ? element("p", { dir: "auto" }, element("span", { className: "note" }, sample.prompt), element("b", {}, sample.text))
       : [sample.prompt ? element("p", { className: "note", dir: "auto" }, sample.prompt) : null, element("p", { dir: "auto" }, element("b", {}, sample.text || "(nothing)"))],
     element("p", { className: "note", dir: "auto" }, `held out: ${sample.reference}`)), sample.map ? trainMap(sample.map) : element("p", { className: "note" }, "This family has no map to draw from one pass."));
 }
@@ -317,7 +317,7 @@ async function trainBegin(app) {
 }
 
 export const tab = {
-  name: "train", title: "Train", works: (model, app) => app.api.live,
+  name: "train", title: "Train",
   open(root, app) {
     Object.assign(train, { root, zoom: null, paused: null, waiting: 0, drawn: "", at: undefined });
     const button = (text, act) => element("button", { type: "button", onclick: act }, text);

@@ -1,0 +1,97 @@
+"""The score of a captioner: how many captions are right, BLEU, and whether the words look where they should."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.corpora import shapes
+from regard.data.pictures.picture_corpus import is_embedded
+from regard.data.pictures.picture_shards import prepare_pictures
+from regard.data.pictures.pictures import CaptionReading
+from regard.data.reading.cache import Cache
+from regard.data.reading.corpus import refuse_files
+from regard.decoding.fast.ways import ways
+from regard.errors import DataError
+from regard.metrics.regions import Gaze
+from regard.metrics.translation import measure as measure_texts
+from regard.tasks.caption.trained import TrainedCaptioner
+from regard.tasks.score import OF_SOURCES, Options, Outcome, Row, Say, Score, warning_rows
+
+PICTURES = 1000                # of the embedded shapes, unless told
+
+
+def measure(model: TrainedCaptioner, files: tuple[str, ...], options: Options, say: Say) -> Outcome:
+    embedded = is_embedded(files)
+    images, references, drawn = draw_embedded(options) if embedded else read_files(model, files, options, say)
+    began = time.perf_counter()
+    found = model.caption(images, beam=options["beam"], length_penalty=options["length_penalty"])
+    seconds = time.perf_counter() - began
+    texts, first = [each.text for each in found], [each[0] for each in references]
+    right = sum(text in each for text, each in zip(texts, references, strict=True)) / len(texts)
+    values = {**measure_texts(texts, first).as_dict(), **model.score_captions(images, first, notice=say).as_dict(),
+              "exact_match": right, "beam": options["beam"], "seconds": seconds,
+              "pictures_per_second": len(texts) / seconds, "kernels": ways(model.model.device)}
+    if drawn is not None and model.attends:
+        values |= measure_gaze(model, drawn).as_dict()
+    return Outcome(values, rows_of(values))
+
+
+def draw_embedded(options: Options) -> tuple[Any, list[list[str]], Any]:
+    drawn = shapes.batch(np.arange(options["first"] or PICTURES), 0, options["part"] or "test")
+    return drawn.images, [[caption] for caption in drawn.captions], drawn
+
+
+def read_files(
+    model: TrainedCaptioner, files: tuple[str, ...], options: Options, say: Say
+) -> tuple[Any, list[list[str]], None]:
+    """Each picture once, with all its captions."""
+    if options["part"]:
+        refuse_files(options["part"], files)
+    if len(files) != 1:
+        raise DataError(f"{len(files)} names were given for pictures: name one folder or one captions file")
+    reading = CaptionReading(max_words=0, max_characters=0, on_bad_text=options["on_bad_text"],
+                             on_bad_image=options.get("on_bad_image") or "fail")
+    found = prepare_pictures(Path(files[0]), reading, model.size, Cache())
+    if found.tally.dropped:
+        say(found.tally.line())
+    captions: dict[int, list[str]] = {}
+    for row, caption in zip(found.rows.tolist(), found.captions, strict=True):
+        captions.setdefault(row, []).append(caption)
+    rows = list(captions)[:options["first"]]
+    return found.shard.images[rows], [captions[row] for row in rows], None
+
+
+def measure_gaze(model: TrainedCaptioner, drawn: Any) -> Gaze:
+    """The share of each word's weights that lies on what it names, as the right captions are written."""
+    ids = [row.tolist() for row in model.tokenizer.encode_batch(drawn.captions)]
+    fits = [at for at, own in enumerate(ids) if len(own) + 1 <= model.context]           # with its end
+    seen = Gaze()
+    for at, weights in zip(fits, model.reads(drawn.images[fits], [ids[at] for at in fits]), strict=True):
+        words = drawn.picture(at).words
+        if len(words) != weights.shape[2]:
+            continue                                     # sub-words: a word is not one step of the model
+        shares = shapes.covered(drawn.regions(at), model.patch)
+        seen.add(weights, words, [each if each.any() else None for each in shares])
+    return seen
+
+
+def rows_of(values: dict[str, Any]) -> list[Row]:
+    rows = [
+        ("exactly right", f"{values['exact_match']:.2%} of {values['sentences']:,} pictures"),
+        ("BLEU", f"{values['bleu']:.2f}   {values['signature']}"),
+        ("loss", f"{values['loss']:.4f} nats a token"),
+        *warning_rows(values),
+    ]
+    if "attention_times_chance" in values:
+        rows.append(("attention", f"{values['attention_inside']:.1%} of what a content word reads lies on what it "
+                     f"names, {values['attention_times_chance']:.1f} times chance; the best head "
+                     f"{values['attention_best_head_times_chance']:.1f} times"))
+    return [*rows, ("speed", f"{values['pictures_per_second']:.1f} pictures a second, beam {values['beam']}; "
+                             f"{values['kernels']}")]
+
+
+SCORE = Score(measure, OF_SOURCES)

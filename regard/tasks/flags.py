@@ -1,0 +1,110 @@
+"""Flags of `regard train`: options that set something of run.toml, and those that every task has.
+
+A task's own are in its flags.py, beside the text of its help; the command is made from them (cli/train.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import click
+
+TOKENIZERS = ("auto", "char", "byte", "whitespace", "word", "bpe", "unigram")
+
+
+class Flag(click.Option):
+    """An option that sets settings of run.toml, so that the flag and --set are the same thing."""
+
+    def __init__(self, name: str, *sets: str, **how: Any):
+        super().__init__([name], **how)
+        self.sets = tuple(place.split(".") for place in sets)          # "model.layers": a table and a name in it
+
+
+class Count(click.ParamType):
+    """A number of things, as people write it: 1000000, 1,000,000, 500k, 1.5M."""
+
+    name = "count"
+    thousands: ClassVar = {"k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value).lower().replace(",", "").replace("_", "")
+        times = self.thousands.get(text[-1:], 1)
+        try:
+            number = float(text[:-1] if times > 1 else text) * times
+            if not 1 <= number < 2**63 or number != int(number):
+                raise ValueError
+        except (ValueError, OverflowError):
+            self.fail(f"{value} is not a number of things: write it as 1000000, 500k or 1.5M", param, ctx)
+        return int(number)
+
+
+COUNT = Count()
+
+
+def choice(*values: str) -> click.Choice:
+    return click.Choice(values)
+
+
+def one_name(context: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """The callback of an option that takes one name where the setting has several."""
+    return (value,) if value else ()
+
+
+def settings_from(
+    options: dict[str, Any], assignments: tuple[str, ...], params: Iterable[click.Parameter]
+) -> dict[str, dict[str, Any]]:
+    """Flags and --set as tables of settings; --set wins, and of two flags for one setting the first."""
+    from regard.config import parse_assignments
+
+    tables: dict[str, dict[str, Any]] = {}
+    for flag in params:
+        if isinstance(flag, Flag) and (value := options.get(flag.name or "")) not in (None, ()):
+            for table, name in flag.sets:
+                tables.setdefault(table, {}).setdefault(name, value)
+    for table, values in parse_assignments(assignments).items():
+        tables.setdefault(table, {}).update(values)
+    return tables
+
+
+# ------------------------------------------------------------------------------------------------ common
+
+# What means the same for every task.
+COMMON: list[click.Parameter] = [
+    click.Option(["--out"], metavar="FOLDER", help="Run folder.  [default: runs/FILE-FAMILY or FILE-TASK-FAMILY]"),
+    Flag("--tokenizer", "tokenizer.kind", type=choice(*TOKENIZERS), help="How text becomes tokens.  [default: chosen]"),
+    Flag("--vocab", "tokenizer.vocab", type=int, help="Vocabulary size.  [default: chosen]"),
+    Flag("--on-bad-text", "data.on_bad_text", type=choice("fail", "replace", "drop"),
+         help="What to do with bad UTF-8."),
+    click.Option(["--params"], type=COUNT, metavar="N",
+                 help="How many parameters, e.g. 1M or 500k.  [default: chosen]"),
+    Flag("--layers", "model.layers", type=int),
+    Flag("--width", "model.width", type=int, help="Width of the vectors."),
+    Flag("--heads", "model.heads", type=int, help="Attention heads."),
+    Flag("--hidden", "model.hidden", type=int, help="Width of a recurrent state."),
+    Flag("--context", "model.context", type=int, help="Tokens read at once."),
+    Flag("--dropout", "model.dropout", type=float),
+    Flag("--rate", "training.learning_rate", type=float, help="Learning rate."),
+    Flag("--steps", "training.steps", type=int, help="Budget in steps ..."),
+    Flag("--tokens", "training.tokens", type=int, help="... or in tokens ..."),
+    Flag("--minutes", "training.minutes", type=float, help="... or in minutes.  [default: 5]"),
+    Flag("--seed", "training.seed", type=int),
+    click.Option(["--device"], default="auto", show_default=True, help="cpu, cuda, ..."),
+    click.Option(["--resume"], is_flag=True, help="Go on with the run in --out."),
+    click.Option(["--start-over"], is_flag=True, help="With --resume: from step 0 if no checkpoint is left."),
+    click.Option(["--from", "base"], metavar="RUN", help="Begin with the weights of another run."),
+    click.Option(["--set", "assignments"], multiple=True, metavar="TABLE.NAME=VALUE",
+                 help="Any setting of run.toml."),
+    click.Option(["--tensorboard"], is_flag=True, help="Also write TensorBoard logs."),
+    click.Option(["--quiet"], is_flag=True),
+    click.Option(["--json", "as_json"], is_flag=True, help="Print the outcome as JSON."),
+]
+
+# What means the same for every task that learns from text.
+TEXT: list[click.Parameter] = [
+    click.Argument(["files"], nargs=-1, required=True, metavar="FILES..."),
+    Flag("--valid", "data.valid", multiple=True, metavar="FILE", help="Held-out text.  [default: the last 10%]"),
+    Flag("--documents", "data.documents", type=choice("auto", "file", "line", "blank-line"),
+         help="What one document is."),
+    Flag("--batch", "training.batch", type=int, help="Rows in a step."),
+]

@@ -1,0 +1,22 @@
+"""`regard train lm`: from text files to a language model."""
+
+import click
+
+from regard.tasks.flags import COMMON, TEXT, Flag, choice
+
+FAMILIES = "transformer, rnn, gru, lstm, average, window, linear-rnn, mamba, hybrid, ngram"
+
+HELP = """Train a language model on text: files, folders, or the name of an embedded corpus (stories, ab, sally).
+
+With only a file given, everything else is chosen for the text and the machine, and shown.
+"""
+PARAMS = [
+    click.Option(["--family"], help=f"Kind of model: {FAMILIES}, or module:Layer.  [default: transformer]"),
+    *TEXT,
+    Flag("--order", "model.order", type=int, help="n of an n-gram or a window."),
+    Flag("--smoothing", "model.smoothing", type=choice("kneser-ney", "add-k", "none"), help="Smoothing of an n-gram."),
+    Flag("--prune", "model.prune", metavar="0,0,1", help="Leave out n-grams seen at most so often, order by order."),
+    Flag("--pattern", "model.pattern", help="Layers of a hybrid, e.g. mamba,mamba,attention."),
+    click.Option(["--trust"], is_flag=True, help="Import the code that a run to go on with is made of."),
+    *COMMON,
+]

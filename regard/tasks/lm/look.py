@@ -1,0 +1,192 @@
+"""A look at a language model: it reads `<bos> w1 .. wn`, and each row says what follows.
+
+T tokens read · N layers · H heads
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isqrt
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.contract import LanguageModel, Reading, Recorder, watch
+from regard.data.tokens.vocabulary import UNK
+from regard.decoding.sampling import Sampling
+from regard.errors import DataError
+from regard.look.influences import influence_tracks
+from regard.look.parts import Floats, Look, Request, Said, Token, Track
+from regard.look.saying import GUESS, by_counts, by_head, by_steps, said
+from regard.look.sides import mark, read_tokens, side
+from regard.look.tracks import grouped, is_map, layer_names, maps_of, numbered
+from regard.models.neural import NeuralLM
+from regard.models.ngram import NGram
+from regard.probe.influence import WAYS, evaluating, influence
+from regard.tasks.lm.trained import Trained
+
+MOST_TOKENS = 4096                   # read by a model that has no limit of its own
+MOST_KERNEL = 1024                   # by one whose implicit kernels are worked out: their cost grows with the square
+MOST_NUMBERS = 100_000_000           # of all maps together: 400 MB
+
+
+def build(trained: Trained, request: Request) -> Look:
+    """The look at a text."""
+    if request.text is None:
+        raise DataError("a language model reads a text: give one")
+    model = trained.model
+    notes: list[str] = []
+    text, tokens, ended = written(trained, request, notes)
+    limit, why = most_tokens(model)
+    if 1 + len(tokens) > limit:
+        notes.append(f"the text has {1 + len(tokens):,} tokens with <bos>, and {why}: the first {limit:,} are read")
+    begin = mark(trained.tokenizer, trained.tokenizer.bos)
+    read = [begin, *tokens][:limit]
+    following = [*(token.id for token in tokens), trained.tokenizer.eos if ended else GUESS][:len(read)]
+    ids = torch.tensor([token.id for token in read])
+
+    def watched(closely: bool = False) -> Recorder:
+        return run(model, ids, torch.tensor([each.id for each in predicted]), closely)[1]
+
+    predicted, seen = run_and_say(trained, ids, following)
+    tracks = [*read_tracks(model, seen, len(read), notes), *influences(model, ids, predicted)]
+    return Look(request, trained.family, trained.task.name, {"text": side("text", "text", text, read)}, "text",
+                predicted, tuple(tracks), tuple(notes), watched=watched)
+
+
+# ----------------------------------------------------------------------------------------------- the text
+
+
+def written(trained: Trained, request: Request, notes: list[str]) -> tuple[str, list[Token], bool]:
+    """The text and its tokens, with what the model writes after it; and whether it came to an end there."""
+    text, t = str(request.text), trained.tokenizer
+    ids = t.encode(text).tolist()
+    tokens = read_tokens(t, text, ids)
+    if not request.new_tokens:
+        return text, tokens, False
+    how = request.sampling or Sampling(temperature=0.0)
+    steps = trained.steps([[t.bos, *ids]], new_tokens=request.new_tokens, how=how, notice=notes.append)
+    new = [step[0] for step in steps]
+    added = [id for id in new if id is not None]
+    text, more = continued(trained, text, ids, added, tokens)
+    return text, [*tokens, *more], len(added) < len(new)
+
+
+def continued(
+    trained: Trained, text: str, ids: list[int], added: list[int], before: Sequence[Token]
+) -> tuple[str, list[Token]]:
+    """The text with what these tokens add to it; they begin words of their own, counted on from those before."""
+    from regard.data.tokens.piece_words import written_words
+
+    stream = trained.tokenizer.stream(after=ids)
+    pieces = [stream.push(id) for id in added]
+    if pieces:
+        pieces[-1] += stream.flush()
+    first, end = 1 + max((token.word for token in before), default=-1), len(text)
+    tokens = []
+    for id, piece, word in zip(added, pieces, written_words(pieces), strict=True):
+        start, end = end, end + len(piece)
+        tokens.append(Token(id, trained.tokenizer.token(id), start, end, word=-1 if word < 0 else first + word))
+    return text + "".join(pieces), tokens
+
+
+def most_tokens(model: LanguageModel) -> tuple[int, str]:
+    """The most tokens that are read at once, and the reason."""
+    limits = [(MOST_TOKENS, f"{MOST_TOKENS:,} are shown at most") if model.context is None
+              else (model.context, f"the model reads at most {model.context:,} at once")]
+    heads, kernels = maps_of(model)
+    if kernels:
+        limits.append((MOST_KERNEL, f"the kernels of {MOST_KERNEL:,} are shown at most"))
+    if heads + kernels:
+        fits = isqrt(MOST_NUMBERS // (heads + kernels))
+        limits.append((fits, f"{heads + kernels:,} maps of more than {fits:,} are more than can be held"))
+    return min(limits)
+
+
+# ------------------------------------------------------------------------------------------------ the run
+
+
+def run_and_say(trained: Trained, ids: Tensor, following: Sequence[int]) -> tuple[tuple[Said, ...], Recorder]:
+    """One run of the model: the prediction of each row, and what was recorded."""
+    model, t = trained.model, trained.tokenizer
+    banned = trained.marks.banned
+    if isinstance(model, NeuralLM):
+        vectors, seen = run(model, ids)
+        with torch.no_grad(), evaluating(model):
+            return said(by_head(model.head, vectors), following, t, banned), seen
+    # An n-gram answers for its targets: the guess is among them, so the distributions come first.
+    with torch.no_grad(), evaluating(model):
+        told = said(by_counts(model, ids) if isinstance(model, NGram) else by_steps(model, ids.to(model.device)),
+                    following, t, banned)
+    return told, run(model, ids, torch.tensor([each.id for each in told]))[1]
+
+
+@torch.no_grad()
+def run(
+    model: LanguageModel, ids: Tensor, targets: Tensor | None = None, closely: bool = False
+) -> tuple[Tensor, Recorder]:
+    """The one watched run: the vectors (T, D) of a neural model, else the targets' scores (T,); and the readings."""
+    tokens = ids[None].to(model.device)
+    with evaluating(model), watch(closely) as seen:
+        if isinstance(model, NeuralLM):
+            return model.encode(tokens)[0][0], seen
+        assert targets is not None
+        return model.score(tokens, targets[None].to(model.device))[0][0], seen
+
+
+# --------------------------------------------------------------------------------------------- the tracks
+
+
+def read_tracks(model: LanguageModel, seen: Recorder, length: int, notes: list[str]) -> list[Track]:
+    """The readings of the layers as tracks, by kind."""
+    found: list[Track] = []
+    stack = getattr(model, "stack", None)
+    for kind, name in (("weights", "self"), ("kernel", "kernel")):
+        own = numbered(seen.readings, lambda reading, kind=kind: reading.kind == kind and is_map(   # type: ignore[misc]
+            reading, length, length))
+        if own:
+            names = layer_names(stack, own) if stack is not None else [f"layer {n}" for n in range(1, len(own) + 1)]
+            found += grouped(name, own, names, rows="text", columns="text", causal=True)
+    found += [back_off(reading, length, place) for place, reading in enumerate(seen.readings)
+              if reading.kind == "back-off"]
+    strange = [r for r in seen.readings if r.kind in ("weights", "kernel") and not is_map(r, length, length)]
+    if strange:
+        notes.append(f"{len(strange)} readings of {type(strange[0].layer).__name__} are no maps of {length} by "
+                     f"{length} positions, and not shown")
+    return found
+
+
+def back_off(reading: Reading, length: int, place: int) -> Track:
+    """The staircase of an n-gram: 1 where a column is in the context of the n-gram that answered."""
+    matched = reading.values[0].cpu().numpy()
+    details = {name: value[0].cpu().numpy() if isinstance(value, Tensor) else value
+               for name, value in reading.about.items()}
+    return Track(
+        name="back-off", kind="back-off", badge="back-off: length of the n-gram that answered",
+        about="Filled: the words before the predicted one that the n-gram which answered was looked up with. One that "
+              "was never seen is answered by a shorter one.",
+        rows="text", columns="text", shape=(1, 1, length, length), row_label="writes", causal=True,
+        layer_names=("n-gram",), head_names=("context",), held=staircase(matched), places=(place,),
+        details={"matched": matched, **details})
+
+
+def staircase(matched: Any) -> Floats:
+    """(1, 1, T, T) from the length (T,) of the n-gram that answered at each row: k words, k - 1 of them its context."""
+    at = np.arange(len(matched))
+    distance = at[:, None] - at                                                       # (T, T)
+    filled = (distance >= 0) & (distance < np.asarray(matched)[:, None] - 1)
+    return filled.astype(np.float32)[None, None]
+
+
+def influences(model: LanguageModel, ids: Tensor, predicted: Sequence[Said]) -> list[Track]:
+    targets = torch.tensor([each.id for each in predicted])
+
+    def rows(how: str, asked: list[int]) -> Tensor:
+        if len(asked) == 1:
+            return influence(model, ids, targets, how, asked[0], instead=UNK)[None]
+        return influence(model, ids, targets, how, instead=UNK)
+
+    ways = WAYS if isinstance(model, NeuralLM) else ("occlusion",)
+    return influence_tracks(ways, rows, of="text", on="text", shape=(len(ids), len(ids)), causal=True)

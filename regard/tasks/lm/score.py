@@ -1,0 +1,57 @@
+"""The score of a language model: perplexity a token and a word, bits per byte; or of each line, or of each token."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from regard.data.embedded import known
+from regard.data.reading.shards import Shard
+from regard.metrics.perplexity import impossible
+from regard.tasks.lm.trained import Trained
+from regard.tasks.score import Options, Outcome, Row, Say, Score, warning_rows
+
+
+def measure(model: Trained, files: tuple[str, ...], options: Options, say: Say) -> Outcome:
+    documents = "line" if options["per_line"] else options["documents"]
+    shard = model.encode_files(files, on_bad_text=options["on_bad_text"], documents=documents, part=options["part"])
+    if options["per_line"]:
+        return Outcome(each=score_lines(model, shard))
+    if options["per_token"]:
+        return Outcome(each=score_tokens(model, shard, documents))
+    surprise = model.score_shard(shard, documents)
+    values: dict[str, Any] = surprise.as_dict()
+    rows: list[Row] = [
+        ("loss", f"{surprise.loss:.4f} nats a token"),
+        ("perplexity", f"{surprise.perplexity:.4f} a token · {surprise.word_perplexity:.2f} a word"),
+        ("bits per byte", f"{surprise.bits_per_byte:.4f}"),
+        ("over", f"{surprise.tokens:,} tokens, {surprise.words:,} words, {surprise.bytes:,} bytes"
+                 + (f", {surprise.unknown:,} of the tokens unknown" if surprise.unknown else ""))]
+    if known(files):
+        rows.append(("of", f"the {options['part'] or 'test'} part of {' and '.join(files)}"))
+    never = None
+    if math.isinf(surprise.nats):
+        never = impossible(model.model, model.held_out(shard, documents), model.tokenizer.token)
+    if never:
+        values, rows = {**values, **never.as_dict()}, [*rows, ("infinite", str(never))]
+    return Outcome(values, rows + warning_rows(values))
+
+
+def score_tokens(model: Trained, shard: Shard, documents: str | None) -> Iterator[tuple[dict[str, Any], str]]:
+    for id, score in zip(shard.tokens.tolist(), model.token_scores(shard, documents).tolist(), strict=True):
+        token = model.tokenizer.token(id)
+        yield {"token": token, "log_prob": score}, f"{score:9.4f}  {token}"
+
+
+def score_lines(model: Trained, shard: Shard) -> Iterator[tuple[dict[str, Any], str]]:
+    scores, first = model.token_scores(shard, "line").tolist(), 0
+    for end in shard.ends.tolist():
+        own, text = scores[first:end], model.tokenizer.decode(shard.tokens[first:end])
+        total = sum(own)
+        yield ({"log_prob": total, "tokens": len(own), "loss": -total / max(1, len(own)), "text": text},
+               f"{total:11.4f}  {len(own):5d}  {text}")
+        first = end
+
+
+SCORE = Score(measure, options=("documents", "per_line", "per_token"))

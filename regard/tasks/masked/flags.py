@@ -1,0 +1,16 @@
+"""`regard train masked`: from text files to a model that fills blanks."""
+
+import click
+
+from regard.tasks.flags import COMMON, TEXT, Flag, choice
+
+HELP = """Train a model that tells hidden tokens from both sides: to fill blanks, and to give texts vectors.
+
+Of the tokens 15% are hidden, others each time. With only a file given, everything else is chosen and shown.
+"""
+PARAMS = [
+    click.Option(["--family"], help="Kind of encoder: transformer, rnn.  [default: transformer]"),
+    *TEXT,
+    Flag("--cell", "model.cell", type=choice("rnn", "gru", "lstm"), help="Cell of a recurrent encoder."),
+    *COMMON,
+]

@@ -1,0 +1,180 @@
+"""A look at a masked model: every position reads all others, and what stands in a place is told from what is around it.
+
+A text is read as it is, with <mask> in its blanks (___ or [MASK]). A row says how likely its token is with the token
+itself hidden: each in turn, or in a long text every sixteenth at once, as it was trained.
+T tokens · V vocabulary
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from math import isqrt
+
+import torch
+from torch import Tensor
+
+from regard.contract import Recorder, watch
+from regard.data.tokens.vocabulary import FIRST
+from regard.decoding.fill import BLANK, JOINED
+from regard.errors import DataError
+from regard.layers.full_attention import FullAttention
+from regard.look.influences import batches, influence_tracks
+from regard.look.parts import Look, Request, Said, Token, Track
+from regard.look.saying import GUESS, said_by
+from regard.look.sides import mark, read_tokens, side
+from regard.look.tracks import grouped, is_map, layer_names, numbered
+from regard.models.masked import MaskedModel
+from regard.probe.influence import evaluating as evaluating_model
+from regard.probe.influence import leaf_outputs
+from regard.tasks.lm.look import MOST_NUMBERS
+from regard.tasks.masked.trained import TrainedMasked
+
+MOST_TOKENS = 1024                   # read by a model that has no limit of its own
+ONE_BY_ONE = 64                      # tokens, up to which each is hidden by itself
+STRIDE = 16                          # beyond that, every so many are hidden together
+
+
+def build(trained: TrainedMasked, request: Request) -> Look:
+    """The look at a text."""
+    if request.text is None:
+        raise DataError("a masked model reads a text: give one")
+    model, t = trained.model, trained.tokenizer
+    notes: list[str] = []
+    tokens = text_tokens(trained, request.text)
+    if trained.framed:
+        tokens.append(mark(t, t.eos))
+    limit = min(model.context or MOST_TOKENS, room(model))
+    if len(tokens) > limit:
+        notes.append(f"the text has {len(tokens):,} tokens, and {limit:,} are read at once at most: the first are read")
+        tokens = tokens[:limit]
+    if not tokens:
+        raise DataError("there is no text to read: it is empty")
+    ids = torch.tensor([token.id for token in tokens], device=model.device)
+
+    def watched(closely: bool = False) -> Recorder:
+        return run(model, ids, closely)
+
+    seen = watched()
+    told = say(trained, ids, notes)
+    own = numbered(seen.readings, lambda reading: reading.kind == "weights" and is_map(reading, len(ids), len(ids)))
+    found = grouped("self", own, layer_names(model.encoder.stack, own), rows="text", columns="text",
+                    about="How much each position reads of every other and of itself, to either side: the softmax of "
+                          "its scores.") if own else []
+    sides = {"text": side("text", "text", request.text, tokens)}
+    return Look(request, trained.family, trained.task.name, sides, "text", told,
+                (*found, *influences(model, ids, told)), tuple(notes), in_place=True, watched=watched)
+
+
+def text_tokens(trained: TrainedMasked, text: str) -> list[Token]:
+    """The tokens of a text, with one <mask> for each blank; words are counted through."""
+    t, at = trained.tokenizer, 0
+    found: list[Token] = []
+    for blank in [*BLANK.finditer(text), None]:
+        part = text[at:blank.start() if blank else len(text)]
+        if blank and t.kind in JOINED:
+            part = part.removesuffix(" ")                     # the space belongs to what is missing
+        first = 1 + max((token.word for token in found), default=-1)
+        found += [Token(token.id, token.piece, token.start + at, token.end + at,
+                        word=token.word + first if token.word >= 0 else -1)
+                  for token in read_tokens(t, part, t.encode(part).tolist())]
+        if blank:
+            first = 1 + max((token.word for token in found), default=-1)
+            found.append(Token(trained.model.mask, "<mask>", blank.start(), blank.end(), word=first))
+            at = blank.end()
+    return found
+
+
+def room(model: MaskedModel) -> int:
+    heads = sum(module.heads for module in model.modules() if isinstance(module, FullAttention))
+    return isqrt(MOST_NUMBERS // heads) if heads else MOST_TOKENS
+
+
+def evaluating(model: MaskedModel) -> AbstractContextManager[None]:
+    return evaluating_model(model)                               # type: ignore[arg-type]  # asks only for its modules
+
+
+@torch.no_grad()
+def run(model: MaskedModel, ids: Tensor, closely: bool) -> Recorder:
+    """The readings of one run on the text as it is."""
+    with evaluating(model), watch(closely) as seen:
+        model.encode(ids[None])
+    return seen
+
+
+# ---------------------------------------------------------------------------------------- what rows say
+
+
+@torch.no_grad()
+def say(trained: TrainedMasked, ids: Tensor, notes: list[str]) -> tuple[Said, ...]:
+    """The prediction of each row for its own place; of a blank, its best guess."""
+    model, size = trained.model, len(ids)
+    banned = (*range(FIRST), model.mask)
+    if size > ONE_BY_ONE:
+        notes.append(f"the text is long: what a row says is told with every {STRIDE}th token hidden at once")
+    told: dict[int, Said] = {}
+    with evaluating(model):
+        for hidden in hidden_together(size):
+            row = ids.clone()
+            row[hidden] = model.mask
+            log_probs = model.predict(row[None], torch.tensor([hidden], device=ids.device))[0].cpu()
+            for place, own in zip(hidden, log_probs, strict=True):
+                target = int(ids[place])
+                told[place] = said_by(own, GUESS if target == model.mask else target, trained.tokenizer, banned)
+    return tuple(told[place] for place in range(size))
+
+
+def hidden_together(size: int) -> list[list[int]]:
+    """The places that are hidden in each read: each once."""
+    if size <= ONE_BY_ONE:
+        return [[place] for place in range(size)]
+    return [list(range(first, size, STRIDE)) for first in range(STRIDE)]
+
+
+# ---------------------------------------------------------------------------------------------- influence
+
+
+def influences(model: MaskedModel, ids: Tensor, told: Sequence[Said]) -> list[Track]:
+    """The influence of every token on the one in each place, which is hidden while it is asked for."""
+    targets = torch.tensor([each.id for each in told], device=ids.device)
+
+    def scores(rows: Tensor, places: Tensor) -> Tensor:
+        """(n,): the log-probability of the target at one place of each row."""
+        wanted = torch.zeros_like(rows)
+        at = torch.arange(len(rows), device=rows.device)
+        wanted[at, places] = targets[places]
+        return model.score(rows, wanted)[0][at, places]
+
+    def hidden(places: Tensor) -> Tensor:
+        rows = ids.repeat(len(places), 1)
+        rows[torch.arange(len(places), device=ids.device), places] = model.mask
+        return rows
+
+    def by_gradient(how: str, asked: list[int]) -> Tensor:
+        found = []
+        for some in batches(asked, len(ids)):
+            places = torch.tensor(some, device=ids.device)
+            with evaluating(model), torch.enable_grad(), torch.backends.cudnn.flags(enabled=False), leaf_outputs(
+                    model.encoder.embedding) as read:
+                (g,) = torch.autograd.grad(scores(hidden(places), places).sum(), read[0])
+            found.append(g.norm(dim=-1) if how == "sensitivity" else (g * read[0].detach()).sum(-1))
+        return torch.cat(found)
+
+    @torch.no_grad()
+    def by_occlusion(how: str, asked: list[int]) -> Tensor:
+        found = torch.zeros(len(asked), len(ids))
+        every = torch.arange(len(ids), device=ids.device)
+        with evaluating(model):
+            for number, place in enumerate(asked):
+                at = torch.tensor([place], device=ids.device)
+                whole = scores(hidden(at), at)
+                for some in batches(every.tolist(), len(ids)):
+                    rows = hidden(at.expand(len(some)))
+                    rows[torch.arange(len(some)), some] = model.mask
+                    found[number, some] = (whole - scores(rows, at.expand(len(some)))).float().cpu()
+        return found
+
+    size = (len(ids), len(ids))
+    return [*influence_tracks(("gradient", "sensitivity"), by_gradient, of="text", on="text", shape=size, causal=False),
+            *influence_tracks(("occlusion",), by_occlusion, of="text", on="text", shape=size, causal=False,
+                              instead="<mask>", most=ONE_BY_ONE)]

@@ -1,0 +1,33 @@
+"""Summarising: documents in, one-line summaries out. It is translation from long to short, measured by ROUGE."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from regard.data.pairs.pair_corpus import PairCorpus
+from regard.data.pairs.pairs import DocumentSettings
+from regard.families.pair_sizes import longer
+from regard.families.translate import TRANSLATE
+from regard.metrics.summary import measure
+from regard.tasks.summarise import CARD
+from regard.tasks.summarise.score import SCORE
+from regard.tasks.summarise.trained import TrainedSummariser
+from regard.tasks.task import from_table
+from regard.tasks.translate import task as translate
+
+CONTEXT = 512                  # tokens of a document, unless told
+SUMMARISE = {name: replace(family, sizes=longer(family.sizes, CONTEXT)) for name, family in TRANSLATE.items()}
+
+
+def judge(model: Any, corpus: PairCorpus, context: int) -> dict[str, float]:
+    """ROUGE-L of the summaries of the first held-out documents."""
+    pairs = corpus.held_out(translate.JUDGED)
+    texts = translate.written(model, corpus, len(pairs), context)
+    found = measure(texts, [pair.target for pair in pairs], intervals=False)
+    return {"valid_rouge": found.rougeL.f}
+
+
+TASK = replace(
+    translate.TASK, card=CARD, trained=TrainedSummariser, families=SUMMARISE, family=from_table(SUMMARISE),
+    data=DocumentSettings, judge=judge, score=SCORE)

@@ -1,0 +1,87 @@
+"""The base of everything trained: a model with its parts, what its run.toml says of it, and how it is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.contract import LanguageModel
+from regard.decoding.beam import Hypothesis
+from regard.decoding.marks import Marks
+from regard.decoding.spelling import pieces_of
+from regard.errors import RunError
+from regard.look.opening import Opening
+from regard.models.learner import Learner
+from regard.tasks import run_task
+
+if TYPE_CHECKING:
+    from regard.laws.check import Report
+    from regard.tasks.task import Task
+
+
+@dataclass
+class TrainedModel:
+    """A model with everything needed to use it, from one run folder."""
+
+    model: Any
+    tokenizer: Any
+    tables: dict[str, dict[str, Any]]              # run.toml
+    path: Path | None = None
+
+    @property
+    def task(self) -> Task:
+        return run_task(self.tables)
+
+    @property
+    def family(self) -> str:
+        return self.tables["run"]["family"]
+
+    @property
+    def learner(self) -> Learner | None:
+        """The model, if it learns by gradients."""
+        return self.model if isinstance(self.model, Learner) else None
+
+    @property
+    def parameters(self) -> int:
+        return count_parameters(self.model)
+
+    @property
+    def context(self) -> int:
+        """The most tokens read at once: of a text, or of a source, a target or a caption with its end."""
+        return int(self.tables["model"]["context"])
+
+    # ------------------------------------------------------------------------------------ what it writes
+
+    @property
+    def marks(self) -> Marks:
+        """Where what it writes begins and ends, and the tokens that it never writes."""
+        raise RunError(f"a {self.task.name} model writes nothing token by token")
+
+    @property
+    def writes(self) -> Any:
+        """The tokenizer of what it writes."""
+        return self.tokenizer
+
+    def open(self, given: Any, *, new_tokens: int = 0, whole: bool = False) -> Opening:
+        """The model with a text, a source or a picture read, ready to write from there.
+
+        Of what is too long a part is read, with a note; with `whole`, all of it, or it is refused. `new_tokens` is the
+        limit of a model that has no source to say how much there is to say.
+        """
+        raise RunError(f"a run of {self.family} writes no text from left to right, so that there is nothing to search: "
+                       "open a language model, a translator, a summariser or a captioner")
+
+    def spell(self, opening: Opening, found: Hypothesis) -> list[str]:
+        """The pieces of a text that was written: what each token adds to it."""
+        return pieces_of(opening.tokenizer, found.tokens)
+
+    # -------------------------------------------------------------------------------------------- the laws
+
+    def check_laws(self) -> Report:
+        """Try every law that applies: those of models, of masked models, and of an encoder."""
+        raise AssertionError(f"no laws for a {type(self).__name__}")
+
+
+def count_parameters(model: LanguageModel | Learner) -> int:
+    return sum(tensor.numel() for tensor in model.saved_tensors().values())

@@ -1,0 +1,264 @@
+"""A look at a translator or a summariser: what each token of the target read of the source, and of those before it.
+
+The target is the model's own, found by beam search, or one that is given; either way it is read in one go.
+L source tokens, <eos> the last · R rows: <bos> and the target's tokens · N layers · H heads
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.contract import Recorder, Source, watch
+from regard.data.tokens.vocabulary import UNK
+from regard.decoding.beam import Beam
+from regard.decoding.translate import translate_tokens
+from regard.errors import DataError
+from regard.layers.attentive import AttentiveRecurrence
+from regard.layers.cross_attention import CrossAttention
+from regard.layers.full_attention import FullAttention
+from regard.look.influences import influence_tracks, source_by_gradient, source_by_occlusion, unwatched
+from regard.look.parts import Look, Request, Said, Side, Token, Track
+from regard.look.saying import GUESS, by_head, said
+from regard.look.sides import mark, read_tokens, side, written_tokens
+from regard.look.tracks import ABOUT, grouped, in_order, numbered
+from regard.models.neural import NeuralLM
+from regard.probe.influence import WAYS, evaluating, influence
+from regard.tasks.translate.trained import TrainedTranslator
+
+OF_SOURCE = (CrossAttention, AttentiveRecurrence)
+
+
+def build(trained: TrainedTranslator, request: Request) -> Look:
+    """The look at a source and its target."""
+    if request.source is None:
+        raise DataError("a translator reads a source: give one")
+    if not request.source.strip():
+        raise DataError("there is nothing to read: the source is blank")
+    model = trained.model
+    notes: list[str] = []
+    source, cut = source_tokens(trained, request.source, notes)
+    target = target_of(trained, request, [token.id for token in source], cut, notes)
+    pair = Pair(model, Source(torch.tensor([[token.id for token in source]], device=model.device)),
+                torch.tensor([trained.tokenizer.bos, *(token.id for token in target.tokens)], device=model.device))
+    t = trained.tokenizer
+    seen, told = pair.run_and_say(target.following, t.target, trained.marks.banned)
+    read = [mark(t.target, t.bos), *target.tokens]
+    titles = trained.titles
+    sides = {"source": side("source", titles[0], request.source, source),
+             "target": side("target", titles[1], target.text, read)}
+    if model.one_text:
+        sides["text"] = both_sides(sides["source"], sides["target"])
+    tracks = [*read_tracks(pair, seen), *influences(pair, told)]
+    return Look(request, trained.family, trained.task.name, sides, "target", told, tuple(tracks), tuple(notes),
+                watched=pair.watched)
+
+
+# --------------------------------------------------------------------------------------------- both texts
+
+
+def source_tokens(trained: TrainedTranslator, text: str, notes: list[str]) -> tuple[list[Token], str]:
+    """The tokens of a source, as many as the model reads, with their end; and the text that these stand for."""
+    t = trained.tokenizer
+    ids = t.source.encode(text).tolist()
+    tokens = read_tokens(t.source, text, ids)
+    if len(tokens) + 1 > trained.context:
+        notes.append(f"the source has {len(tokens) + 1:,} tokens with its end, and the model reads at most "
+                     f"{trained.context:,}: the rest is not read")
+        size = trained.context - 1
+        while size > 1 and tokens[size].start < tokens[size - 1].end:        # no character is read by half
+            size -= 1
+        tokens = tokens[:size]
+    cut = text[:tokens[-1].end] if len(tokens) < len(ids) else text
+    return [*tokens, mark(t.source, t.eos)], cut
+
+
+@dataclass(frozen=True)
+class Target:
+    """The target, without <bos> and <eos>, and the id of the token that follows it."""
+
+    text: str
+    tokens: list[Token]
+    after: int
+
+    @property
+    def following(self) -> list[int]:
+        """The ids that follow <bos> and each token."""
+        return [*(token.id for token in self.tokens), self.after]
+
+
+def target_of(
+    trained: TrainedTranslator, request: Request, source: list[int], cut: str, notes: list[str]
+) -> Target:
+    t, room = trained.tokenizer, target_room(trained, len(source))
+    if request.target is not None:
+        return given_target(t.target, request.target, room, notes)
+    how = Beam(request.beam, request.length_penalty)
+    found = translate_tokens(trained.model, [source], marks=trained.marks, context=trained.context, how=how)[0]
+    pieces = trained.spelled([cut], [source], [found[:1]])[0].pieces[0]
+    return own_target(t.target, found[0].tokens, pieces, found[0].finished, room, notes)
+
+
+def given_target(tokenizer: Any, text: str, room: int, notes: list[str]) -> Target:
+    """A target that is given; of one that is too long, as much as the model reads."""
+    ids = tokenizer.encode(text).tolist()
+    tokens = read_tokens(tokenizer, text, ids)
+    if len(tokens) <= room:
+        return Target(text, tokens, tokenizer.eos)
+    notes.append(f"the target has {len(tokens):,} tokens, and the model reads at most {room:,}: the first are read")
+    return Target(text, tokens[:room], ids[room])
+
+
+def own_target(
+    tokenizer: Any, ids: Sequence[int], pieces: Sequence[str], finished: bool, room: int, notes: list[str]
+) -> Target:
+    """The target that the model wrote itself."""
+    if not finished:
+        notes.append("what the model writes came to no end before the limit, and is shown as far as it went")
+    after = tokenizer.eos if finished else ids[room] if len(ids) > room else GUESS
+    return Target("".join(pieces), written_tokens(tokenizer, ids, pieces)[:room], after)
+
+
+def target_room(trained: TrainedTranslator, source: int) -> int:
+    """Tokens that can be read after <bos>."""
+    room = trained.context
+    if trained.model.one_text and trained.model.context is not None:
+        room = min(room, trained.model.context - source)
+    return max(1, room) - 1
+
+
+def both_sides(source: Side, target: Side) -> Side:
+    """Source and target as the one text that a prefix model reads; words are counted on."""
+    offset = len(source.text) + 1
+    first = 1 + max((token.word for token in source.tokens), default=-1)
+    moved = [Token(token.id, token.piece, token.start + offset if token.start >= 0 else -1,
+                   token.end + offset if token.end >= 0 else -1, token.special,
+                   token.word + first if token.word >= 0 else -1) for token in target.tokens]
+    return side("text", f"{source.title} and {target.title}", f"{source.text}\n{target.text}", [*source.tokens, *moved])
+
+
+# ------------------------------------------------------------------------------------------------ the run
+
+
+@dataclass
+class Pair:
+    """A model, its source and the tokens of the target that it reads, <bos> first."""
+
+    model: NeuralLM
+    source: Source                           # one
+    tokens: Tensor                           # (R,)
+
+    @property
+    def length(self) -> int:
+        """Positions of the source."""
+        return self.source.items.shape[1]
+
+    @torch.no_grad()
+    def run(self, closely: bool = False) -> tuple[Tensor, Recorder]:
+        """The one watched run, encoder and all: vectors (R, D), and the readings."""
+        with evaluating(self.model), watch(closely) as seen:
+            state = self.model.start(1, None, self.source)
+            return self.model.encode(self.tokens[None], state)[0][0], seen
+
+    def watched(self, closely: bool = False) -> Recorder:
+        return self.run(closely)[1]
+
+    def run_and_say(
+        self, following: Sequence[int], tokenizer: Any, banned: Sequence[int]
+    ) -> tuple[Recorder, tuple[Said, ...]]:
+        vectors, seen = self.run()
+        with torch.no_grad(), evaluating(self.model):
+            return seen, said(by_head(self.model.head, vectors), following, tokenizer, banned)
+
+
+# --------------------------------------------------------------------------------------------- the tracks
+
+
+def read_tracks(pair: Pair, seen: Recorder) -> list[Track]:
+    if pair.model.one_text:
+        return prefix_tracks(seen, pair.length)
+    return decoder_tracks(seen, "source", "cross")
+
+
+def decoder_tracks(seen: Recorder, columns: str, name: str) -> list[Track]:
+    """Attention to the source first, then that of the target to itself, then that of the encoder."""
+    found: list[Track] = []
+    kinds: list[tuple[str, Any, dict[str, Any]]] = [
+        (name, lambda r: r.kind == "weights" and isinstance(r.layer, OF_SOURCE),
+         dict(rows="target", columns=columns, row_label="writes")),
+        ("self", lambda r: r.kind == "weights" and not isinstance(r.layer, (*OF_SOURCE, FullAttention)),
+         dict(rows="target", columns="target", causal=True)),
+        ("kernel", lambda r: r.kind == "kernel", dict(rows="target", columns="target", causal=True)),
+        ("encoder", lambda r: r.kind == "weights" and isinstance(r.layer, FullAttention),
+         dict(rows=columns, columns=columns)),
+    ]
+    for called, wanted, about in kinds:
+        own = numbered(seen.readings, wanted)
+        if own:
+            found += grouped(called, own, in_order(len(own)), **about)
+    return found
+
+
+def prefix_tracks(seen: Recorder, length: int) -> list[Track]:
+    """One stack reads both: all of its attention, and before it the part that falls from the target on the source."""
+    found: list[Track] = []
+    for name, kind in (("self", "weights"), ("kernel", "kernel")):
+        own = numbered(seen.readings, lambda reading, kind=kind: reading.kind == kind)       # type: ignore[misc]
+        if own:
+            found += grouped(name, own, in_order(len(own)), rows="text", columns="text", causal=True)
+    return [*(on_the_source(each, length) for each in found if each.kind == "weights"), *found]
+
+
+def on_the_source(whole: Track, length: int) -> Track:
+    """The rows of the target and the columns of the source; `offset` is where the target begins in the run."""
+    values = whole.values[:, :, length:, :length]
+    return Track(
+        name=whole.name.replace("self", "cross"), kind="weights",
+        badge="weights on the source, rows sum to less than 1",
+        about=ABOUT["cross"] + " The rest was read of the target before it.",
+        rows="target", columns="source", row_label="writes", shape=values.shape, held=values,
+        layer_names=whole.layer_names, head_names=whole.head_names, places=whole.places, details={"offset": length})
+
+
+# ---------------------------------------------------------------------------------------------- influence
+
+
+def influences(pair: Pair, told: Sequence[Said]) -> list[Track]:
+    """On the source, and on the target before each token."""
+    model, tokens, length = pair.model, pair.tokens, pair.length
+    targets = torch.tensor([each.id for each in told], device=model.device)
+    prefix = model.one_text
+    reads: Any = model if prefix else model.encoder
+    embedding = reads.embedding
+
+    def hidden(places: Sequence[int]) -> Tensor:
+        items = pair.source.items.repeat(len(places), 1)
+        items[torch.arange(len(places)), list(places)] = UNK
+        return items
+
+    def of_source(how: str, rows: list[int]) -> Tensor:
+        if how == "occlusion":
+            return source_by_occlusion(model, pair.source, hidden, length, tokens, targets, rows)
+        return source_by_gradient(model, embedding, pair.source, tokens, targets, rows, how == "sensitivity",
+                                  slice(0, length))
+
+    def of_target(how: str, rows: list[int]) -> Tensor:
+        if prefix and how != "occlusion":
+            return source_by_gradient(model, embedding, pair.source, tokens, targets, rows, how == "sensitivity",
+                                      slice(length, None))
+        return target_rows(pair, targets, how, rows)
+
+    return [*influence_tracks(WAYS, unwatched(model, of_source), of="target", on="source",
+                              shape=(len(tokens), length), causal=False, what="source token", prefix="source"),
+            *influence_tracks(WAYS, unwatched(model, of_target), of="target", on="target",
+                              shape=(len(tokens), len(tokens)), causal=True, what="target token")]
+
+
+def target_rows(pair: Pair, targets: Tensor, how: str, rows: list[int]) -> Tensor:
+    at = rows[0] if len(rows) == 1 else None
+    found = influence(pair.model, pair.tokens, targets, how, at, instead=UNK, source=pair.source)
+    return found[None] if at is not None else found

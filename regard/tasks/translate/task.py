@@ -1,0 +1,81 @@
+"""Translation: sentence pairs in, batches of targets with their sources out; loss and BLEU as the measures."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+from regard.config import one_of
+from regard.data.batching.pair_batches import HeldOutPairs, Pairs, Recuts, Side
+from regard.data.batching.shuffle import key_of
+from regard.data.pairs.pair_corpus import PairCorpus, PairTokenizerSettings, prepare_pairs
+from regard.data.pairs.pairs import PairSettings
+from regard.data.tokens.subword_dropout import Recut
+from regard.data.tokens.tokenizer_pair import TokenizerPair
+from regard.decoding.beam import Beam
+from regard.decoding.marks import pair_marks
+from regard.decoding.translate import translate_tokens
+from regard.families.translate import TRANSLATE, Vocabularies
+from regard.metrics.translation import bleu
+from regard.probe.copying import spell
+from regard.tasks.task import Task, from_table
+from regard.tasks.translate import CARD
+from regard.tasks.translate.look import build
+from regard.tasks.translate.sample import translate_source
+from regard.tasks.translate.score import SCORE
+from regard.tasks.translate.trained import TrainedTranslator
+
+JUDGED = 500                   # held-out pairs translated at each validation
+WAYS = 8                       # to cut the same words, with subword dropout
+
+
+def batches(corpus: PairCorpus, s: Any, context: int) -> Pairs | Recuts:
+    """The pairs by length; with subword dropout, cut in so many ways that none is read often."""
+    one_of("training.reading", s.reading, ("pairs",))
+    how: dict[str, Any] = dict(budget=s.batch, longest=context, widths=s.widths)
+    if not s.subword_dropout:
+        return Pairs(corpus.source_train, corpus.train, seed=s.seed, **how)
+    t = corpus.tokenizer
+    sides = Recut(t.source, corpus.source_train), Recut(t.target, corpus.train)
+    return Recuts([
+        Pairs(*(side.cut(s.subword_dropout, key_of(s.seed, way, number)) for number, side in enumerate(sides)),
+              seed=key_of(s.seed, way), **how) for way in range(WAYS)])
+
+
+def held_out(corpus: PairCorpus, s: Any, context: int) -> HeldOutPairs:
+    return HeldOutPairs(corpus.source_valid, corpus.valid, budget=2 * s.batch, context=context)
+
+
+def vocabularies(tokenizer: TokenizerPair) -> Vocabularies:
+    return Vocabularies(tokenizer.source.vocab_size, tokenizer.target.vocab_size, tokenizer.shared)
+
+
+def judge(model: Any, corpus: PairCorpus, context: int) -> dict[str, float]:
+    """BLEU of the first held-out pairs, each written word after likeliest word."""
+    if find_spec("sacrebleu") is None:                 # where it cannot be measured, the loss must do
+        return {}
+    pairs = corpus.held_out(JUDGED)
+    lang = corpus.langs.partition("-")[2]
+    return {"valid_bleu": bleu(written(model, corpus, len(pairs), context), [pair.target for pair in pairs], lang=lang)}
+
+
+def written(model: Any, corpus: PairCorpus, number: int, context: int) -> list[str]:
+    """The first held-out sources, translated; one of more tokens than the run's context is left empty.
+
+    A model's own context is another number: None of a recurrent one, source and target together of a prefix one.
+    """
+    side, texts, t = Side(corpus.source_valid), [""] * number, corpus.tokenizer
+    fits = [at for at in range(number) if side.lengths[at] <= context]
+    sources = [side.data[side.starts[at]:side.starts[at] + side.lengths[at]].tolist() for at in fits]
+    found = translate_tokens(model, sources, marks=pair_marks(t, model), context=context, how=Beam(width=1))
+    pairs = corpus.held_out(number)
+    pieces = spell(model, t, [pairs[at].source for at in fits], sources, found)
+    for at, best in zip(fits, pieces, strict=True):
+        texts[at] = "".join(best[0])
+    return texts
+
+
+TASK = Task(
+    CARD, TrainedTranslator, families=TRANSLATE, family=from_table(TRANSLATE), batches=batches, held_out=held_out,
+    look=build, sample=translate_source, data=PairSettings, tokenizer=PairTokenizerSettings, prepare=prepare_pairs,
+    load_tokenizer=TokenizerPair.load, vocab=vocabularies, judge=judge, score=SCORE)
