@@ -31,13 +31,15 @@ GROUPS = [
     ["look"],
     ["notebook"],
     ["training"],
+    ["report"],
     ["compare"],
     ["lab"],
     ["serve", "interop"],
     ["cli"],
 ]
 RANK = {part: rank for rank, group in enumerate(GROUPS) for part in group}
-ALONE = {"corpora": {"errors", "storage"}, "data": {"errors", "storage", "corpora"}, "laws": {"errors", "contract"}}
+ALONE = {"corpora": {"errors", "storage"}, "data": {"errors", "storage", "corpora"}, "laws": {"errors", "contract"},
+         "report": {"errors", "storage"}}
 
 
 def part_of(path: Path) -> str:
