@@ -17,7 +17,6 @@ GROUPS = [
     ["laws", "kernels"],
     ["layers"],
     ["models"],
-    ["sizes"],
     ["families"],
     ["decoding"],
     ["metrics"],

@@ -6,7 +6,9 @@ from typing import Any, ClassVar
 
 import click
 
-FAMILIES = "transformer, rnn, gru, lstm, average, window, linear-rnn, mamba, hybrid, ngram"
+from regard.families import names
+
+FAMILIES = ", ".join(names.LANGUAGE)
 TOKENIZERS = ("auto", "char", "byte", "whitespace", "word", "bpe", "unigram")
 
 # flag -> (table, setting) of run.toml, so that a flag and --set are the same thing

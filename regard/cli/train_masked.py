@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from regard.cli.train import FLAGS, command, last_metrics, lm, settings_from
+from regard.families import names
 
-FAMILIES = "transformer, rnn"
+FAMILIES = ", ".join(names.MASKED)
 # The options of `regard train lm` that mean the same here.
 SHARED = ("files", "out", "valid", "tokenizer", "vocab", "documents", "on_bad_text", "params", "layers", "width",
           "heads", "hidden", "context", "dropout", "batch", "rate", "steps", "tokens", "minutes", "seed", "device",

@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from regard.cli.train import FLAGS, command, last_metrics, lm, settings_from
+from regard.families import names
 
-FAMILIES = "transformer, rnn-attention, rnn, prefix"
+FAMILIES = ", ".join(names.TRANSLATE)
 # The options of `regard train lm` that mean the same here.
 SHARED = ("out", "tokenizer", "vocab", "on_bad_text", "params", "layers", "width", "heads", "hidden", "context",
           "dropout", "rate", "steps", "tokens", "minutes", "seed", "device", "resume", "start_over", "base",

@@ -10,7 +10,7 @@ from regard.config import one_of
 from regard.data.batching.batches import Batch, Documents, Streams, Windows, evaluation_batches
 from regard.data.reading.corpus import Corpus
 from regard.data.reading.shards import Shard
-from regard.families import family
+from regard.families.table import family
 from regard.tasks.task import Task
 
 READINGS = {"windows": Windows, "documents": Documents, "streams": Streams}

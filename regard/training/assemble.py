@@ -13,11 +13,11 @@ import torch
 from regard.config import as_values
 from regard.errors import SettingError
 from regard.families import Family
+from regard.families.sizes import Tables
 from regard.look.samples import sampler
 from regard.manifest import FORMAT
 from regard.models.learner import Learner
 from regard.run_folder import RunFolder
-from regard.sizes import Tables
 from regard.tasks import task_named
 from regard.trained import load
 from regard.training import budget

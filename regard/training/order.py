@@ -7,7 +7,7 @@ from pathlib import Path
 
 from regard import storage
 from regard.errors import SettingError
-from regard.sizes import Tables
+from regard.families.sizes import Tables
 from regard.tasks import task_named
 
 

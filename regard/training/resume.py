@@ -13,8 +13,8 @@ import torch
 from regard import storage
 from regard.config import as_values, fill
 from regard.errors import RunError, SettingError
+from regard.families.sizes import Tables
 from regard.run_folder import CHECKPOINTS, DAMAGED, RunFolder
-from regard.sizes import Tables
 from regard.tasks import Task
 from regard.trained import pick_device, run_family, run_task
 from regard.training.assemble import finish, make_job, new_model

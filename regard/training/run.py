@@ -19,11 +19,11 @@ from regard.config import as_values, fill
 from regard.data.reading.corpus import Corpus, DataSettings
 from regard.errors import RunError, SettingError
 from regard.families import Family
+from regard.families.sizes import Scale, Tables
 from regard.look.samples import sampler
 from regard.metrics.perplexity import impossible
 from regard.run_folder import RunFolder
 from regard.run_lock import use_folder
-from regard.sizes import Scale, Tables
 from regard.tasks import task_named
 from regard.trained import Trained, load, pick_device
 from regard.training import budget
