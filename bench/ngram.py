@@ -76,7 +76,8 @@ def multi30k(options: argparse.Namespace) -> dict[str, Any]:
             Path(folder, "train.txt").write_text("\n".join(texts) + "\n")
             settings = {"model": {"order": options.order}, "tokenizer": {"kind": "whitespace"},
                         "data": {"documents": "line"}}
-            wanted = TrainRequest((f"{folder}/train.txt",), family="ngram", out=f"{folder}/run", settings=settings, quiet=True)
+            wanted = TrainRequest((f"{folder}/train.txt",), family="ngram", out=f"{folder}/run", settings=settings,
+                                  quiet=True)
             command = min(command, seconds(lambda wanted=wanted: run_training(wanted))[0])
     return {"words": sum(len(text.split()) for text in texts), "ngrams": sum(map(len, model.orders)),
             "bytes_an_ngram": model.nbytes() / sum(map(len, model.orders)), "build_seconds": library,

@@ -17,7 +17,6 @@ GROUPS = [
     ["laws", "kernels"],
     ["layers"],
     ["models"],
-    ["sizes"],
     ["families"],
     ["decoding"],
     ["metrics"],
@@ -27,13 +26,15 @@ GROUPS = [
     ["trained"],
     ["notebook"],
     ["training"],
+    ["report"],
     ["compare"],
     ["lab"],
     ["serve", "interop"],
     ["cli"],
 ]
 RANK = {part: rank for rank, group in enumerate(GROUPS) for part in group}
-ALONE = {"corpora": {"errors", "storage"}, "data": {"errors", "storage", "corpora"}, "laws": {"errors", "contract"}}
+ALONE = {"corpora": {"errors", "storage"}, "data": {"errors", "storage", "corpora"}, "laws": {"errors", "contract"},
+         "report": {"errors", "storage"}}
 
 
 def part_of(path: Path) -> str:

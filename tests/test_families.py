@@ -4,7 +4,7 @@ import pytest
 
 from regard.config import fill
 from regard.families import FAMILIES
-from regard.sizes import Scale
+from regard.families.sizes import Scale
 from regard.training.settings import TrainingSettings
 
 NEURAL = [name for name, family in FAMILIES.items() if family.build is not None]

@@ -5,7 +5,7 @@ import pytest
 from regard.errors import SettingError
 from regard.families import FAMILIES
 from regard.families.fit import TOLERANCE, fit_parameters, parameters
-from regard.sizes import Scale
+from regard.families.sizes import Scale
 
 NEURAL = [name for name, family in FAMILIES.items() if family.build is not None]
 

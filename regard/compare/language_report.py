@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
-from typing import Any
 
-from regard.compare.curves import Line, plot
 from regard.compare.language_table import bits, crossed
+from regard.compare.learning_curves import seeds_over_time, styles, while_training
 from regard.compare.plan import Plan
 from regard.compare.recall import CUE, PASSAGE, SEQUENCES
-from regard.compare.report_parts import figure, seeds_over_time, simple_table, styles, visible, while_training
 from regard.compare.subject import Record, Row
 from regard.compare.table import amount, budget, name, rate, with_interval_named
+from regard.report.curves import Curve, plot
+from regard.report.page import figure, grid, visible
+from regard.report.tables import html_table
 
 SHOWN = 480                  # characters of sample text
 
@@ -46,16 +47,15 @@ def learning(plan: Plan, rows: Sequence[Row], done: Sequence[Record]) -> Iterato
     to_bits = held["tokens"] / max(1, held["bytes"]) / math.log(2)          # nats a token to bits per byte
     base = next((row for row in rows if row["counted"] and row["bits_per_byte"] is not None), None)
     level = None if base is None else (f"n-gram, order {base['order']}", base["valid_loss"] * to_bits)
-    yield '<div class="grid">'
-    yield from seeds_over_time(plan, done, lambda r: r["curve"]["valid"], "held-out bits per byte", scale=to_bits,
-                               level=level)
-    yield from while_training(plan, done, "bits per byte of what is read", scale=to_bits, level=level)
-    yield "</div>"
+    yield grid((
+        *seeds_over_time(plan, done, lambda r: r["curve"]["valid"], "held-out bits per byte", scale=to_bits,
+                         level=level),
+        *while_training(plan, done, "bits per byte of what is read", scale=to_bits, level=level)))
     table = [[row["family"], crossed(row, plan), rate((row["crosses"] or {}).get("tokens"))]
              for row in rows if row.get("crosses")]
     if table:
         yield "<h3>Where each crosses the n-gram</h3>"
-        yield simple_table(("family", "after", "tokens read by then"), table)
+        yield html_table(("family", "after", "tokens read by then"), table, label="Where each crosses the n-gram")
 
 
 def cost(plan: Plan, done: Sequence[Record]) -> Iterator[str]:
@@ -64,52 +64,48 @@ def cost(plan: Plan, done: Sequence[Record]) -> Iterator[str]:
         held = best.get(record["family"])
         if "cost" in record and (held is None or (held["seed"] is None and record["loss"] < held["loss"])):
             best[record["family"]] = record
-    known = {family: (record, styles(plan)[family]) for family, record in best.items()}
 
-    def lines(points: Any) -> list[Line]:
-        found = []
-        for family, (record, style) in known.items():
+    def drawn(
+        heading: str, caption: str, x: str, y: str, points: Callable[[Record], Sequence[tuple[float, float]]]
+    ) -> str:
+        curves = []
+        for family, record in best.items():
             own, limit = points(record), record["context"]
             beyond = next((n for n, (length, _) in enumerate(own) if limit is not None and length > limit), None)
-            found.append(Line(family, own, style, open_from=beyond))
-        return found
+            curves.append(Curve(family, own, styles(plan)[family], open_from=beyond))
+        return figure(heading, caption, plot(curves, title=heading, x=x, y=y, log_x=True, log_y=True))
 
-    yield '<div class="grid">'
-    yield figure("Reading a text", "Milliseconds to score a text of this length once, alone. Open points: read in "
-                 "windows of the model's context, because it reads no more at once.",
-                 plot(lines(lambda r: [(n, s * 1e3) for n, s in r["cost"]["read"]]), title="Reading a text",
-                      x="length in tokens", y="milliseconds", log_x=True, log_y=True))
-    yield figure("Writing the next token", "Milliseconds for one more token after so many. A line ends where the "
-                 "model's context does: beyond, it reads half of it again now and then.",
-                 plot(lines(lambda r: [(n, s * 1e3) for n, s in r["cost"]["step"]]), title="Writing the next token",
-                      x="position", y="milliseconds", log_x=True, log_y=True))
-    yield figure("What is kept of the past", "Bytes of state for one text of this length. Open points: bounded by the "
-                 "context.", plot(lines(lambda r: [(int(n), max(1, s["bytes"])) for n, s in r["state"].items()]),
-                                  title="What is kept of the past", x="length in tokens", y="bytes", log_x=True,
-                                  log_y=True))
-    yield "</div>"
+    yield grid((
+        drawn("Reading a text", "Milliseconds to score a text of this length once, alone. Open points: read in "
+              "windows of the model's context, because it reads no more at once.", "length in tokens", "milliseconds",
+              lambda r: [(n, s * 1e3) for n, s in r["cost"]["read"]]),
+        drawn("Writing the next token", "Milliseconds for one more token after so many. A line ends where the "
+              "model's context does: beyond, it reads half of it again now and then.", "position", "milliseconds",
+              lambda r: [(n, s * 1e3) for n, s in r["cost"]["step"]]),
+        drawn("What is kept of the past", "Bytes of state for one text of this length. Open points: bounded by the "
+              "context.", "length in tokens", "bytes",
+              lambda r: [(int(n), max(1, s["bytes"])) for n, s in r["state"].items()])))
 
 
 def recalled(plan: Plan, rows: Sequence[Row]) -> Iterator[str]:
     lines = []
     for row in rows:
         found = {int(d): each["gain"] for d, each in row.get("recall", {}).items() if each["gain"] is not None}
-        lines.append(Line(row["family"], sorted(found.items()), styles(plan)[row["family"]]))
+        lines.append(Curve(row["family"], sorted(found.items()), styles(plan)[row["family"]]))
     yield (f"<p>A passage of {PASSAGE} held-out tokens is read, then other held-out text, then the first {CUE} tokens "
            f"of the passage again; the {PASSAGE - CUE} that follow are scored. The same is done with another passage "
            "in the first place. Plotted is the difference: bits a token that the first reading saves, the mean over "
            f"{SEQUENCES} passages and all seeds. 0: nothing is remembered from so far back.</p>")
-    yield '<div class="grid">'
-    yield figure("Bits a token saved by having read it before", "A line ends where the model's context does, or the "
-                 "held-out text is too short.",
-                 plot(lines, title="Recall", x="tokens between the two readings", y="bits a token saved", log_x=True))
-    yield "</div>"
+    yield grid([figure(
+        "Bits a token saved by having read it before", "A line ends where the model's context does, or the held-out "
+        "text is too short.",
+        plot(lines, title="Recall", x="tokens between the two readings", y="bits a token saved", log_x=True))])
 
 
 def written(plan: Plan, done: Sequence[Record]) -> Iterator[str]:
     yield ('<p class="soft">Drawn with temperature 0.8 from one seed; underlined is the prompt, from the held-out text.'
            "</p>")
-    yield '<div class="grid">'
+    shown = []
     for entry in plan.entries:
         own = [r for r in done if r["family"] == entry.family and "samples" in r]
         if not own:
@@ -117,13 +113,14 @@ def written(plan: Plan, done: Sequence[Record]) -> Iterator[str]:
         record = min(own, key=lambda r: r["loss"])
         texts = "".join(f"<pre>{'<b>' + visible(s['prompt']) + '</b>' if s['prompt'] else ''}"
                         f"{visible(s['text'][:SHOWN])}</pre>" for s in record["samples"])
-        yield f'<div class="sample"><h3>{escape(entry.family)}</h3>{texts}</div>'
-    yield "</div>"
+        shown.append(f'<div class="sample"><h3>{escape(entry.family)}</h3>{texts}</div>')
+    yield grid(shown)
 
 
 def orders(done: Sequence[Record]) -> Iterator[str]:
     own = [r for r in done if r["order"] is not None]
-    yield simple_table(
+    yield html_table(
         ("order", "bits/byte", "nats/token", "perplexity", "size", "seconds to read, count and score"),
         [[str(r["order"]), f"{r['bits_per_byte']:.4f}", f"{r['loss']:.4f}", f"{r['perplexity']:,.2f}",
-          amount(r["bytes"]), f"{r['trained'].get('seconds', 0):.2f}"] for r in own])
+          amount(r["bytes"]), f"{r['trained'].get('seconds', 0):.2f}"] for r in own],
+        label="The n-gram, order by order")

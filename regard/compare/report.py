@@ -9,41 +9,41 @@ from pathlib import Path
 
 from regard import storage
 from regard.compare.differences import LEVEL, Difference, OverSentences
+from regard.compare.learning_curves import coloured
 from regard.compare.parts import chosen_on, measured_on
 from regard.compare.plan import Plan
-from regard.compare.report_parts import coloured, section, simple_table
-from regard.compare.style import STYLE
 from regard.compare.subject import Record, Row, Subject, subject_of
 from regard.compare.table import NOTHING, cells, notes
 from regard.metrics.intervals import SEEDS, SENTENCES, OverSeeds
+from regard.report.page import Markup, bullets, facts, folded, page, section
+from regard.report.tables import Cell, html_table
 
 
 def write_report(
     path: Path, plan: Plan, rows: Sequence[Row], records: Sequence[Record], found: Sequence[Difference], command: str
 ) -> None:
-    storage.write_file(path, page(plan, rows, records, found, command))
+    storage.write_file(path, report(plan, rows, records, found, command))
 
 
-def page(
+def report(
     plan: Plan, rows: Sequence[Row], records: Sequence[Record], found: Sequence[Difference], command: str
 ) -> str:
+    """The page, as HTML."""
     subject = subject_of(plan.task)
     title = f"{subject.title} of {', '.join(plan.files)} compared"
     done = [r for r in records if r["status"] == "done"]
     there = any(row[subject.metric] is not None for row in rows)
-    parts = [
+    return page(title, [
         f"<h1>{escape(title)}</h1>",
         f'<p class="lead">{subject.lead(plan, rows) if there else "No trial has ended yet."}</p>',
         unfinished(plan, records), results_table(subject, plan, rows),
         *([section("Which differences are beyond the noise", *differences(rows, found))] if found else []),
         *(section(heading, *own) for heading, own in subject.sections(plan, rows, done)),
         section("Every trial", *every_trial(subject, records)), section("Settings", *settings(done)),
-        section("The text, the machine, the command", *facts(plan, done, command)),
-        section("How each column was measured", *measured(subject)),
-    ]
-    return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<style>{STYLE}</style></head>\n<body>\n" + "\n".join(parts) + "\n</body></html>\n")
+        section("The text, the machine, the command", *origin(plan, done, command)),
+        section("How each column was measured", facts(subject.how),
+                '<p class="soft">Every trial ran alone, in a process of its own, one after another.</p>'),
+    ])
 
 
 def unfinished(plan: Plan, records: Sequence[Record]) -> str:
@@ -52,22 +52,18 @@ def unfinished(plan: Plan, records: Sequence[Record]) -> str:
 
 
 def results_table(subject: Subject, plan: Plan, rows: Sequence[Row]) -> str:
-    head = "".join(f'<th scope="col">{"<br>".join(map(escape, heading))}</th>' for heading in subject.headings)
-    body = []
+    """Every family in its row; the interval stands below the number."""
+    body: list[list[object]] = []
+    kinds = []
     for place, row in enumerate(rows):
         first, second, *others = cells(row, plan)
         dot = f'<span class="dot" style="background:{coloured(plan, row["family"])}"></span>'
-        kind = "base" if row["counted"] else "best" if place == 0 or row["tied"] else ""
-        cell = f'<th scope="row" title="{escape(row["about"], quote=True)}">{dot}{escape(first)}</th>'
-        if row[subject.metric] is None:
-            cell += f'<td class="failed" colspan="{len(subject.headings) - 1}">{escape(second)}</td>'
-        else:
-            cell += f"<td>{escape(second).replace(' (', '<br>(')}</td>"              # the interval below the number
-            cell += "".join(f"<td>{escape(text)}</td>" for text in others)
-        body.append(f'<tr class="{kind}">{cell}</tr>')
-    said = "".join(f"<li>{escape(note)}</li>" for note in notes(rows, plan))
-    return (f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
-            f'<ul class="notes">{said}</ul>')
+        name = Cell(Markup(dot + escape(first)), heading=True, title=row["about"])
+        failed = row[subject.metric] is None
+        body.append([name, second] if failed else [name, Markup(escape(second).replace(" (", "<br>(")), *others])
+        kinds.append("base" if row["counted"] else "best" if place == 0 or row["tied"] else "")
+    return (html_table(subject.headings, body, label="Results", row_kinds=kinds)
+            + bullets(notes(rows, plan), "notes"))
 
 
 def differences(rows: Sequence[Row], found: Sequence[Difference]) -> Iterator[str]:
@@ -78,10 +74,10 @@ def differences(rows: Sequence[Row], found: Sequence[Difference]) -> Iterator[st
            f"and the same sentences of both ({SENTENCES}; p by exchanging them at random, all seeds of a sentence "
            f"together{here}). p is the larger of the two: a difference must stand against both. It is corrected "
            f"by Holm for all {len(found)} pairs. Below {LEVEL} the difference is beyond the noise. –: not judged.</p>")
-    yield simple_table(("families", "difference", SEEDS, SENTENCES, "p", "p, corrected", "beyond the noise"), [
+    yield html_table(("families", "difference", SEEDS, SENTENCES, "p", "p, corrected", "beyond the noise"), [
         [f"{each.a} − {each.b}", signed(each.difference), spoken(each.over_seeds), spoken(each.over_sentences),
          chance(each.p), chance(each.p_corrected),
-         NOTHING if each.p is None else "yes" if each.beyond else "no"] for each in found])
+         NOTHING if each.p is None else "yes" if each.beyond else "no"] for each in found], label="Differences")
 
 
 def signed(value: float) -> str:
@@ -99,7 +95,7 @@ def chance(p: float | None) -> str:
 def every_trial(subject: Subject, records: Sequence[Record]) -> Iterator[str]:
     body = [[r["name"], f"failed: {r['reason']}"] if r["status"] == "failed" else
             [r["name"], *(told(r) for told in subject.trial.values())] for r in records]
-    yield simple_table(("trial", *subject.trial), body)
+    yield html_table(("trial", *subject.trial), body, label="Every trial")
 
 
 def settings(done: Sequence[Record]) -> Iterator[str]:
@@ -112,11 +108,11 @@ def settings(done: Sequence[Record]) -> Iterator[str]:
                 for table, values in record["settings"].items() for key, value in values.items() if value is not None]
         if record["order"] is not None:
             body = [row for row in body if row[0].startswith("model.")]
-        yield (f"<details><summary>{escape(record['family'])}</summary>"
-               f"{simple_table(('setting', 'value'), body)}</details>")
+        yield folded(record["family"],
+                     html_table(("setting", "value"), body, label=f"Settings of {record['family']}"))
 
 
-def facts(plan: Plan, done: Sequence[Record], command: str) -> Iterator[str]:
+def origin(plan: Plan, done: Sequence[Record], command: str) -> Iterator[str]:
     text, train, valid = plan.text, plan.text["train"], plan.text["valid"]
     split = f"the held-out text is {', '.join(text['held_out'])}" if text["held_out"] else \
         "what is held out was cut off before anything was learned, the tokenizer included"
@@ -139,10 +135,3 @@ def reported(plan: Plan) -> str:
     files, counts = plan.text.get("test_files"), plan.text.get("test")
     return (measured_on(plan) + (f" ({', '.join(files)})" if files else "")
             + (f", {counts['tokens']:,} tokens ({counts['bytes']:,} bytes)" if counts else ""))
-
-
-def measured(subject: Subject) -> Iterator[str]:
-    yield "<dl>"
-    for heading, how in subject.how.items():
-        yield f"<dt>{escape(heading)}</dt><dd>{escape(how)}</dd>"
-    yield '</dl><p class="soft">Every trial ran alone, in a process of its own, one after another.</p>'

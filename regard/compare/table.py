@@ -9,6 +9,7 @@ from regard.compare.noise_notes import notes_on_noise
 from regard.compare.plan import Plan
 from regard.compare.subject import Row, subject_of
 from regard.metrics.intervals import SEEDS
+from regard.report.tables import markdown_table, rich_table, text_table
 
 NOTHING = "–"
 TRIED = ("How many settings were trained to find the one that is shown, the best by validation: all orders of an "
@@ -112,40 +113,21 @@ def notes(rows: Sequence[Row], plan: Plan) -> list[str]:
 
 def as_text(rows: Sequence[Row], plan: Plan) -> str:
     """Aligned columns, then the notes."""
-    headings, body = subject_of(plan.task).headings, [cells(row, plan) for row in rows]
-    lines = [[heading[0] if len(heading) > 1 else "" for heading in headings], [heading[-1] for heading in headings]]
-    whole = [row for row in body if any(row[2:])]                    # a failure's reason would widen its column
-    widths = [max(len(row[n]) for row in [*lines, *whole]) for n in range(len(headings))]
-    widths[0] = max(widths[0], *(len(row[0]) for row in body))
-
-    def line(row: list[str]) -> str:
-        return "  ".join(f"{cell:<{widths[n]}}" if n in (0, 1) else f"{cell:>{widths[n]}}"
-                         for n, cell in enumerate(row)).rstrip()
-
-    ruled = [*map(line, lines), "  ".join("─" * width for width in widths), *map(line, body)]
-    return "\n".join([*ruled, "", *(f"  {note}" for note in notes(rows, plan))])
+    table = text_table(subject_of(plan.task).headings, [cells(row, plan) for row in rows])
+    return "\n".join([table, "", *(f"  {note}" for note in notes(rows, plan))])
 
 
 def as_markdown(rows: Sequence[Row], plan: Plan) -> str:
-    headings = subject_of(plan.task).headings
-    lines = ["| " + " | ".join(map(" ".join, headings)) + " |", "|---|---|" + "---:|" * (len(headings) - 2)]
-    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in cells(row, plan)) + " |" for row in rows]
-    return "\n".join([*lines, "", *(f"- {note}" for note in notes(rows, plan))]) + "\n"
+    table = markdown_table(subject_of(plan.task).headings, [cells(row, plan) for row in rows])
+    return "\n".join([table, "", *(f"- {note}" for note in notes(rows, plan))]) + "\n"
 
 
 def print_rich(rows: Sequence[Row], plan: Plan) -> None:
-    """The same on a terminal, which may be narrow."""
-    from rich import box
+    """Print the table and its notes on a terminal, which may be narrow."""
     from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for n, heading in enumerate(subject_of(plan.task).headings):
-        table.add_column("\n".join(heading), justify="left" if n < 2 else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*map(escape, cells(row, plan)), style="bold" if row["counted"] else None)
     console = Console()
-    console.print(table)
+    console.print(rich_table(subject_of(plan.task).headings, [cells(row, plan) for row in rows],
+                             bold={n for n, row in enumerate(rows) if row["counted"]}))
     for note in notes(rows, plan):
         console.print(note, style="dim", highlight=False, markup=False)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 
-from regard.compare.curves import Line, plot
+from regard.compare.learning_curves import seeds_over_time, styles, while_training
 from regard.compare.plan import Plan
-from regard.compare.report_parts import figure, seeds_over_time, simple_table, styles, visible, while_training
 from regard.compare.subject import Record, Row
 from regard.compare.table import budget, with_interval_named
 from regard.compare.translation_table import bleu
+from regard.report.curves import Curve, plot
+from regard.report.page import Markup, figure, grid, visible
+from regard.report.tables import Cell, html_table
 
 
 def lead(plan: Plan, rows: Sequence[Row]) -> str:
@@ -30,50 +32,42 @@ def sections(plan: Plan, rows: Sequence[Row], done: Sequence[Record]) -> Iterato
 
 
 def learning(plan: Plan, done: Sequence[Record]) -> Iterator[str]:
-    yield '<div class="grid">'
-    yield from seeds_over_time(plan, done, lambda r: r["curve"].get("bleu", []), "BLEU, without a search", of="BLEU")
-    yield from seeds_over_time(plan, done, lambda r: r["curve"]["valid"], "held-out nats a token", of="Loss")
-    yield from while_training(plan, done, "nats a token of what is read")
-    yield "</div>"
+    yield grid((
+        *seeds_over_time(plan, done, lambda r: r["curve"].get("bleu", []), "BLEU, without a search", of="BLEU"),
+        *seeds_over_time(plan, done, lambda r: r["curve"]["valid"], "held-out nats a token", of="Loss"),
+        *while_training(plan, done, "nats a token of what is read")))
 
 
 def lengths(plan: Plan, rows: Sequence[Row]) -> Iterator[str]:
     lines = []
     for row in rows:
         found = [(int(words.split("-")[0].rstrip("+")), value) for words, value in row.get("by_length", {}).items()]
-        lines.append(Line(row["family"], sorted(found), styles(plan)[row["family"]]))
-    yield '<div class="grid">'
-    yield figure("BLEU by the length of the source", "The mean over seeds. Each point is all sources from so many "
-                 "words up to the next point.",
-                 plot(lines, title="BLEU by the length of the source", x="words of the source, from", y="BLEU"))
-    yield "</div>"
+        lines.append(Curve(row["family"], sorted(found), styles(plan)[row["family"]]))
+    heading = "BLEU by the length of the source"
+    yield grid([figure(
+        heading, "The mean over seeds. Each point is all sources from so many words up to the next point.",
+        plot(lines, title=heading, x="words of the source, from", y="BLEU"))])
     known = list(dict.fromkeys(words for row in rows for words in row.get("by_length", {})))
     if known:
         known.sort(key=lambda words: int(words.split("-")[0].rstrip("+")))
-        yield simple_table(("words", *known), [
+        yield html_table(("words", *known), [
             [row["family"], *(f"{row['by_length'][words]:.1f}" if words in row["by_length"] else "" for words in known)]
-            for row in rows if row.get("by_length")])
+            for row in rows if row.get("by_length")], label=heading)
 
 
 def cost(plan: Plan, done: Sequence[Record]) -> Iterator[str]:
     first = {record["family"]: record for record in reversed(done) if "cost" in record}
 
-    def lines(points: str) -> list[Line]:
-        found = []
-        for family, record in first.items():
-            own = [(n, 1e3 * s) for n, s in record["cost"]] if points == "cost" else \
-                [(int(n), max(1, size)) for n, size in record["state"].items()]
-            found.append(Line(family, own, styles(plan)[family]))
-        return found
+    def drawn(heading: str, caption: str, y: str, points: Callable[[Record], Sequence[tuple[float, float]]]) -> str:
+        curves = [Curve(family, points(record), styles(plan)[family]) for family, record in first.items()]
+        return figure(heading, caption, plot(curves, title=heading, x="tokens", y=y, log_x=True, log_y=True))
 
-    yield '<div class="grid">'
-    yield figure("Reading a source and writing as much", "Milliseconds for one source of this length and a target as "
-                 "long, token by token. A line ends where the model's context does.",
-                 plot(lines("cost"), title="Reading a source and writing as much", x="tokens", y="milliseconds",
-                      log_x=True, log_y=True))
-    yield figure("What is kept", "Bytes of state, what was read of the source included.",
-                 plot(lines("state"), title="What is kept", x="tokens", y="bytes", log_x=True, log_y=True))
-    yield "</div>"
+    yield grid((
+        drawn("Reading a source and writing as much", "Milliseconds for one source of this length and a target as "
+              "long, token by token. A line ends where the model's context does.", "milliseconds",
+              lambda r: [(n, 1e3 * s) for n, s in r["cost"]]),
+        drawn("What is kept", "Bytes of state, what was read of the source included.", "bytes",
+              lambda r: [(int(n), max(1, size)) for n, size in r["state"].items()])))
 
 
 def written(plan: Plan, done: Sequence[Record]) -> Iterator[str]:
@@ -88,6 +82,5 @@ def written(plan: Plan, done: Sequence[Record]) -> Iterator[str]:
     for place, shown in enumerate(next(iter(best.values()))["translations"]):
         body = [["source", shown["source"]], ["reference", shown["reference"]]]
         body += [[family, record["translations"][place]["text"]] for family, record in best.items()]
-        lines = "".join(f'<tr><th scope="row">{escape(name)}</th><td class="left">{visible(text)}</td></tr>'
-                        for name, text in body)
-        yield f'<div class="scroll"><table><tbody>{lines}</tbody></table></div><br>'
+        yield html_table((), [[Cell(name, heading=True), Cell(Markup(visible(text)), "left")] for name, text in body],
+                         label=f"Sentence {place + 1}") + "<br>"

@@ -2,15 +2,24 @@
 
 A noun's kind says what can be done with it (food is eaten, clothes are worn, one goes to places), so that what
 the grammar says is sensible. Words whose translation would depend on more than the sentence are left out.
+They stand in phrasebook_words.toml; here is how they are inflected.
 """
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
-ASPIRATED = frozenset({"hibou", "hiboux", "haricot", "haricots", "huit", "onze"})     # no elision before these
+WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+ASPIRATED = frozenset(WORDS["aspirated"])               # no elision before these
 VOWELS = frozenset("aeiouàâéèêëîïôùûœh")                # a French h is silent, unless the word is ASPIRATED
+
+
+def _pairs(name: str) -> tuple[tuple[str, str], ...]:
+    """Words of both languages, or of two forms, written as `deux:two trois:three`."""
+    return tuple((one, other) for one, other in (pair.split(":") for pair in WORDS[name].split()))
 
 
 def before_vowel(word: str) -> bool:
@@ -27,8 +36,7 @@ def plural(word: str) -> str:
     return word + ("x" if word.endswith("eau") or word == "hibou" else "s")
 
 
-IRREGULAR_PLURALS = {"man": "men", "woman": "women", "child": "children", "mouse": "mice", "sheep": "sheep",
-                     "knife": "knives", "wolf": "wolves"}
+IRREGULAR_PLURALS = dict(_pairs("plurals"))
 
 
 def english_plural(word: str) -> str:
@@ -66,57 +74,23 @@ class Adjective(NamedTuple):
         return self.forms[feminine + 2 * many]
 
 
-def _nouns(kind: str, table: str, counted: bool = True, many: bool = True) -> tuple[Noun, ...]:
+def _nouns(kind: str) -> tuple[Noun, ...]:
     nouns = []
-    for row in table.split():
+    counted, single = kind not in WORDS["uncounted"].split(), kind in WORDS["single"].split()
+    for row in WORDS["nouns"][kind].split():
         french, gender, english = row.split(":")
-        one = not many or gender.isupper()          # a capital gender: no plural
+        many = counted and not single and gender.islower()          # a capital gender: no plural
         nouns.append(Noun((french, plural(french)), (english, english_plural(english)), gender in "fF", kind,
-                          counted, counted and not one))
+                          counted, many))
     return tuple(nouns)
 
 
-NOUNS = {
-    "person": _nouns("person", """homme:m:man femme:f:woman garçon:m:boy fille:f:girl enfant:m:child roi:M:king
-        reine:F:queen médecin:m:doctor boulanger:m:baker professeur:m:teacher danseuse:f:dancer soldat:m:soldier
-        chanteuse:f:singer fermier:m:farmer facteur:M:postman dentiste:m:dentist"""),
-    "kin": _nouns("kin", """ami:m:friend amie:f:friend frère:m:brother sœur:f:sister père:M:father mère:F:mother
-        oncle:M:uncle tante:F:aunt cousin:m:cousin cousine:f:cousin voisin:m:neighbour voisine:F:neighbour
-        fils:m:son"""),
-    "animal": _nouns("animal", """chien:m:dog chat:m:cat cheval:m:horse oiseau:m:bird vache:f:cow mouton:m:sheep
-        lapin:m:rabbit souris:f:mouse poule:f:hen canard:m:duck hibou:m:owl loup:m:wolf"""),
-    "food": _nouns("food", """pomme:f:apple poire:f:pear orange:f:orange gâteau:m:cake œuf:m:egg tomate:f:tomato
-        carotte:f:carrot biscuit:m:biscuit sandwich:m:sandwich fraise:f:strawberry citron:m:lemon
-        haricot:m:bean"""),
-    "meal": _nouns("meal", """pain:m:bread fromage:m:cheese viande:f:meat riz:m:rice soupe:f:soup beurre:m:butter
-        sucre:m:sugar confiture:f:jam miel:m:honey chocolat:m:chocolate""", counted=False),
-    "drink": _nouns("drink", "eau:f:water lait:m:milk café:m:coffee thé:m:tea vin:m:wine bière:f:beer jus:m:juice",
-                    counted=False),
-    "thing": _nouns("thing", """clé:f:key stylo:m:pen crayon:m:pencil montre:F:watch lampe:F:lamp couteau:m:knife
-        verre:m:glass tasse:f:cup bouteille:f:bottle ballon:m:ball parapluie:M:umbrella téléphone:M:telephone
-        photo:f:photo fleur:f:flower cadeau:m:gift miroir:M:mirror bague:F:ring"""),
-    "container": _nouns("container", "sac:M:bag boîte:f:box panier:M:basket valise:f:suitcase"),
-    "text": _nouns("text", """livre:m:book lettre:f:letter journal:m:newspaper roman:M:novel poème:M:poem
-        histoire:f:story carte:F:map"""),
-    "clothes": _nouns("clothes", """chapeau:m:hat manteau:M:coat robe:f:dress chemise:f:shirt jupe:F:skirt
-        veste:F:jacket cravate:F:tie"""),
-    "furniture": _nouns("furniture", "table:f:table chaise:f:chair lit:m:bed bureau:m:desk", many=False),
-    "opening": _nouns("opening", "porte:f:door fenêtre:f:window"),
-    "vehicle": _nouns("vehicle", """voiture:f:car vélo:M:bicycle train:M:train bus:m:bus bateau:m:boat
-        camion:M:truck"""),
-    "room": _nouns("room", "maison:f:house jardin:m:garden cuisine:f:kitchen chambre:f:bedroom", many=False),
-    "place": _nouns("place", """école:f:school marché:m:market gare:f:station hôpital:m:hospital église:f:church
-        musée:m:museum parc:m:park restaurant:m:restaurant boulangerie:f:bakery plage:f:beach hôtel:m:hotel
-        banque:f:bank ferme:f:farm château:m:castle cinéma:m:cinema théâtre:m:theatre bibliothèque:f:library""",
-                    many=False),
-    "region": _nouns("region", "forêt:f:forest village:m:village ville:f:city rue:f:street", many=False),
-}
+NOUNS = {kind: _nouns(kind) for kind in WORDS["nouns"]}
 EVERY_NOUN = tuple(noun for nouns in NOUNS.values() for noun in nouns)
 NOUN = {noun.french[0]: noun for noun in EVERY_NOUN}
 PEOPLE = NOUNS["person"] + NOUNS["kin"]
-TRADES = tuple(NOUN[word] for word in ("médecin", "boulanger", "professeur", "soldat", "fermier", "dentiste",
-                                       "danseuse", "chanteuse"))
-SURFACES = tuple(NOUN[word] for word in ("table", "chaise", "lit", "bureau"))
+TRADES = tuple(NOUN[word] for word in WORDS["trades"].split())
+SURFACES = tuple(NOUN[word] for word in WORDS["surfaces"].split())
 
 
 def pool(names: str) -> tuple[Noun, ...]:
@@ -124,54 +98,22 @@ def pool(names: str) -> tuple[Noun, ...]:
     return tuple(noun for name in names.split() for noun in (NOUNS[name] if name in NOUNS else (NOUN[name],)))
 
 
-ELDERS = "homme femme roi reine médecin professeur soldat fermier ami amie oncle tante voisin voisine"
-FEMININES = {"beau": "belle", "nouveau": "nouvelle", "vieux": "vieille", "bon": "bonne", "blanc": "blanche",
-             "gentil": "gentille", "frais": "fraîche", "cher": "chère"}
-BEFORE_VOWELS = {"beau": "bel", "nouveau": "nouvel", "vieux": "vieil"}
+FEMININES, BEFORE_VOWELS = dict(_pairs("feminines")), dict(_pairs("before_vowels"))
 
 
-def _adjectives(first: bool, table: str) -> tuple[Adjective, ...]:
+def _adjectives(name: str, first: bool = False) -> tuple[Adjective, ...]:
     made = []
-    for line in table.strip().splitlines():
-        french, english, *kinds = line.replace("ELDERS", ELDERS).split()
+    for line in WORDS["adjectives"][name].strip().splitlines():
+        french, english, *kinds = line.replace("ELDERS", WORDS["elders"]).split()
         feminine = FEMININES.get(french, french if french[-1] == "e" else french + "e")
         forms = (french, feminine, plural(french), plural(feminine))
         made.append(Adjective(forms, english, first, frozenset(kinds), BEFORE_VOWELS.get(french, french)))
     return tuple(made)
 
 
-FIRST = _adjectives(True, """
-    petit small animal food thing container text clothes furniture opening vehicle room place region
-    grand big animal container furniture opening vehicle room place region
-    beau beautiful animal thing clothes vehicle room place region
-    nouveau new thing container text clothes furniture vehicle
-    vieux old ELDERS animal thing container text clothes furniture vehicle room place region
-    bon good food meal drink text
-    mauvais bad food meal drink text
-    jeune young person kin animal""")
-COLOURS = _adjectives(False, """
-    rouge red thing container clothes furniture opening vehicle
-    jaune yellow thing container clothes furniture vehicle
-    bleu blue thing container clothes furniture opening vehicle
-    vert green thing container clothes opening vehicle
-    noir black animal thing container clothes furniture opening vehicle
-    blanc white animal thing container clothes furniture opening vehicle
-    gris grey animal thing container clothes furniture opening vehicle""")
-QUALITIES = _adjectives(False, """
-    triste sad person kin
-    malade ill person kin animal
-    célèbre famous person place
-    riche rich person kin
-    fatigué tired person kin animal
-    content happy person kin
-    gentil kind person kin animal
-    chaud hot soupe café thé eau lait chocolat
-    frais fresh food pain fromage viande beurre lait
-    propre clean thing container clothes room
-    sale dirty thing container clothes vehicle room
-    rapide fast vehicle
-    tranquille quiet place region
-    cher expensive thing container clothes vehicle furniture""")
+FIRST = _adjectives("first", first=True)
+COLOURS = _adjectives("colours")
+QUALITIES = _adjectives("qualities")
 ADJECTIVES = FIRST + COLOURS + QUALITIES
 ADJECTIVE = {adjective.forms[0]: adjective for adjective in ADJECTIVES}
 ONLY_SAID = frozenset({"ill"})              # `the ill boy` is not said; `the boy is ill` is
@@ -193,14 +135,10 @@ class Name(NamedTuple):
     feminine: bool = False
 
 
-NAMES = (Name("Paul", "Paul"), Name("Pierre", "Pierre"), Name("Luc", "Luc"), Name("Marc", "Marc"),
-         Name("Louis", "Louis"), Name("Marie", "Marie", True), Name("Claire", "Claire", True),
-         Name("Sophie", "Sophie", True), Name("Julie", "Julie", True), Name("Anne", "Anne", True))
-CITIES = (Name("Paris", "Paris"), Name("Lyon", "Lyon"), Name("Londres", "London"), Name("Genève", "Geneva"),
-          Name("Bruxelles", "Brussels"))
-NUMBERS = (("deux", "two"), ("trois", "three"), ("quatre", "four"), ("cinq", "five"), ("six", "six"), ("sept", "seven"),
-           ("huit", "eight"), ("neuf", "nine"), ("dix", "ten"), ("onze", "eleven"), ("douze", "twelve"),
-           ("vingt", "twenty"))
+NAMES = (*(Name(name, name) for name in WORDS["men"].split()),
+         *(Name(name, name, True) for name in WORDS["women"].split()))
+CITIES = tuple(Name(*city) for city in _pairs("cities"))
+NUMBERS = _pairs("numbers")
 
 
 class Saying(NamedTuple):
@@ -211,19 +149,7 @@ class Saying(NamedTuple):
     links: str
 
 
-OFTEN = (Saying("souvent", "often", "0-0"), Saying("toujours", "always", "0-0"), Saying("rarement", "rarely", "0-0"))
-WHEN = {
-    "present": (Saying("chaque jour", "every day", "0-0 1-1"), Saying("le matin", "in the morning", "0-0 0-1 1-2"),
-                Saying("le soir", "in the evening", "0-0 0-1 1-2"), Saying("le dimanche", "on Sundays", "0-0 1-1"),
-                Saying("le lundi", "on Mondays", "0-0 1-1"), Saying("en été", "in summer", "0-0 1-1"),
-                Saying("en hiver", "in winter", "0-0 1-1"), Saying("au printemps", "in spring", "0-0 1-1")),
-    "past": (Saying("hier", "yesterday", "0-0"), Saying("ce matin", "this morning", "0-0 1-1"),
-             Saying("hier soir", "yesterday evening", "0-0 1-1"), Saying("lundi dernier", "last Monday", "0-1 1-0"),
-             Saying("la semaine dernière", "last week", "1-1 2-0")),
-    "future": (Saying("demain", "tomorrow", "0-0"), Saying("ce soir", "this evening", "0-0 1-1"),
-               Saying("lundi prochain", "next Monday", "0-1 1-0"), Saying("bientôt", "soon", "0-0"),
-               Saying("demain matin", "tomorrow morning", "0-0 1-1"),
-               Saying("la semaine prochaine", "next week", "1-1 2-0")),
-}
+OFTEN = tuple(Saying(*row) for row in WORDS["often"])
+WHEN = {tense: tuple(Saying(*row) for row in rows) for tense, rows in WORDS["when"].items()}
 WHEN["imperfect"] = WHEN["past"][:2]
-FEELINGS = (("faim", "hungry"), ("soif", "thirsty"), ("froid", "cold"), ("peur", "afraid"), ("raison", "right"))
+FEELINGS = _pairs("feelings")

@@ -1,30 +1,19 @@
-"""The small world that the stories are set in: its people, animals, places and things, and their grammar."""
+"""The small world that the stories are set in: its people, animals, places and things (story_world.toml), and their
+grammar."""
 
 from __future__ import annotations
 
 import random
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
-GIRLS = ("Mia", "Anna", "Lily", "Ruth", "Clara", "Nora", "Eva", "Ida", "Sara", "Emma", "Rosa", "Zoe")
-BOYS = ("Tom", "Ben", "Max", "Leo", "Sam", "Jack", "Paul", "Noah", "Finn", "Hugo", "Otto", "Adam")
-COLOURS = ("red", "blue", "green", "yellow", "white", "black", "brown", "orange", "grey", "pink")
-COATS = ("black", "white", "brown", "grey")             # the colours animals have
-SIZES = ("small", "big", "old", "new", "pretty", "heavy", "light", "round")
-TOYS = ("ball", "kite", "drum", "boat", "doll", "book", "hat", "bell", "mirror", "flute", "scarf", "ring", "whistle",
-        "basket", "cup", "map")
-ANIMALS = ("dog", "cat", "horse", "goat", "duck", "rabbit", "donkey", "hen", "cow", "pig")
-ROOMS = ("kitchen", "pantry", "attic", "cellar", "barn", "shed", "hall", "workshop")
-PLACES = ("forest", "market", "school", "garden", "mill", "castle", "harbour", "village", "meadow", "valley")
-HIDING = ("behind the door", "in the cupboard", "on the shelf", "under the table", "in a box", "behind the curtain",
-          "under the bench", "in a bag", "behind the barrel", "under the stairs")
-FOODS = ("apple", "pear", "cake", "orange", "egg", "sandwich", "plum", "carrot", "onion", "biscuit")
-FEELINGS = ("happy", "proud", "glad", "cheerful")
-LOW = ("sad", "worried", "upset", "sorry")
-TIMES = ("One morning", "One day", "One evening", "In the spring", "In the summer", "On a cold day", "On Sunday",
-         "After school", "Last week", "Before breakfast")
-NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
-
-IRREGULAR = {"sandwich": "sandwiches", "scarf": "scarves"}
+WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+GIRLS, BOYS, COLOURS, COATS, SIZES, TOYS, ANIMALS, ROOMS, PLACES, HIDING, FOODS, FEELINGS, LOW, TIMES, NUMBERS = (
+    tuple(WORDS[name]) for name in (
+        "girls", "boys", "colours", "coats", "sizes", "toys", "animals", "rooms", "places", "hiding", "foods",
+        "feelings", "low", "times", "numbers"))
+IRREGULAR = WORDS["irregular"]
 TO_BE = {False: "was", True: "were"}
 
 

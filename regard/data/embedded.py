@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from regard import corpora, storage
-from regard.corpora import ab, gists, phrasebook, sally, shapes, stories, story_world
+from regard.corpora import ab, gists, phrasebook, sally, shapes, stories
 from regard.data.reading.seals import Say, check_folder, open_or_make, tell, write_folder
 from regard.errors import SettingError
 
@@ -35,7 +35,7 @@ class Embedded:
     count: int
     generate: Callable[[int, int, str], Iterator[str]]               # how many, seed, part
     tokenizer: str
-    modules: tuple[str, ...]     # the files that decide the lines
+    modules: tuple[str, ...]     # the files that decide the lines, word lists among them
     prompts: tuple[str, ...] = ()                                    # to be continued by a model that learned it
     parts: tuple[str, ...] = PARTS
 
@@ -58,9 +58,14 @@ def _sally(number: int, seed: int, part: str) -> Iterator[str]:
     return (story.text for story in sally.generate(number, seed, part=part))
 
 
+def _files(*patterns: str) -> tuple[str, ...]:
+    """The code and the word lists that a corpus is made of."""
+    return tuple(str(path) for pattern in patterns for path in sorted(Path(corpora.__file__).parent.glob(pattern)))
+
+
 CORPORA = {
     "stories": Embedded("small-world English stories, one a line: who has what, where, and how it ends",
-                        20_000, _stories, "word", (stories.__file__, story_world.__file__)),
+                        20_000, _stories, "word", _files("stories.py", "story_world.*")),
     "ab": Embedded("rows of A and B of many lengths, and after an arrow whether there was a B",
                    10_000, ab.generate, "whitespace", (ab.__file__,), ab.PROMPTS),
     "sally": Embedded("stories that greet someone at the end by the name told at the beginning, near or far",
@@ -102,17 +107,13 @@ class EmbeddedPairs:
         return self.count // HELD_OUT
 
 
-def _files(*patterns: str) -> tuple[str, ...]:
-    return tuple(str(path) for pattern in patterns for path in sorted(Path(corpora.__file__).parent.glob(pattern)))
-
-
 PAIRED = {
     "phrasebook": EmbeddedPairs("French and English sentences, with which word says which",
                                 100_000, ("fr", "en"), phrasebook.pairs, "word",
-                                _files("phrasebook*.py")),
+                                _files("phrasebook*.py", "phrasebook*.t*")),
     "gists": EmbeddedPairs("small-world stories, and in one line what each comes down to",
                            30_000, ("document", "gist"), gists.pairs, "word",
-                           _files("gist*.py", "stories.py", "story_world.py"), gists.show, shared=True),
+                           _files("gist*.py", "stories.py", "story_world.*"), gists.show, shared=True),
 }
 
 

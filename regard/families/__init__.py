@@ -2,40 +2,24 @@
 
 Everything that differs between families is said in this folder, so that no other file has to ask which one it has.
 A family has a small settings class (the [model] table of run.toml), a builder, and a choice of sizes for the
-data and the minutes at hand.
+data and the minutes at hand. The tables are loaded when they are asked for: a help text needs the `names` alone, and
+does not wait for torch.
 """
 
 from __future__ import annotations
 
-from regard.errors import SettingError, did_you_mean
-from regard.families import feedforward, hybrid, linear_rnn, mamba, ngram, recurrent, transformer
-from regard.families.family import Family, LayerKind, randomised
-from regard.families.user import is_user_layer
-from regard.layers.positions import LearnedPositions
-from regard.layers.recurrent import Elman
-from regard.layers.self_attention import SelfAttention
-from regard.layers.stack import Block, Stack
+from typing import TYPE_CHECKING, Any
 
-FAMILIES: dict[str, Family] = {
-    family.name: family for family in (
-        transformer.FAMILY, *recurrent.FAMILIES, *feedforward.FAMILIES, linear_rnn.FAMILY, mamba.FAMILY,
-        hybrid.FAMILY, ngram.FAMILY)}
+if TYPE_CHECKING:
+    from regard.families.family import Family, LayerKind, randomised
+    from regard.families.table import FAMILIES, LAYERS
 
-STACK = LayerKind(
-    "stack", "positions, a block and a recurrence, one after another",
-    lambda d: Stack([LearnedPositions(d, 32), Block(SelfAttention(d, heads=2), None), Elman(d, d)]))
-LAYERS: dict[str, LayerKind] = {
-    kind.name: kind for kind in (
-        *transformer.LAYERS, *recurrent.LAYERS, *feedforward.LAYERS, *linear_rnn.LAYERS, *mamba.LAYERS, STACK)}
+__all__ = ["FAMILIES", "LAYERS", "Family", "LayerKind", "randomised"]
 
 
-def family(name: str) -> Family:
-    """A family by its name; `module:Layer` imports a layer of the user's own and makes a family of it."""
-    if is_user_layer(name):
-        return hybrid.user_family(name)
-    if name not in FAMILIES:
-        raise SettingError(f"unknown family {name}{did_you_mean(name, FAMILIES)}")
-    return FAMILIES[name]
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from regard.families import family, table
 
-
-__all__ = ["FAMILIES", "LAYERS", "Family", "LayerKind", "family", "randomised"]
+    return getattr(table if name in ("FAMILIES", "LAYERS") else family, name)

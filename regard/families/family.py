@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from regard.config import fill
 from regard.contract import LanguageModel, SequenceLayer, Source
+from regard.families.sizes import Scale, Sizes, Tables
 from regard.layers.feedforward import FeedForward
 from regard.layers.stack import Block
 from regard.models.learner import Learner
-from regard.sizes import Scale, Sizes, Tables
 
 LARGEST = 2**20              # of a width, a depth or a context: beyond it is a slip of the finger
 

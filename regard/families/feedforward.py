@@ -8,14 +8,12 @@ from typing import Any
 from regard.config import at_least, one_of, shares
 from regard.contract import SequenceLayer
 from regard.families.family import LARGEST, Family, LayerKind, tiny
+from regard.families.sizes import sizes_of
 from regard.layers.average import RunningMean
 from regard.layers.perceptron import NONLINEARITIES, Perceptron
 from regard.layers.stack import Stack
 from regard.layers.window import Window
 from regard.models.neural import NeuralLM
-from regard.sizes import Scale, Sizes, Tables, dropout_for, given, risk_of_rote
-
-BATCH = 32
 
 
 @dataclass(frozen=True)
@@ -73,38 +71,14 @@ def resize(s: Any, size: int) -> Any:
     return replace(s, hidden=size, width=min(s.width, size))
 
 
-def average_sizes(scale: Scale, wanted: Tables) -> Sizes:
-    """A mean says little, whatever reads it: a small network is enough."""
-    hidden = given(wanted, "model", "hidden", 512)
-    model = dict(hidden=hidden, tied=scale.vocab > 2048)
-    return trained(scale, wanted, model, weights=hidden * (hidden + AverageSettings.width))
-
-
-def window_sizes(scale: Scale, wanted: Tables) -> Sizes:
-    """Many characters or few words: a window costs weights for each of its places."""
-    order = given(wanted, "model", "order", 8 if scale.vocab <= 2048 else 5)
-    hidden = given(wanted, "model", "hidden", 1024 if scale.gpu or scale.minutes > 8 else 384)
-    model = dict(order=order, hidden=hidden, tied=scale.vocab > 2048)
-    return trained(scale, wanted, model, weights=hidden * (hidden + (order - 1) * WindowSettings.width))
-
-
-def trained(scale: Scale, wanted: Tables, model: dict[str, Any], weights: int) -> Sizes:
-    """These sizes, with dropout where the text is read often, and the rates that suit both families."""
-    rows = given(wanted, "training", "batch", BATCH) * given(wanted, "model", "context", 128)
-    weights += 2 * scale.vocab * model["hidden"]
-    dropout = dropout_for(risk_of_rote(scale, weights, tokens_a_step=rows))
-    return Sizes({**model, "dropout": dropout},
-                 dict(batch=BATCH, optimizer="muon", learning_rate=6e-3, muon_rate=0.1, weight_decay=0.1))
-
-
 FAMILIES = (
     Family(
         "average", "the mean of the words so far through a feed-forward network: no order (DAN)",
-        AverageSettings, sizes=average_sizes, build=build_average, resize=resize,
+        AverageSettings, sizes=sizes_of("average"), build=build_average, resize=resize,
         example=tiny(build_average, AverageSettings(layers=2, width=6, hidden=8))),
     Family(
         "window", "a feed-forward network over the last n-1 words, each place with its own weights",
-        WindowSettings, sizes=window_sizes, build=build_window, resize=resize,
+        WindowSettings, sizes=sizes_of("window"), build=build_window, resize=resize,
         example=tiny(build_window, WindowSettings(order=4, layers=2, width=6, hidden=8))),
 )
 

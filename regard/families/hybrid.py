@@ -14,8 +14,9 @@ from regard.config import at_least, convert
 from regard.contract import SequenceLayer
 from regard.errors import SettingError, did_you_mean
 from regard.families.family import LARGEST, Family, initialise, tiny
+from regard.families.sizes import Scale, Sizes, Tables, default_sizes, sizes_of
 from regard.families.transformer import (
-    check_blocks,
+    StackSettings,
     embedding_scale,
     final_norm,
     heads_of,
@@ -33,32 +34,16 @@ from regard.layers.self_attention import RELATIVE, SelfAttention
 from regard.layers.stack import Block, Stack
 from regard.layers.state_space import SelectiveSSM
 from regard.models.neural import NeuralLM
-from regard.sizes import Scale, Sizes, Tables, transformer_sizes
 
 
 @dataclass(frozen=True)
-class BlockSettings:
+class BlockSettings(StackSettings):
     """A stack of residual blocks around any layers."""
 
-    layers: int = 4
-    width: int = 128
-    heads: int = 4                         # of attention
-    head_width: int = 0                    # of a head's queries and keys; 0: width / heads
-    value_width: int = 0                   # of a head's values; 0: as its keys
-    context: int = 128                     # tokens read at once
     window: int = 0                        # how far back attention reads; 0: all the way
-    positions: str = "rotary"              # learned · sinusoidal, added below; rotary · alibi · none, in attention
-    embedding_scale: str = "auto"          # width: embeddings times its root · none · auto: width with sinusoids
-    f: str = "none"                        # none · tanh · relu · gelu: q, k, v = f(W c)
-    activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
-    expand: float = 4.0                    # feed-forward width / width
-    norm: str = "layer"                    # layer · rms
-    placement: str = "pre"                 # pre · post
-    tied: bool = False
-    dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        check_blocks(self)
+        super().__post_init__()
         at_least("model", self, 0, "window", most=LARGEST)
 
 
@@ -117,23 +102,16 @@ def is_bounded(s: BlockSettings, pattern: tuple[str, ...]) -> bool:
 
 def hybrid_sizes(scale: Scale, wanted: Tables) -> Sizes:
     """A Transformer's sizes, with a whole number of patterns."""
-    sizes = transformer_sizes(scale, wanted)
+    sizes = default_sizes("hybrid", scale, wanted)
     pattern = wanted.get("model", {}).get("pattern", HybridSettings.pattern)
     period = len(convert(pattern, tuple[str, ...], "model.pattern"))
-    layers = -(-sizes.model["layers"] // period) * period
-    # The pace of the slowest: at the rate of attention a recurrence diverges.
-    return Sizes({**sizes.model, "layers": layers}, {**sizes.training, "muon_rate": 0.02})
+    return Sizes({**sizes.model, "layers": -(-sizes.model["layers"] // period) * period}, sizes.training)
 
 
 FAMILY = Family(
     "hybrid", "any pattern of layers, such as rnn,attention or mamba,mamba,attention",
     HybridSettings, sizes=hybrid_sizes, build=build_hybrid, resize=resize_transformer, older=older,
     example=tiny(build_hybrid, HybridSettings(layers=2, width=8, heads=2, context=32)))
-
-
-def user_sizes(scale: Scale, wanted: Tables) -> Sizes:
-    sizes = transformer_sizes(scale, wanted)
-    return Sizes(sizes.model, {**sizes.training, "muon_rate": 0.02})
 
 
 def user_family(name: str) -> Family:
@@ -144,5 +122,6 @@ def user_family(name: str) -> Family:
         return build_blocks(s, vocab, (name,))
 
     about = (type(layer).__doc__ or "a layer of your own").strip().splitlines()[0]
-    return Family(name, about, BlockSettings, sizes=user_sizes, build=build, resize=resize_transformer, older=older,
-                  example=tiny(build, BlockSettings(layers=2, width=16, heads=2, context=32, positions="none")))
+    return Family(name, about, BlockSettings, sizes=sizes_of("hybrid"), build=build, resize=resize_transformer,
+                  older=older, example=tiny(build, BlockSettings(
+                      layers=2, width=16, heads=2, context=32, positions="none")))

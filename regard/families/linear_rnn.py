@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from regard.config import at_least, one_of, shares
 from regard.contract import SequenceLayer
 from regard.families.family import LARGEST, Family, LayerKind, initialise, tiny
+from regard.families.sizes import sizes_of
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
 from regard.layers.linear_recurrence import DiagonalRecurrence, GatedRecurrence, MatrixRecurrence
 from regard.layers.stack import NORMS, Block, Stack, make_norm
 from regard.models.neural import NeuralLM
-from regard.sizes import ONCE, Scale, Sizes, Tables, dropout_for, given, risk_of_rote
 
 # (width, hidden) -> the layer that mixes positions.
 FORMS: dict[str, Callable[[int, int], SequenceLayer]] = {
@@ -70,26 +69,9 @@ def resize_linear_rnn(s: LinearRNNSettings, size: int) -> LinearRNNSettings:
     return replace(s, width=8 * steps, expand=s.expand + weights_of_layer(s) * rest / (8 * steps))
 
 
-# Minutes at most -> layers, width, context, rows in a step, on a CPU; tokens of text at most -> the same, on a GPU.
-ON_CPU = ((1.5, (3, 96, 128, 16)), (8.0, (4, 128, 128, 16)), (30.0, (6, 192, 192, 16)), (math.inf, (6, 256, 256, 16)))
-ON_GPU = ((5e6, (6, 384, 256, 64)), (1e8, (8, 512, 512, 64)), (math.inf, (12, 768, 1024, 32)))
-
-
-def linear_rnn_sizes(scale: Scale, wanted: Tables) -> Sizes:
-    table, size = (ON_GPU, scale.tokens) if scale.gpu else (ON_CPU, scale.minutes)
-    layers, width, context, batch = next(sizes for limit, sizes in table if size <= limit)
-    layers, wide = given(wanted, "model", "layers", layers), given(wanted, "model", "width", width)
-    tied = scale.vocab > 2048
-    weights = 12 * layers * wide**2 + scale.vocab * wide * (1 if tied else 2)
-    rows = given(wanted, "training", "batch", batch) * given(wanted, "model", "context", context)
-    dropout = dropout_for(risk_of_rote(scale, weights, tokens_a_step=rows))
-    model = dict(layers=layers, width=width, context=context, tied=tied, dropout=dropout)
-    return Sizes(model, dict(batch=batch, optimizer="muon", **ONCE))
-
-
 FAMILY = Family(
     "linear-rnn", "linear recurrence with gates: h[t] = a[t] * h[t-1] + b[t], computed in parallel over time",
-    LinearRNNSettings, sizes=linear_rnn_sizes, build=build_linear_rnn, resize=resize_linear_rnn,
+    LinearRNNSettings, sizes=sizes_of("linear-rnn"), build=build_linear_rnn, resize=resize_linear_rnn,
     example=tiny(build_linear_rnn, LinearRNNSettings(layers=2, width=8, state=1.5)))
 
 LAYERS = (

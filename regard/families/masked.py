@@ -10,38 +10,22 @@ from dataclasses import dataclass, replace
 from regard.config import at_least, one_of, shares
 from regard.contract import SequenceLayer
 from regard.families.family import LARGEST, Family, initialise, tiny
-from regard.families.transformer import check_blocks, embedding_scale, heads_of, older, resize_transformer
+from regard.families.sizes import masked_transformer_sizes, sizes_of
+from regard.families.transformer import StackSettings, embedding_scale, heads_of, older, resize_transformer
 from regard.layers.gated import GRU, LSTM
 from regard.layers.recurrent import Elman
 from regard.models.encoders import RecurrentEncoder, TransformerEncoder
 from regard.models.masked import MaskedModel
-from regard.sizes import Scale, Sizes, Tables, rnn_sizes, transformer_sizes
 
-SHORT = 1.5                  # minutes in which two layers of 64 learn more than three of 96
 CELLS: dict[str, type[SequenceLayer]] = {"rnn": Elman, "gru": GRU, "lstm": LSTM}
 
 
 @dataclass(frozen=True)
-class MaskedTransformerSettings:
-    layers: int = 4
-    width: int = 128
-    heads: int = 4
-    head_width: int = 0                    # of a head's queries and keys; 0: width / heads
-    value_width: int = 0                   # of a head's values; 0: as its keys
-    context: int = 128                     # the most tokens read at once
-    positions: str = "rotary"              # learned · sinusoidal · rotary · alibi · none
-    embedding_scale: str = "auto"          # width: embeddings times its root · none · auto: width with sinusoids
-    f: str = "none"                        # none · tanh · relu · gelu: q, k, v = f(W c)
-    activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
-    expand: float = 4.0                    # feed-forward width / width
-    norm: str = "layer"                    # layer · rms
-    placement: str = "pre"                 # pre · post: normalise before each part, or after it was added
-    tied: bool = False                     # the output matrix is the embedding
-    dropout: float = 0.0
+class MaskedTransformerSettings(StackSettings):
     attention_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        check_blocks(self)
+        super().__post_init__()
         shares("model", self, "attention_dropout")
 
 
@@ -79,30 +63,15 @@ def build_recurrent(s: MaskedRecurrentSettings, vocab: int) -> MaskedModel:
     return MaskedModel(encoder, vocab=vocab, tied=s.tied)
 
 
-def transformer_encoder_sizes(scale: Scale, wanted: Tables) -> Sizes:
-    """Only one token in seven is learned from, so the same minutes serve a smaller model than a language model's."""
-    sizes = transformer_sizes(replace(scale, minutes=scale.minutes / 4), wanted)
-    if scale.gpu or scale.minutes > SHORT or "width" in wanted.get("model", {}):
-        return sizes
-    return Sizes({**sizes.model, "layers": 2, "width": 64, "heads": 2}, sizes.training)
-
-
-def recurrent_sizes(scale: Scale, wanted: Tables) -> Sizes:
-    """As for the recurrent language model, its state shared out between the two directions."""
-    sizes = rnn_sizes(scale, wanted)
-    model = {name: value for name, value in sizes.model.items() if name in ("tied", "dropout")}
-    return Sizes({**model, "hidden": sizes.model["hidden"] // 2}, sizes.training)
-
-
 MASKED: dict[str, Family] = {family.name: family for family in (
     Family(
         "transformer", "Transformer encoder: every position reads all others, earlier and later",
-        MaskedTransformerSettings, sizes=transformer_encoder_sizes, build=build_transformer, resize=resize_transformer,
+        MaskedTransformerSettings, sizes=masked_transformer_sizes, build=build_transformer, resize=resize_transformer,
         older=older,
         example=tiny(build_transformer, MaskedTransformerSettings(layers=2, width=8, heads=2, context=32))),
     Family(
         "rnn", "recurrences from the left and from the right",
-        MaskedRecurrentSettings, sizes=recurrent_sizes, build=build_recurrent,
+        MaskedRecurrentSettings, sizes=sizes_of("masked-rnn"), build=build_recurrent,
         resize=lambda s, size: replace(s, hidden=size),
         example=tiny(build_recurrent, MaskedRecurrentSettings(layers=2, width=6, hidden=4))),
 )}

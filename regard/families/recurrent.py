@@ -8,28 +8,12 @@ from typing import Any
 
 from regard.config import at_least, one_of, shares
 from regard.families.family import LARGEST, Family, LayerKind, tiny
+from regard.families.sizes import sizes_of
 from regard.layers.gated import GRU, LSTM
 from regard.layers.recurrent import ACTIVATIONS as NONLINEARITIES
 from regard.layers.recurrent import INITIAL, Elman
 from regard.layers.stack import Stack
 from regard.models.neural import NeuralLM
-from regard.sizes import Scale, Sizes, Tables, dropout_for, given, risk_of_rote, rnn_sizes
-
-
-@dataclass(frozen=True)
-class RecurrentSettings:
-    layers: int = 1
-    width: int = 128                       # of the embedding, d_c
-    hidden: int = 256                      # of the state, d_h
-    context: int = 64                      # steps of back-propagation through time
-    f: str = "tanh"                        # tanh · relu
-    initial: str = "zero"                  # the state before the first token: zero · learned
-    tied: bool = True
-    dropout: float = 0.0
-
-    def __post_init__(self) -> None:
-        one_of("model.f", self.f, NONLINEARITIES)
-        check(self)
 
 
 @dataclass(frozen=True)
@@ -43,13 +27,18 @@ class GatedSettings:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        check(self)
+        one_of("model.initial", self.initial, INITIAL)
+        at_least("model", self, 1, "layers", "width", "hidden", "context", most=LARGEST)
+        shares("model", self, "dropout")
 
 
-def check(s: RecurrentSettings | GatedSettings) -> None:
-    one_of("model.initial", s.initial, INITIAL)
-    at_least("model", s, 1, "layers", "width", "hidden", "context", most=LARGEST)
-    shares("model", s, "dropout")
+@dataclass(frozen=True)
+class RecurrentSettings(GatedSettings):
+    f: str = "tanh"                        # tanh · relu
+
+    def __post_init__(self) -> None:
+        one_of("model.f", self.f, NONLINEARITIES)
+        super().__post_init__()
 
 
 def build_rnn(s: RecurrentSettings, vocab: int) -> NeuralLM:
@@ -70,30 +59,18 @@ def resize(s: Any, size: int) -> Any:
     return replace(s, hidden=size, width=min(s.width, size))
 
 
-def gated_sizes(scale: Scale, wanted: Tables) -> Sizes:
-    """Smaller than a simple recurrence, as each gate has its own matrices; gates also bear a higher rate."""
-    hidden = given(wanted, "model", "hidden", 512 if scale.gpu or scale.minutes > 8 else 192)
-    weights = 4 * hidden * (hidden + 128) + scale.vocab * 128
-    rows = given(wanted, "training", "batch", 32) * given(wanted, "model", "context", 64)
-    dropout = dropout_for(risk_of_rote(scale, weights, tokens_a_step=rows))
-    model = dict(hidden=hidden, tied=scale.vocab > 2048, dropout=dropout)
-    # The fused kernel is opaque to the compiler, which costs more here than it gains.
-    return Sizes(model, dict(batch=32, optimizer="muon", learning_rate=6e-3, muon_rate=0.05, weight_decay=0.1,
-                             compile="no"))
-
-
 SMALL = GatedSettings(layers=2, width=6, hidden=8, initial="learned")
 FAMILIES = (
     Family(
         "rnn", "simple recurrent network: h[t] = f(W_h h[t-1] + W_c c[t])",
-        RecurrentSettings, sizes=rnn_sizes, build=build_rnn, resize=resize,
+        RecurrentSettings, sizes=sizes_of("rnn"), build=build_rnn, resize=resize,
         example=tiny(build_rnn, RecurrentSettings(layers=2, width=6, hidden=8))),
     Family(
         "gru", "gated recurrent unit: a learned share of the state is kept at each step",
-        GatedSettings, sizes=gated_sizes, build=build_gru, resize=resize, example=tiny(build_gru, SMALL)),
+        GatedSettings, sizes=sizes_of("gated"), build=build_gru, resize=resize, example=tiny(build_gru, SMALL)),
     Family(
         "lstm", "long short-term memory: a cell behind gates that let in, forget and let out",
-        GatedSettings, sizes=gated_sizes, build=build_lstm, resize=resize, example=tiny(build_lstm, SMALL)),
+        GatedSettings, sizes=sizes_of("gated"), build=build_lstm, resize=resize, example=tiny(build_lstm, SMALL)),
 )
 
 LAYERS = (

@@ -11,60 +11,64 @@ from torch import nn
 from regard.config import at_least, one_of, shares
 from regard.contract import SequenceLayer
 from regard.families.family import LARGEST, Family, LayerKind, initialise, tiny
+from regard.families.sizes import sizes_of
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
 from regard.layers.positions import LearnedPositions, SinusoidalPositions
 from regard.layers.projections import NONLINEARITIES, check_kv_heads, head_widths
 from regard.layers.self_attention import RELATIVE, SelfAttention
 from regard.layers.stack import NORMS, PLACEMENTS, Block, Stack, make_norm
 from regard.models.neural import NeuralLM
-from regard.sizes import transformer_sizes
 
 POSITIONS = ("learned", "sinusoidal", *RELATIVE)
 EMBEDDING_SCALES = ("auto", "width", "none")
 
 
 @dataclass(frozen=True)
-class TransformerSettings:
+class StackSettings:
+    """What every stack of residual blocks has settings for, whatever stands in the blocks."""
+
     layers: int = 4
     width: int = 128
-    heads: int = 4
-    kv_heads: int = 0                      # heads of keys and values, each read by several of queries; 0: one each
+    heads: int = 4                         # of attention
     head_width: int = 0                    # of a head's queries and keys; 0: width / heads
     value_width: int = 0                   # of a head's values; 0: as its keys
-    context: int = 128                     # the most tokens read at once
-    window: int = 0                        # how far back a position reads, itself included; 0: all the way
-    positions: str = "rotary"              # learned · sinusoidal · rotary · alibi · none
+    context: int = 128                     # the most tokens read at once, or of a source or a target
+    positions: str = "rotary"              # learned · sinusoidal, added below; rotary · alibi · none, in attention
     embedding_scale: str = "auto"          # width: embeddings times its root · none · auto: width with sinusoids
     f: str = "none"                        # none · tanh · relu · gelu: q, k, v = f(W c)
-    qk_norm: bool = False                  # queries and keys of one length
-    attention_softcap: float = 0.0         # attention scores stay within this; 0: as they are
     activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
     expand: float = 4.0                    # feed-forward width / width
     norm: str = "layer"                    # layer · rms
     placement: str = "pre"                 # pre · post: normalise before each part, or after it was added
-    softcap: float = 0.0                   # logits stay within this; 0: as they are
     tied: bool = False                     # the output matrix is the embedding
     dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        one_of("model.positions", self.positions, POSITIONS)
+        one_of("model.embedding_scale", self.embedding_scale, EMBEDDING_SCALES)
+        one_of("model.activation", self.activation, ACTIVATIONS)
+        one_of("model.norm", self.norm, NORMS)
+        one_of("model.placement", self.placement, PLACEMENTS)
+        at_least("model", self, 1, "layers", "width", "heads", "context", most=LARGEST)
+        at_least("model", self, 0.1, "expand", most=100)
+        shares("model", self, "dropout")
+        check_attention(self, self.width)
+
+
+@dataclass(frozen=True)
+class TransformerSettings(StackSettings):
+    kv_heads: int = 0                      # heads of keys and values, each read by several of queries; 0: one each
+    window: int = 0                        # how far back a position reads, itself included; 0: all the way
+    qk_norm: bool = False                  # queries and keys of one length
+    attention_softcap: float = 0.0         # attention scores stay within this; 0: as they are
+    softcap: float = 0.0                   # logits stay within this; 0: as they are
     attention_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        check_blocks(self)
+        super().__post_init__()
         at_least("model", self, 0, "kv_heads", "window", "softcap", "attention_softcap", most=LARGEST)
         shares("model", self, "attention_dropout")
         check_kv_heads(self.heads, self.kv_heads or self.heads)
-
-
-def check_blocks(s: Any) -> None:
-    """What every stack of blocks has settings for, whatever stands in the blocks."""
-    one_of("model.positions", s.positions, POSITIONS)
-    one_of("model.embedding_scale", s.embedding_scale, EMBEDDING_SCALES)
-    one_of("model.activation", s.activation, ACTIVATIONS)
-    one_of("model.norm", s.norm, NORMS)
-    one_of("model.placement", s.placement, PLACEMENTS)
-    at_least("model", s, 1, "layers", "width", "heads", "context", most=LARGEST)
-    at_least("model", s, 0.1, "expand", most=100)
-    shares("model", s, "dropout")
-    check_attention(s, s.width)
 
 
 def check_attention(s: Any, width: int) -> None:
@@ -139,7 +143,7 @@ def resize_transformer(s: Any, size: int) -> Any:
 
 FAMILY = Family(
     "transformer", "decoder-only Transformer: every position reads all earlier ones",
-    TransformerSettings, sizes=transformer_sizes, build=build_transformer, resize=resize_transformer, older=older,
+    TransformerSettings, sizes=sizes_of("transformer"), build=build_transformer, resize=resize_transformer, older=older,
     example=tiny(build_transformer, TransformerSettings(layers=2, width=8, heads=2, context=32)))
 
 LAYERS = (

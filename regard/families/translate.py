@@ -20,10 +20,10 @@ from regard.contract import SequenceLayer, Source
 from regard.errors import SettingError
 from regard.families.family import LARGEST, Family, initialise, randomised
 from regard.families.hybrid import MIXERS, BlockSettings
-from regard.families.pair_sizes import prefix_sizes, recurrent_sizes, transformer_sizes
+from regard.families.sizes import sizes_of
 from regard.families.transformer import (
+    StackSettings,
     check_attention,
-    check_blocks,
     embedding_scale,
     final_norm,
     heads_of,
@@ -57,12 +57,13 @@ class Vocabularies(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AttentionSettings:
+class RecurrentDecoderSettings:
+    """What every recurrent decoder has settings for, whatever it reads."""
+
     cell: str = "gru"                      # rnn · relu · gru · lstm
     layers: int = 1
-    width: int = 128                       # of the embeddings
-    hidden: int = 192                      # of the decoder's state; the encoder's is half as wide in each direction
-    both: bool = True                      # the encoder reads in both directions
+    width: int = 128                       # of the embeddings, and of the patches of a picture
+    hidden: int = 192                      # of the decoder's state
     reader: str = "attention"              # attention · mean · none
     when: str = "after"                    # before · after the cell
     feeding: bool = False                  # what was read is an input of the next step
@@ -72,18 +73,27 @@ class AttentionSettings:
     heads: int = 1
     head_width: int = 0                    # of a head's queries and keys; 0: hidden / heads
     value_width: int = 0                   # of a head's values; 0: they are the source's vectors
-    context: int = 128                     # the most tokens of a source or a target
+    context: int = 128                     # the most tokens of a source, a target or a caption
     tied: bool = True
     dropout: float = 0.1
 
-    def __post_init__(self) -> None:
+    def check(self, *, least: int, d_memory: int) -> None:
+        """Refuse what no decoder can be built from; `least` is the smallest state, `d_memory` what it reads."""
         one_of("model.cell", self.cell, CELLS)
         one_of("model.reader", self.reader, READERS)
         one_of("model.when", self.when, WHEN)
         at_least("model", self, 1, "layers", "width", "heads", "context", most=LARGEST)
-        at_least("model", self, 2, "hidden", most=LARGEST)
+        at_least("model", self, least, "hidden", most=LARGEST)
         shares("model", self, "dropout")
-        check_reader(self, 2 * (self.hidden // 2) if self.both else self.hidden)
+        check_reader(self, d_memory)
+
+
+@dataclass(frozen=True)
+class AttentionSettings(RecurrentDecoderSettings):
+    both: bool = True                      # the encoder reads in both directions, with half of `hidden` in each
+
+    def __post_init__(self) -> None:
+        self.check(least=2, d_memory=2 * (self.hidden // 2) if self.both else self.hidden)
 
 
 def check_reader(s: Any, d_memory: int) -> None:
@@ -139,39 +149,29 @@ def resize_recurrent(s: AttentionSettings, size: int) -> AttentionSettings:
 
 
 @dataclass(frozen=True)
-class PairTransformerSettings:
-    layers: int = 3                        # of the encoder, and as many of the decoder
-    width: int = 256
-    heads: int = 4
-    head_width: int = 0                    # of a head's queries and keys; 0: width / heads
-    value_width: int = 0                   # of a head's values; 0: as its keys
+class CrossSettings(StackSettings):
+    """What every stack has settings for that reads a source by cross-attention."""
+
     mixer: str = "attention"               # of the decoder's positions: attention, or any layer of a hybrid
-    context: int = 128                     # the most tokens of a source or a target
-    positions: str = "rotary"              # learned · sinusoidal · rotary · alibi · none
-    embedding_scale: str = "auto"          # width: embeddings times its root · none · auto: width with sinusoids
     score: str = "scaled-dot"              # dot · scaled-dot · bilinear · low-rank · additive · location
     projections: str = "auto"              # q and k of the source: auto · both · none, the states as they are
-    f: str = "none"                        # none · tanh · relu · gelu: q, k, v = f(W c)
-    activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
-    expand: float = 4.0
-    norm: str = "layer"                    # layer · rms
-    placement: str = "pre"                 # pre · post
     tied: bool = True
-    dropout: float = 0.1
     attention_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        check_blocks(self)
-        check_cross(self)
+        super().__post_init__()
+        one_of("model.score", self.score, ALL_SCORES)
+        compared(self.projections, self.score, f=self.f, head_width=self.head_width, heads=self.heads,
+                 d_query=self.width, d_memory=self.width, states=False)
         one_of("model.mixer", self.mixer, MIXERS)
         shares("model", self, "attention_dropout")
 
 
-def check_cross(s: Any) -> None:
-    """What every decoder with cross-attention has settings for."""
-    one_of("model.score", s.score, ALL_SCORES)
-    compared(s.projections, s.score, f=s.f, head_width=s.head_width, heads=s.heads, d_query=s.width, d_memory=s.width,
-             states=False)
+@dataclass(frozen=True)
+class PairTransformerSettings(CrossSettings):
+    layers: int = 3                        # of the encoder, and as many of the decoder
+    width: int = 256
+    dropout: float = 0.1
 
 
 def older_pair(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -256,22 +256,22 @@ SMALL = dict(layers=1, width=8, heads=2, context=32, dropout=0.0)
 TRANSLATE: dict[str, Family] = {family.name: family for family in (
     Family(
         "transformer", "Transformer: an encoder, and a decoder that reads it by cross-attention",
-        PairTransformerSettings, sizes=transformer_sizes, build=build_transformer, resize=resize_transformer,
-        example_source=example_source, older=older_pair,
+        PairTransformerSettings, sizes=sizes_of("translate-transformer"), build=build_transformer,
+        resize=resize_transformer, example_source=example_source, older=older_pair,
         example=small(build_transformer, PairTransformerSettings(**SMALL))),          # type: ignore[arg-type]
     Family(
         "rnn-attention", "recurrent encoder and decoder; every step of the decoder reads the whole source",
-        AttentionSettings, sizes=recurrent_sizes, build=build_recurrent, resize=resize_recurrent,
+        AttentionSettings, sizes=sizes_of("translate-rnn"), build=build_recurrent, resize=resize_recurrent,
         example_source=example_source, older=older,
         example=small(build_recurrent, AttentionSettings(width=6, hidden=8, dropout=0.0))),
     Family(
         "rnn", "recurrent encoder and decoder; the source passes through one vector alone",
-        BottleneckSettings, sizes=recurrent_sizes, build=build_recurrent, resize=resize_recurrent,
+        BottleneckSettings, sizes=sizes_of("translate-rnn"), build=build_recurrent, resize=resize_recurrent,
         example_source=example_source, older=older,
         example=small(build_recurrent, BottleneckSettings(width=6, hidden=8, dropout=0.0))),
     Family(
         "prefix", "decoder-only: source and target are one text",
-        PrefixSettings, sizes=prefix_sizes, build=build_prefix, resize=resize_transformer,
+        PrefixSettings, sizes=sizes_of("prefix"), build=build_prefix, resize=resize_transformer,
         example_source=example_source, older=older_pair,
         example=small(build_prefix, PrefixSettings(**SMALL))),                        # type: ignore[arg-type]
 )}

@@ -22,6 +22,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from regard.report.charts import Chart, Line
+from regard.report.tables import Table
+
+__all__ = [
+    "Arm", "Chart", "Experiment", "Fixed", "Flip", "Line", "Rule", "Seed", "Setting", "Table", "Values", "column"]
+
 Values = dict[str, Any]                    # what an arm gives: numbers, lists of them, strings
 Seed = Mapping[str, Values]                # of one seed: the values of each arm
 
@@ -95,36 +101,6 @@ class Fixed:
     on: str                                # 2026-11-17
     hash: str
     after: str = ""
-
-
-@dataclass(frozen=True)
-class Line:
-    """One series of a chart: for each seed its y at the common x. `x` are numbers, or names for bars."""
-
-    name: str
-    x: Sequence[Any]
-    y: Sequence[Sequence[float]]           # (seeds, x)
-    style: int | None = None               # the same for what belongs together; None: in turn
-
-
-@dataclass(frozen=True)
-class Chart:
-    title: str
-    x: str                                 # what is along the axis, with its unit
-    y: str
-    lines: Sequence[Line]
-    kind: str = "lines"                    # lines · bars
-    log_x: bool = False
-    log_y: bool = False
-    y_from: float | None = None            # where the axis begins and ends, if that matters
-    y_to: float | None = None
-    levels: Sequence[tuple[str, float]] = ()           # what to compare with, drawn across: chance, a theorem
-
-
-@dataclass(frozen=True)
-class Table:
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Any]]
 
 
 @dataclass(frozen=True)

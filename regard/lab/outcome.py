@@ -18,13 +18,14 @@ from typing import Any
 
 from regard import storage
 from regard.errors import RunError
-from regard.lab.charts import draw, drawing, rows_of
-from regard.lab.experiment import Chart, Experiment, Seed, Table
+from regard.lab.experiment import Experiment, Seed
 from regard.lab.flipping import command, conclude_flip, judge_kept, keep_flips, size_of, tell_flips, tell_size
 from regard.lab.hashes import hash_rules
 from regard.lab.results import Kept, open_results
 from regard.lab.runner import QUICK_SEEDS, SEEDS, Plan
 from regard.lab.verdict import as_dicts
+from regard.report.charts import Chart, draw, drawing, rows_of
+from regard.report.tables import Table
 
 Card = dict[str, Any]
 

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from html import escape
 from itertools import groupby
-from typing import Any
 
-from regard.compare.style import STYLE
 from regard.lab.flipping import did_change, flip_of, rules_with_cause, tell_flips, tell_size
 from regard.lab.outcome import Card
 from regard.lab.verdict import FAILS, FEWEST, HOLDS, UNCLEAR
 from regard.metrics.intervals import SURE
+from regard.report.page import Markup, bullets, facts, folded, page
+from regard.report.tables import Cell, html_table
 
 MORE = """
 .claim { border-top: 1px solid var(--line); padding: 1.4rem 0; } .claim h2 { border: 0; margin: 0 0 .3rem; padding: 0; }
@@ -60,11 +60,9 @@ def report(cards: Sequence[Card], missing: Sequence[str] = (), old: Collection[t
     gone = ", ".join(f"{name} ({machine})" for name, machine in old if (name, machine) not in shown)
     late = f'<p class="soft">Not measured yet: {escape(", ".join(missing))}.</p>' if missing else ""
     late += f'<p class="soft">Measured by an earlier version of the lab, not shown: {escape(gone)}.</p>' if gone else ""
-    return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>The lab: every claim, measured</title>'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<style>{STYLE}{MORE}</style></head><body><main>"
-            f"<h1>The lab: every claim of the lectures, measured</h1>{_lead(cards, machines, len(claims))}{late}"
-            f"{_index(claims, machines)}{''.join(_claim(group, old) for group in claims)}</main></body></html>\n")
+    return page("The lab: every claim, measured", [
+        f"<h1>The lab: every claim of the lectures, measured</h1>{_lead(cards, machines, len(claims))}{late}",
+        _index(claims, machines), *(_claim(group, old) for group in claims)], MORE)
 
 
 # ------------------------------------------------------------------------------------------------ the summary
@@ -93,34 +91,28 @@ def _late(cards: Sequence[Card]) -> str:
     """The claims that were changed after a first look, one a line."""
     looked = [card for card in cards if card.get("looked")]
     late = dict.fromkeys(f"{card['number']}. {card['title']}: {card['looked']}." for card in looked)
-    lines = "".join(f"<li>{escape(line)}</li>" for line in late)
-    title = f"{len(late)} changed after a first look"
-    return f"<details><summary>{title}</summary><ul>{lines}</ul></details>" if late else ""
+    return folded(f"{len(late)} changed after a first look", bullets(late)) if late else ""
 
 
 def _index(claims: Sequence[Sequence[Card]], machines: Sequence[str]) -> str:
-    head = "".join(f"<th>{escape(machine)}</th>" for machine in machines)
-    rows = "".join(_row(group, machines) for group in claims)
-    return (f'<div class="scroll" tabindex="0" role="region" aria-label="Summary"><table class="index"><thead><tr>'
-            f"<th>#</th><th>claim</th>{head}<th>with its causes taken away</th></tr></thead><tbody>{rows}</tbody>"
-            "</table></div>")
+    return html_table(("#", "claim", *machines, "with its causes taken away"),
+                      [_row(group, machines) for group in claims], label="Summary", kind="index")
 
 
-def _row(group: Sequence[Card], machines: Sequence[str]) -> str:
+def _row(group: Sequence[Card], machines: Sequence[str]) -> list[object]:
     by_machine = {card["machine"]: card for card in group}
-    verdicts = "".join(f"<td>{_verdict(by_machine[each]) if each in by_machine else 'not run'}</td>"
-                       for each in machines)
+    verdicts = [_verdict(by_machine[each]) if each in by_machine else "not run" for each in machines]
     told = {card["machine"]: tell_flips(card) for card in group}
     alike = len(set(told.values())) == 1 and (len(machines) == 1 or "not run" in told.values())
     flips = escape(tell_flips(group[0])) if alike else "<br>".join(escape(f"{on}: {how}") for on, how in told.items())
     first = group[0]
-    return (f'<tr><td>{first["number"]}</td><td><a href="#{escape(first["name"])}">{escape(first["title"])}</a></td>'
-            f"{verdicts}<td>{flips}</td></tr>")
+    link = f'<a href="#{escape(first["name"])}">{escape(first["title"])}</a>'
+    return [first["number"], Markup(link), *verdicts, Markup(flips)]
 
 
-def _verdict(card: Card) -> str:
+def _verdict(card: Card) -> Markup:
     quick = ' <span class="soft">quick</span>' * card["quick"]
-    return f'<span class="verdict {escape(card["verdict"])}">{escape(card["verdict"])}</span>{quick}'
+    return Markup(f'<span class="verdict {escape(card["verdict"])}">{escape(card["verdict"])}</span>{quick}')
 
 
 # -------------------------------------------------------------------------------------------------- a claim
@@ -128,12 +120,12 @@ def _verdict(card: Card) -> str:
 
 def _claim(group: Sequence[Card], old: Collection[tuple[str, str]]) -> str:
     first = group[0]
-    facts = _facts({"Source": first["source"], "Equation": first["equation"], "Refuted by": first["refuted"],
-                    "Flipping": first["flip"]})
+    about = facts({"Source": first["source"], "Equation": first["equation"], "Refuted by": first["refuted"],
+                   "Flipping": first["flip"]})
     return (f'<section class="claim" id="{escape(first["name"])}"><h2>{first["number"]}. {escape(first["title"])}</h2>'
-            f"<p>{escape(first['claim'])}</p>{facts}"
+            f"<p>{escape(first['claim'])}</p>{about}"
             f'<div class="machines">{"".join(_machine(card, old) for card in group)}</div>'
-            f"{_facts({'Notes': first.get('notes', '')})}</section>")
+            f"{facts({'Notes': first.get('notes', '')})}</section>")
 
 
 def _machine(card: Card, old: Collection[tuple[str, str]]) -> str:
@@ -141,32 +133,22 @@ def _machine(card: Card, old: Collection[tuple[str, str]]) -> str:
         f'<figure><img alt="{escape(plot["title"])}" src="data:image/svg+xml;base64,'
         f'{base64.b64encode(plot["svg"].encode()).decode()}"></figure>' for plot in card["plots"])
     fixed = card.get("fixed") or {}
-    facts = _facts({"Flipped": tell_flips(card), "Where": card["where"], "When": card["when"],
-                    "What was run": f"{tell_size(card)}, {card['seconds']:,.0f} s of arms",
-                    "Rules": card.get("looked") or (fixed and f"stand since {fixed['on']}"),
-                    "Note": (card["name"], card["machine"]) in old and OLD})
+    about = facts({"Flipped": tell_flips(card), "Where": card["where"], "When": card["when"],
+                   "What was run": f"{tell_size(card)}, {card['seconds']:,.0f} s of arms",
+                   "Rules": card.get("looked") or (fixed and f"stand since {fixed['on']}"),
+                   "Note": (card["name"], card["machine"]) in old and OLD})
+    numbers = html_table(list(map(str, card["table"]["columns"])), card["table"]["rows"], label=card["title"])
     commands = "\n".join([card["command"], *(flip["command"] for flip in card.get("flips", {}).values())])
-    return (f'<div class="machine"><h3>{escape(card["machine"])} {_verdict(card)}</h3>{_rules(card)}{facts}'
-            f"<pre>{escape(commands)}</pre><p></p>{plots}<details><summary>The numbers</summary>"
-            f"{_table(card['table'], card['title'])}</details></div>")
-
-
-def _facts(facts: dict[str, Any]) -> str:
-    listed = "".join(f"<dt>{name}</dt><dd>{escape(str(value))}</dd>" for name, value in facts.items() if value)
-    return f"<dl>{listed}</dl>"
+    return (f'<div class="machine"><h3>{escape(card["machine"])} {_verdict(card)}</h3>{_rules(card)}{about}'
+            f"<pre>{escape(commands)}</pre><p></p>{plots}{folded('The numbers', numbers)}</div>")
 
 
 def _rules(card: Card) -> str:
-    rows = "".join(
-        f"<tr><td>{escape(rule['says'])}{_condition(rule)}</td>"
-        f"<td>{rule['median']:.3g}{escape(rule.get('unit', ''))}</td>"
-        f"<td>{rule['low']:.3g} to {rule['high']:.3g}{' (exact: all seeds)' * bool(rule.get('exact'))}</td>"
-        f"<td>{rule['side']} {rule['bound']:g}</td>"
-        f'<td class="{escape(rule["verdict"])}">{escape(rule["verdict"])}</td><td>{_flip(card, rule)}</td></tr>'
-        for rule in card["rules"])
-    return ('<div class="scroll" tabindex="0" role="region" aria-label="Rules"><table class="rules"><thead><tr>'
-            "<th>rule</th><th>median</th><th>95% over seeds</th><th>to be</th><th></th><th>cause taken away</th></tr>"
-            f"</thead><tbody>{rows}</tbody></table></div>")
+    return html_table(("rule", "median", "95% over seeds", "to be", "", "cause taken away"), [
+        [Markup(f"{escape(rule['says'])}{_condition(rule)}"), f"{rule['median']:.3g}{rule.get('unit', '')}",
+         f"{rule['low']:.3g} to {rule['high']:.3g}{' (exact: all seeds)' * bool(rule.get('exact'))}",
+         f"{rule['side']} {rule['bound']:g}", Cell(rule["verdict"], rule["verdict"]), Markup(_flip(card, rule))]
+        for rule in card["rules"]], label="Rules", kind="rules")
 
 
 def _condition(rule: Card) -> str:
@@ -183,10 +165,3 @@ def _flip(card: Card, rule: Card) -> str:
     does = card["flips"][rule["cause"]]["does"]
     return (f'<span class="{escape(flip["after"])}" title="{escape(does)}">{escape(flip["after"])}</span>: '
             f'{flip["median"]:.3g} <span class="soft">({escape(rule["cause"])})</span>')
-
-
-def _table(table: dict[str, Any], title: str) -> str:
-    head = "".join(f"<th>{escape(str(name))}</th>" for name in table["columns"])
-    rows = "".join(f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in table["rows"])
-    return (f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(title)}"><table><thead><tr>{head}</tr>'
-            f"</thead><tbody>{rows}</tbody></table></div>")

@@ -21,7 +21,7 @@ from regard.config import as_values, change, fill
 from regard.errors import SettingError, did_you_mean
 from regard.families import Family
 from regard.families.fit import TOLERANCE, fit_parameters, parameters
-from regard.sizes import MOST_EPOCHS, Scale, Sizes, Tables
+from regard.families.sizes import MOST_EPOCHS, Scale, Sizes, Tables
 from regard.tasks.lm.batches import reading_for
 from regard.training.checkpoint import random_states, set_random_states
 from regard.training.recorded_step import RECORDED_AFTER

@@ -13,9 +13,9 @@ from regard import storage
 from regard.config import as_values, fill
 from regard.errors import RunError, SettingError
 from regard.families import Family
+from regard.families.sizes import Tables
 from regard.manifest import FORMAT
 from regard.run_folder import RunFolder
-from regard.sizes import Tables
 from regard.tasks import USUAL, task_named
 from regard.tasks.task import Task
 from regard.trained import load, pick_device, run_family, run_task

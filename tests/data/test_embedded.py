@@ -1,6 +1,7 @@
 import hashlib
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -114,6 +115,16 @@ def test_a_part_that_a_corpus_lacks_is_refused_with_those_it_has():
         embedded.lines("ab", "unseen")
     with pytest.raises(SettingError, match="gists has no part tset: it has train, valid, test, unseen"):
         embedded.pairs("gists", "tset")
+
+
+@pytest.mark.parametrize(("modules", "words"), [
+    (embedded.CORPORA["stories"].modules, ["story_world.toml"]),
+    (embedded.PAIRED["gists"].modules, ["story_world.toml"]),
+    (embedded.PAIRED["phrasebook"].modules, ["phrasebook_verbs.tsv", "phrasebook_words.toml"])])
+def test_word_lists_are_part_of_a_corpus_version(modules, words):
+    assert sorted(Path(each).name for each in modules if not each.endswith(".py")) == words
+    others = [each for each in modules if not each.endswith(words[-1])]
+    assert embedded._version(modules) != embedded._version(others)
 
 
 def test_a_corpus_is_written_once(tmp_path):

@@ -17,11 +17,11 @@ from regard.families.caption import (
 from regard.families.family import randomised
 from regard.families.fit import TOLERANCE, fit_parameters, parameters
 from regard.families.hybrid import MIXERS
+from regard.families.sizes import Scale
 from regard.laws import ModelReader
 from regard.laws.model_laws import MODEL_LAWS
 from regard.layers.scores import SCORES
 from regard.models.vision import GRIDS, STEMS
-from regard.sizes import Scale
 from regard.training.optim import Optimizers
 from regard.training.settings import TrainingSettings
 

@@ -9,13 +9,14 @@ import torch
 
 from regard.config import fill
 from regard.errors import SettingError
-from regard.families import FAMILIES, LAYERS, family
+from regard.families import FAMILIES, LAYERS
 from regard.families.hybrid import MIXERS, BlockSettings, HybridSettings, build_hybrid
+from regard.families.sizes import Scale
+from regard.families.table import family
 from regard.families.user import named_code
 from regard.laws import check_model
 from regard.layers.recurrent import Elman
 from regard.layers.self_attention import SelfAttention
-from regard.sizes import Scale
 
 SMALL = dict(layers=2, width=16, heads=2, context=32)
 

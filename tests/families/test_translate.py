@@ -6,6 +6,7 @@ import torch
 from regard.errors import SettingError
 from regard.families.family import randomised
 from regard.families.hybrid import MIXERS
+from regard.families.sizes import Scale
 from regard.families.translate import (
     TRANSLATE,
     AttentionSettings,
@@ -21,7 +22,6 @@ from regard.families.translate import (
 from regard.laws import ModelReader
 from regard.laws.model_laws import MODEL_LAWS
 from regard.layers.scores import ALL_SCORES, SCORES
-from regard.sizes import Scale
 
 RECURRENT = dict(width=6, hidden=8, dropout=0.0, context=32)
 ATTENTIVE = dict(layers=1, width=8, heads=2, context=32, dropout=0.0)

@@ -126,7 +126,7 @@ def tiny_training(monkeypatch):
 @pytest.fixture
 def families(monkeypatch):
     """A family that a page registers is forgotten again."""
-    from regard import families as module
+    from regard.families import table as module
 
     monkeypatch.setattr(module, "FAMILIES", dict(module.FAMILIES))
     return module.FAMILIES

@@ -31,7 +31,7 @@ def test_documents_and_summaries_are_known_by_their_usual_names(tmp_path, names)
 
 
 def test_the_context_is_that_of_documents():
-    from regard.sizes import Scale
+    from regard.families.sizes import Scale
 
     for name in ("transformer", "rnn-attention", "rnn", "prefix"):
         sizes = task_named("summarise").family(name).sizes(Scale(10**6, 500, False, 5.0), {})

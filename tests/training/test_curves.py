@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from regard.families import FAMILIES
-from regard.sizes import Scale
+from regard.families.sizes import Scale
 from regard.training import choices
 from regard.training.run import TrainRequest, run_training
 

@@ -2,9 +2,10 @@
 
 import click
 
+from regard.families import names
 from regard.tasks.flags import COMMON, TEXT, Flag, choice
 
-FAMILIES = "transformer, rnn, gru, lstm, average, window, linear-rnn, mamba, hybrid, ngram"
+FAMILIES = ", ".join(names.LANGUAGE)
 
 HELP = """Train a language model on text: files, folders, or the name of an embedded corpus (stories, ab, sally).
 

@@ -2,6 +2,7 @@
 
 import click
 
+from regard.families import names
 from regard.tasks.flags import COMMON, TEXT, Flag, choice
 
 HELP = """Train a model that tells hidden tokens from both sides: to fill blanks, and to give texts vectors.
@@ -9,7 +10,7 @@ HELP = """Train a model that tells hidden tokens from both sides: to fill blanks
 Of the tokens 15% are hidden, others each time. With only a file given, everything else is chosen and shown.
 """
 PARAMS = [
-    click.Option(["--family"], help="Kind of encoder: transformer, rnn.  [default: transformer]"),
+    click.Option(["--family"], help=f"Kind of encoder: {', '.join(names.MASKED)}.  [default: transformer]"),
     *TEXT,
     Flag("--cell", "model.cell", type=choice("rnn", "gru", "lstm"), help="Cell of a recurrent encoder."),
     *COMMON,

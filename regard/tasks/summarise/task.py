@@ -7,7 +7,7 @@ from typing import Any
 
 from regard.data.pairs.pair_corpus import PairCorpus
 from regard.data.pairs.pairs import DocumentSettings
-from regard.families.pair_sizes import longer
+from regard.families.sizes import longer
 from regard.families.translate import TRANSLATE
 from regard.metrics.summary import measure
 from regard.tasks.summarise import CARD

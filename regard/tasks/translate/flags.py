@@ -2,6 +2,7 @@
 
 import click
 
+from regard.families import names
 from regard.tasks.flags import COMMON, Flag, choice, one_name
 
 HELP = """Train a translator on sentence pairs: two files line by line, one file of pairs, or the phrasebook.
@@ -11,7 +12,7 @@ else is chosen and shown.
 """
 # What means the same for summaries.
 PAIRS = [
-    click.Option(["--family"], help="Kind of translator: transformer, rnn-attention, rnn, prefix.  "
+    click.Option(["--family"], help=f"Kind of translator: {', '.join(names.TRANSLATE)}.  "
                  "[default: transformer]"),
     Flag("--valid", "data.valid", nargs=2, metavar="SOURCE TARGET", help="Held-out files.  [default: the last 10%]"),
     Flag("--valid-pairs", "data.valid", metavar="PAIRS", callback=one_name, help="The same, as one file of pairs."),

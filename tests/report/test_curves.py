@@ -1,6 +1,6 @@
 import re
 
-from regard.compare.curves import COLOURS, SHAPES, Axis, Line, colour_of, number, plot, shape_of, spread
+from regard.report.curves import COLOURS, SHAPES, Axis, Curve, colour_of, number, plot, shape_of, spread
 
 
 def test_an_axis_lays_values_along_pixels():
@@ -22,7 +22,7 @@ def test_labels_are_moved_apart_and_stay_inside():
 
 
 def test_a_plot_names_its_lines_draws_them_and_tells_them_to_those_who_cannot_see():
-    lines = [Line("a<b", [(1, 2.0), (2, 1.0)], 0), Line("c", [(1, 3.0), (2, 2.0), (4, 1.5)], 1, open_from=2)]
+    lines = [Curve("a<b", [(1, 2.0), (2, 1.0)], 0), Curve("c", [(1, 3.0), (2, 2.0), (4, 1.5)], 1, open_from=2)]
     drawn = plot(lines, title="Loss", x="time", y="bits", level=("n-gram", 1.2))
     assert drawn.count("<polyline") == 3 and drawn.count("stroke-dasharray") == 1       # the open part is broken
     assert 'class="hollow"' in drawn and 'class="level"' in drawn
@@ -31,9 +31,9 @@ def test_a_plot_names_its_lines_draws_them_and_tells_them_to_those_who_cannot_se
 
 
 def test_nothing_and_a_single_point_can_be_plotted():
-    assert "nothing to plot" in plot([Line("a", [])], title="t", x="x", y="y")
+    assert "nothing to plot" in plot([Curve("a", [])], title="t", x="x", y="y")
     for log in (False, True):
-        assert "<circle" in plot([Line("a", [(5, 5)])], title="t", x="x", y="y", log_x=log, log_y=log)
+        assert "<circle" in plot([Curve("a", [(5, 5)])], title="t", x="x", y="y", log_x=log, log_y=log)
 
 
 def test_more_families_than_colours_can_still_be_told_apart():

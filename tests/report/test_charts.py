@@ -5,9 +5,20 @@ import warnings
 import numpy as np
 import pytest
 
-from regard.lab import charts
-from regard.lab.charts import BANDS, COLOURS, DASHES, HATCHES, MARKS, draw, drawing, places_of, rows_of
-from regard.lab.experiment import Chart, Line
+from regard.report import charts
+from regard.report.charts import (
+    BANDS,
+    COLOURS,
+    DASHES,
+    HATCHES,
+    MARKS,
+    Chart,
+    Line,
+    draw,
+    drawing,
+    places_of,
+    rows_of,
+)
 
 
 def chart(count=3, **more):

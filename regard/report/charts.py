@@ -1,4 +1,4 @@
-"""Charts of the lab: the mean over seeds as a line or a bar, and what lies between the least and the largest.
+"""Charts of what seeds gave: the mean over seeds as a line or a bar, and what lies between the least and the largest.
 
 Okabe and Ito's colours with dashes and marks of their own, so that lines can be told apart without colour. Up to five
 lines have their spread as a band; of more, bands would hide one another, so each has thin whiskers, a little beside
@@ -11,15 +11,16 @@ import inspect
 import io
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from textwrap import fill
 from typing import Any
 
 import numpy as np
 
 from regard import storage
-from regard.lab.experiment import Chart, Line
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6BB1", "#7A7A00")
+BLACK = "#000000"
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", BLACK, "#8C6BB1", "#7A7A00")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1)), (0, (8, 2)), (0, (1, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (10, 3)))
 MARKS = "osD^vPX*<"
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "ooo", "|||", "---", "+++")
@@ -27,6 +28,30 @@ INK, SOFT = "#1d232a", "#56606b"
 BANDS = 5                                  # lines, at most, whose spread is drawn as a band
 LABELS = 14                                # places, at most, that are all written along the axis
 TOGETHER = 62                              # letters, at most, of names that stand upright along it
+
+
+@dataclass(frozen=True)
+class Line:
+    """One series of a chart: for each seed its y at the common x. `x` are numbers, or names for bars."""
+
+    name: str
+    x: Sequence[Any]
+    y: Sequence[Sequence[float]]           # (seeds, x)
+    style: int | None = None               # the same for what belongs together; None: in turn
+
+
+@dataclass(frozen=True)
+class Chart:
+    title: str
+    x: str                                 # what is along the axis, with its unit
+    y: str
+    lines: Sequence[Line]
+    kind: str = "lines"                    # lines · bars
+    log_x: bool = False
+    log_y: bool = False
+    y_from: float | None = None            # where the axis begins and ends, if that matters
+    y_to: float | None = None
+    levels: Sequence[tuple[str, float]] = ()           # what to compare with, drawn across: chance, a theorem
 
 
 def draw(chart: Chart, kind: str = "svg") -> bytes:

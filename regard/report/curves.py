@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#7A7A00")
+from regard.report import charts
+
+COLOURS = tuple(colour for colour in charts.COLOURS if colour != charts.BLACK)      # which no dark page would show
 GREY = "#808080"                         # of what is only there to be compared with: style -1
 SHAPES = ("circle", "square", "diamond", "triangle")
 WIDTH, HEIGHT = 620, 360
@@ -20,7 +22,7 @@ LINE_HEIGHT = 15
 
 
 @dataclass(frozen=True)
-class Line:
+class Curve:
     """Some points under a name. `open_from`: points from this one on are drawn open, and joined by a broken line."""
 
     name: str
@@ -83,7 +85,7 @@ def number(value: float) -> str:
 
 
 def plot(
-    lines: Sequence[Line], *, title: str, x: str, y: str, log_x: bool = False, log_y: bool = False,
+    lines: Sequence[Curve], *, title: str, x: str, y: str, log_x: bool = False, log_y: bool = False,
     level: tuple[str, float] | None = None,
 ) -> str:
     """An SVG figure of these lines; `level` is a named horizontal line to be crossed."""
@@ -106,7 +108,7 @@ def plot(
             + "".join(parts) + "</svg>")
 
 
-def _told(line: Line) -> str:
+def _told(line: Curve) -> str:
     (x1, y1), (x2, y2) = line.points[0], line.points[-1]
     return f"{number(y1)} at {number(x1)}" + (f", {number(y2)} at {number(x2)}" if len(line.points) > 1 else "")
 
@@ -136,7 +138,7 @@ def shape_of(style: int) -> str:
     return SHAPES[(style + max(0, style) // len(COLOURS)) % len(SHAPES)]
 
 
-def _line(line: Line, across: Axis, up: Axis) -> Iterator[str]:
+def _line(line: Curve, across: Axis, up: Axis) -> Iterator[str]:
     colour = colour_of(line.style)
     places = [(across.at(px), up.at(py)) for px, py in line.points]
     cut = len(places) if line.open_from is None else line.open_from
@@ -161,10 +163,10 @@ def _point(x: float, y: float, shape: str, colour: str, hollow: bool = False) ->
 
 
 def _labels(
-    lines: Sequence[Line], level: tuple[str, float] | None, across: Axis, up: Axis
+    lines: Sequence[Curve], level: tuple[str, float] | None, across: Axis, up: Axis
 ) -> Iterator[str]:
     """Each name beside the end of its line, moved apart where they would lie over one another."""
-    wanted: list[tuple[float, str, Line | None]] = [
+    wanted: list[tuple[float, str, Curve | None]] = [
         (up.at(line.points[-1][1]), line.name, line) for line in lines if line.labelled]
     if level:
         wanted.append((up.at(level[1]), level[0], None))

@@ -1,20 +1,16 @@
-"""What reports are put together from: sections, tables, figures, and the curves of learning."""
+"""Curves of learning in a report: what training and validation said, against tokens read and against time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from html import escape
 
-from regard.compare.curves import Line, colour_of, plot
 from regard.compare.plan import Plan
 from regard.compare.subject import Record
+from regard.report.curves import Curve, colour_of, plot
+from regard.report.page import figure
 
 STRETCHES = 40               # points of a training curve
 SIDES = (("Against tokens read", 0, "tokens"), ("Against time", 1, "seconds of training"))
-
-
-def section(heading: str, *parts: str) -> str:
-    return f"<section><h2>{escape(heading)}</h2>\n" + "\n".join(parts) + "</section>"
 
 
 def styles(plan: Plan) -> dict[str, int]:
@@ -25,22 +21,6 @@ def styles(plan: Plan) -> dict[str, int]:
 
 def coloured(plan: Plan, family: str) -> str:
     return colour_of(styles(plan)[family])
-
-
-def simple_table(headings: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    """A table of texts; a row that is short says in its last cell why."""
-    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
-    lines = []
-    for row in body:
-        wide = len(headings) - len(row) + 1
-        last = f'<td class="failed" colspan="{wide}">' if wide > 1 else "<td>"
-        lines.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row[:-1])
-                     + f"{last}{escape(row[-1])}</td></tr>")
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
-
-
-def figure(heading: str, caption: str, drawn: str) -> str:
-    return f"<figure><h3>{escape(heading)}</h3>{drawn}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
 def smoothed(points: Sequence[Sequence[float]], column: int, scale: float) -> list[tuple[float, float]]:
@@ -63,7 +43,7 @@ def seeds_over_time(
             own = [r for r in done if r["family"] == family and r["seed"] is not None]
             for place, record in enumerate(own):
                 there = [(point[column], point[2] * scale) for point in points(record) if point[column] > 0]
-                lines.append(Line(family, there, style, labelled=place == 0, dotted=False))
+                lines.append(Curve(family, there, style, labelled=place == 0, dotted=False))
         drawn = plot(lines, title=heading, x=unit, y=y, log_x=True, level=level)
         yield figure(heading, "Each line is one seed, from its first validation to its last.", drawn)
 
@@ -72,14 +52,9 @@ def while_training(
     plan: Plan, done: Sequence[Record], y: str, *, scale: float = 1.0, level: tuple[str, float] | None = None
 ) -> Iterator[str]:
     for heading, column, unit in SIDES:
-        lines = [Line(r["family"], smoothed(r["curve"]["train"], column, scale), styles(plan)[r["family"]],
+        lines = [Curve(r["family"], smoothed(r["curve"]["train"], column, scale), styles(plan)[r["family"]],
                       dotted=False) for r in done if r["seed"] == 0]
         drawn = plot(lines, title=f"{heading}, while training", x=unit, y=y, log_x=True, level=level)
         yield figure(f"{heading}, while training", "What each model was being trained on, averaged over stretches of "
                      "steps; the first seed. With dropout it is above the held-out loss, learned by heart below it.",
                      drawn)
-
-
-def visible(text: str) -> str:
-    """Text for a page: what a model may write of control characters would spoil it."""
-    return escape("".join(c if c in "\n\t" or (c.isprintable() or c == " ") else "�" for c in text))
