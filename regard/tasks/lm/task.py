@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from regard.families import FAMILIES, family
+from regard.families.table import FAMILIES, family
 from regard.tasks.lm import CARD
 from regard.tasks.lm.batches import held_out, training_batches
 from regard.tasks.lm.look import build
