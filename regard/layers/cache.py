@@ -92,8 +92,8 @@ class KeyValueCache(State):
         written in place; they and the queries are not turned yet, the kernel turns them by `rates`.
 
         Where no kernel does that nothing is read (None), and nothing written."""
-        new = (each[:, 0] for each in (q, k, v))
-        found = attend_next.attend_next(*new, self.keys, self.values, self.count, slopes, rates)
+        found = attend_next.attend_next(
+            q[:, 0], k[:, 0], v[:, 0], self.keys, self.values, self.count, slopes, rates)
         return (None, self) if found is None else (found[0][:, :, None], replace(self, count=found[1]))
 
     def everything(self) -> Readable:
@@ -152,8 +152,8 @@ class Followed(State):
     def next(
         self, q: Tensor, k: Tensor, v: Tensor, slopes: Tensor | None, rates: Tensor | None
     ) -> tuple[Tensor | None, Followed]:
-        new = (each[:, 0] for each in (q, k, v))
-        found = attend_next.attend_next(*new, self.keys, self.values, self.count, slopes, rates, self.rows)
+        found = attend_next.attend_next(
+            q[:, 0], k[:, 0], v[:, 0], self.keys, self.values, self.count, slopes, rates, self.rows)
         return (None, self) if found is None else (found[0][:, :, None], replace(self, count=found[1]))
 
     def everything(self) -> Readable:
