@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.errors import RunError, SettingError
-from regard.training import step
+from regard.training import choices, step
 from regard.training.run import TrainRequest, run_training
 
 TEXT = "".join(f"the cat number {i * 7 % 13} sat on mat {i * 5 % 11}\n" for i in range(80))
@@ -96,8 +96,10 @@ def test_a_run_begins_with_the_weights_of_another(order, tmp_path):
 
 
 def test_a_budget_in_minutes_becomes_steps_that_leave_no_trace(order, tmp_path, monkeypatch):
-    monkeypatch.setattr("regard.training.choices.TRIAL_SECONDS", 0.01)
-    settings = {**SETTINGS["rnn"], "training": dict(minutes=0.01, batch=4)}
+    timed = choices.time_steps
+    monkeypatch.setattr(choices, "TRIAL_SECONDS", 0.01)
+    monkeypatch.setattr(choices, "time_steps", lambda *given: timed(*given) and 0.1)        # on a machine of any speed
+    settings = {**SETTINGS["rnn"], "training": dict(minutes=0.2, batch=4)}
     model = run_training(order("timed", "rnn", settings=settings))
     assert model.tables["training"]["steps"] > 1
 
