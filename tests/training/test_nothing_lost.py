@@ -49,7 +49,7 @@ def test_a_name_is_taken_before_the_text_is_read(train, tmp_path, monkeypatch):
         return untouched(*arguments, **options)
 
     untouched = TASKS["lm"].prepare
-    monkeypatch.setitem(TASKS, "lm", replace(TASKS["lm"], prepare=slow))
+    monkeypatch.setattr("regard.tasks.lm.task.TASK", replace(TASKS["lm"], prepare=slow))
     outer = run_training(order(tmp_path)).path
     assert [str(inner[0]), str(outer)] == ["runs/text-ngram-2", "runs/text-ngram"]
 
