@@ -50,13 +50,6 @@ transformer            gpu     1e8    8       512    8      512      64
 transformer            gpu     inf    12      768    12     1024     32
 
 rows                   device  limit  layers  width  context  batch
-linear-rnn             cpu     1.5    3       96     128      16
-linear-rnn             cpu     8      4       128    128      16
-linear-rnn             cpu     30     6       192    192      16
-linear-rnn             cpu     inf    6       256    256      16
-linear-rnn             gpu     5e6    6       384    256      64
-linear-rnn             gpu     1e8    8       512    512      64
-linear-rnn             gpu     inf    12      768    1024     32
 mamba                  cpu     1.5    4       96     128      16
 mamba                  cpu     8      6       128    128      16
 mamba                  cpu     30     8       192    192      16
@@ -189,7 +182,7 @@ RECIPES = {
     "transformer": Recipe("transformer", ONCE, OFTEN, of_stack(12), asked=("layers",), head=32),
     # The pace of the slowest: at the rate of attention a recurrence diverges.
     "hybrid": Recipe("transformer", ONCE | SLOWER, OFTEN | SLOWER, of_stack(12), asked=("layers",), head=32),
-    "linear-rnn": Recipe("linear-rnn", ONCE, None, of_stack(12), asked=("layers",)),
+    "linear-rnn": Recipe("transformer", ONCE, None, of_stack(12), asked=("layers",)),
     # Deeper than the Transformer, as a layer has half the weights. Products of matrices (`head`) suit a CPU: a layer
     # takes 0.4 of the time there. On a GPU the scan (`channel`) has a kernel of its own, and a model of 24 layers of
     # 768 trains 1.35 times as fast with it.
@@ -234,6 +227,8 @@ def default_sizes(name: str, scale: Scale, wanted: Tables) -> Sizes:
     """The sizes of the table, with what a user `wanted`, and what follows from them."""
     recipe = RECIPES[name]
     sizes, said, added = row_for(recipe.rows, scale), wanted.get("model", {}), recipe.gpu if scale.gpu else recipe.cpu
+    if not recipe.head:
+        sizes.pop("heads", None)
     if "order" in sizes and scale.vocab > LARGE_VOCAB:
         sizes["order"] = 5
     sizes |= {each: given(wanted, "model", each, sizes[each]) for each in recipe.asked}
