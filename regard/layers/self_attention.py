@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.contract import Memory, SequenceLayer, watching
-from regard.kernels.attention import prompt_piece
+from regard.kernels.attention import Mask, prompt_piece
 from regard.kernels.in_blocks import attend_in_blocks
 from regard.kernels.linear import Linear
 from regard.layers.attend import attend, by_kernel, is_edited
@@ -116,11 +116,14 @@ class SelfAttention(SequenceLayer):
             y = attend_in_blocks(partial(by_kernel, **options), q, k, v, self.window, self.slopes)
             if watching() is None:
                 return y, state
-        mask, bias = who_reads_whom(at, readable.at, self.window, self.slopes, whole=whole)
+        mask, bias = self.who_reads_whom(at, readable.at, whole)
         if readable.even and q.shape[2] == 1 and not self.window and watching() is None:
             mask = None                              # the last of all reads all: a kernel is quicker without
         return attend(q, k, v, mask=mask, bias=bias, score=self.score, output=y, seen_by=self, queries=at,
                       keys=readable.at, **options), state
+
+    def who_reads_whom(self, queries: Tensor, keys: Tensor, whole: bool) -> tuple[Tensor | Mask | None, Tensor | None]:
+        return who_reads_whom(queries, keys, self.window, self.slopes, whole=whole)
 
     @property
     def is_plain(self) -> bool:
