@@ -38,7 +38,7 @@ def lab(regard, *arguments):
 
 def test_flipping_all_says_how_many_rules_changed_and_names_the_others(regard, own):
     said = lab(regard, "flip", "all").done()
-    assert "Flip it: takes it away (full, 6 seeds): fails" in said and "x is: 2.02 -> 0: holds -> fails" in said
+    assert "Flip it: takes it away (full, 9 seeds): fails" in said and "x is: 2.02 -> 0: holds -> fails" in said
     assert said.endswith("1 of 2 rules changed when their cause was taken away\n"
                          "flipping did not change:\nchance: x is: holds -> holds\n")
     told = {each["name"]: each for each in json.loads(lab(regard, "flip", "all", "--json").done())}
@@ -53,7 +53,7 @@ def test_a_cause_that_there_is_not_is_one_line(regard, own):
 def test_a_quick_run_tells_its_own_verdict_and_leaves_the_card(regard, own):
     lab(regard, "run", "caused").done()
     said = lab(regard, "run", "caused", "--quick").done()
-    assert "Verdict: holds" in said and "What is kept goes on telling of the larger run (full, 6 seeds)." in said
+    assert "Verdict: holds" in said and "What is kept goes on telling of the larger run (full, 9 seeds)." in said
     listed = {each["name"]: each for each in json.loads(lab(regard, "list", "--json").done())}
     assert listed["caused"]["verdicts"] == {"cpu": "holds"} and listed["caused"]["quick"] == []
     lab(regard, "run", "chance", "--quick").done()
