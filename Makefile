@@ -13,7 +13,7 @@ WORKERS ?= 2
 COUNT ?= 300
 SEED ?= 7
 
-.PHONY: setup demo test check lint types packages mutants resolve audit clean same-python
+.PHONY: setup demo test check lint types packages mutants house resolve audit clean same-python
 setup: $(DEV)
 
 $(PIP): | same-python
@@ -75,6 +75,9 @@ resolve: $(PIP)
 	@$(BIN)/python install/resolve.py
 
 # Known holes in what is installed, where an advisory database can be reached. CI does not need it.
+house:                       # counts of the tree: what a reader opens, and what the design forbids
+	@$(PYTHON) bench/house.py
+
 audit: $(PIP)
 	@test -x $(VENV)/audit/bin/pip-audit || { $(BIN)/python -m venv $(VENV)/audit && \
 	  $(VENV)/audit/bin/python -m pip install -qq --disable-pip-version-check pip-audit; }
