@@ -112,8 +112,7 @@ class Recurrence(SequenceLayer):
     ) -> tuple[Tensor, State | None]:
         x = x.to(self.w_h.dtype)                           # autocast may have narrowed it; the kernel narrows it again
         if state is None:                                  # a whole read: pads stand at the right, and nothing is kept
-            first = self._for_kernel(self.first(x.shape[0]), x) if self.learned else None
-            y, _ = run_recurrent(self.kernel, x, first, self.dropout)
+            y, _ = self._run(x, self._for_kernel(self.first(x.shape[0]), x) if self.learned else None)
             return self.dropout(y), None
         before = tuple(getattr(state, name) for name in self._carried())
         if x.shape[1] == 1:                                # a single step is the equation; it compiles, too
@@ -135,7 +134,7 @@ class Recurrence(SequenceLayer):
         """The kernel's outputs (B, T, N), and what it carries after each row's last real token."""
         hx = self._for_kernel(before, x)
         if lengths is None:
-            y, after = run_recurrent(self.kernel, x, hx, self.dropout)
+            y, after = self._run(x, hx)
         else:              # the kernel tells a row's state only at its end, so each row must end where its tokens do
             real = lengths.clamp(min=1).cpu()              # it refuses rows without tokens
             packed = pack_padded_sequence(x, real, batch_first=True, enforce_sorted=False)
@@ -143,6 +142,9 @@ class Recurrence(SequenceLayer):
             y, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])
         vectors = after if isinstance(after, tuple) else (after,)
         return y, tuple(each.transpose(0, 1).contiguous() for each in vectors)
+
+    def _run(self, x: Tensor, hx: Any) -> tuple[Tensor, Any]:
+        return run_recurrent(self.kernel, x, hx, self.dropout)
 
     def by_definition(self, x: Tensor, before: Vectors) -> tuple[Tensor, Vectors]:
         """The equation, a step and a layer at a time: outputs (B, T, N) from x (B, T, D), and what is carried on."""
