@@ -1,6 +1,6 @@
 """Counts of the tree: what a reader has to open, and what the design forbids. `make house` prints them.
 
-    files from a command to the softmax     the paths in PATHS, each hop an import that is checked
+    files from a command to the softmax     the paths in PATHS; tests/test_house.py checks each hop
     the afternoon                           the files that are the core, listed in docs/design.md
     names of tasks and families             compared with outside their tables
     device checks                           in layers and models
@@ -23,7 +23,11 @@ ROOT = Path(__file__).parents[1]
 REGARD = ROOT / "regard"
 PATHS = {
     "train": ("cli/train", "training/run", "training/loop", "training/step", "models/neural", "layers/stack",
-              "layers/self_attention", "layers/attend"),
+              "layers/self_attention", "layers/attend"),                       # a language model, the Transformer
+    "translate": ("cli/translate", "tasks/translate/trained", "decoding/translate", "decoding/beam", "models/seq2seq",
+                  "models/neural", "layers/attentive", "layers/cross_attention", "layers/attend"),    # rnn-attention
+    "look": ("cli/show", "notebook", "look/look", "tasks/lm/look", "models/neural", "layers/stack",
+             "layers/self_attention", "layers/attend"),                        # a language model, the Transformer
 }
 DEVICES = re.compile(r"is_cuda|\.is_cpu|device\.type|torch\.cuda|is_compiling|\bcan\(|why_not\(")
 COMPARED = re.compile(r"\b(task|family)(\.name)? (==|!=|in|not in) \(?[\"']")         # with a name that is written out
@@ -46,9 +50,15 @@ def count_all() -> dict[str, object]:
 
 def count_afternoon() -> dict[str, int]:
     """Files and lines of the list in docs/design.md."""
-    section = (ROOT / "docs" / "design.md").read_text("utf-8").partition("## The afternoon")[2].partition("\n## ")[0]
-    files = [REGARD / name for name in re.findall(r"`([\w/]+\.py)`", section)]
+    files = find_afternoon()
     return {"files": len(files), "lines": sum(len(path.read_text("utf-8").splitlines()) for path in files)}
+
+
+def find_afternoon() -> list[Path]:
+    """The files that the section of docs/design.md lists, whether they exist or not."""
+    page = (ROOT / "docs" / "design.md").read_text("utf-8")
+    section = page.partition("\n## The afternoon\n")[2].partition("\n## ")[0]
+    return [REGARD / name for name in re.findall(r"`([\w/]+\.py)`", section)]
 
 
 def find_compared() -> Iterator[str]:

@@ -1,11 +1,13 @@
 """The parts of the tree import in one direction only, so that each can be read without those above it."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent / "regard"
+PAGES = ("CONTRIBUTING.md", "docs/design.md")            # both show GROUPS as arrows
 
 # Each part may import itself and what stands in an earlier group.
 GROUPS = [
@@ -70,6 +72,24 @@ def test_imports_point_one_way(path):
 def test_an_arrow_the_wrong_way_is_seen():
     assert wrong_arrows("layers", imported_parts("from regard.models.neural import NeuralLM")) == {"models"}
     assert wrong_arrows("data", imported_parts("def f():\n    import regard.contract")) == {"contract"}
+
+
+def arrows_of(page: str) -> list[list[str]]:
+    """The groups of the one block of arrows on a page."""
+    (block,) = re.findall(r"^```\n(errors <- .*?)^```$", page, re.M | re.S)
+    return [[part.strip() for part in group.split(",")] for group in block.split("<-")]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_shows_the_arrows_as_they_are(page):
+    assert arrows_of((ROOT.parent / page).read_text("utf-8")) == GROUPS
+
+
+def test_a_part_that_stands_elsewhere_or_is_unknown_is_seen():
+    assert arrows_of("```\nerrors <- config, data\n   <- cli\n```\n") == [["errors"], ["config", "data"], ["cli"]]
+    page = (ROOT.parent / PAGES[0]).read_text("utf-8")
+    assert arrows_of(page.replace("layers <- models", "models <- layers")) != GROUPS
+    assert arrows_of(page.replace("laws, kernels", "laws, text, kernels")) != GROUPS
 
 
 def test_no_file_but_families_tests_the_name_of_a_family():

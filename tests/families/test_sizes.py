@@ -15,7 +15,7 @@ from regard.families.caption import CAPTION
 from regard.families.masked import MASKED
 from regard.families.sizes import TABLE, Scale, read_table
 from regard.families.translate import TRANSLATE
-from regard.tasks.summarise import SUMMARISE
+from regard.tasks.summarise.task import SUMMARISE
 
 FILE = Path(__file__).with_name("sizes.json")
 TASKS = {"lm": FAMILIES, "masked": MASKED, "translate": TRANSLATE, "summarise": SUMMARISE, "caption": CAPTION}

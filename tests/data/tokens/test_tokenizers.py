@@ -143,7 +143,7 @@ def test_vocabularies_are_ordered_by_frequency_then_name_and_cut(kind, expected)
 
 
 def test_training_is_the_same_in_another_process():
-    code = ("from tests.text.test_tokenizers import trained, KINDS;"
+    code = ("from tests.data.tokens.test_tokenizers import trained, KINDS;"
             "print(*[trained(kind).digest() for kind in KINDS])")
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
                           env={**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": os.getcwd()})
