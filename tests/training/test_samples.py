@@ -3,11 +3,12 @@
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
 
-from regard.training import run as training
+from regard.tasks import TASKS
 from regard.training.loop import Job
 from regard.training.report import Samples
 
@@ -39,13 +40,13 @@ def test_weights_optimizer_and_generators_are_the_same_bits_with_and_without(tra
 
 def test_a_sampler_that_draws_from_the_generator_changes_nothing_either(train, tmp_path, always, monkeypatch):
     train("quiet", **LM)
-    sampler = training.sampler
+    sampler = TASKS["lm"].sample
 
     def noisy(*given):
         write = sampler(*given)
         return lambda: {**write(), "noise": torch.rand(3).tolist()}
 
-    monkeypatch.setattr(training, "sampler", noisy)
+    monkeypatch.setattr("regard.tasks.lm.task.TASK", replace(TASKS["lm"], sample=noisy))
     train("noisy", **LM)
     assert lines(tmp_path / "noisy")[0]["noise"]
     assert weights(tmp_path / "quiet") == weights(tmp_path / "noisy")

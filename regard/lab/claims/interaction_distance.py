@@ -83,6 +83,10 @@ class HeldApart(State):
     count: Tensor
     window: int                            # 0: everything
 
+    def next(self, *given: Any) -> tuple[None, HeldApart]:
+        """No kernel reads words that are held apart."""
+        return None, self
+
     def write(self, keys: Tensor, values: Tensor, lengths: Tensor | None) -> tuple[HeldApart, Readable]:
         first = -self.window if self.window else None
         after = replace(self, keys=(*self.keys, keys)[first:], values=(*self.values, values)[first:],
