@@ -38,7 +38,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from worker import cpu
 
-from regard.data.batching.batches import Streams, Windows
+from regard.data.batching.text_batches import Streams, Windows
 from regard.data.reading.shards import Counts, Shard
 from regard.families import FAMILIES
 from regard.training.settings import TrainingSettings

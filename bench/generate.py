@@ -23,7 +23,7 @@ from gpt2 import FULL, SMALL
 from steps import calibration, wait
 
 from regard.config import fill
-from regard.decoding.fast import recorded
+from regard.decoding.fast import recorded_stream
 from regard.decoding.sampling import Sampling
 from regard.decoding.stream import generate_tokens
 from regard.families import FAMILIES
@@ -83,11 +83,11 @@ def beside_plain(name: str, device: torch.device, small: bool, tokens: int) -> d
     settings = fit_parameters(family, fill(family.settings, {}, "model"), vocab, weights)
     model = family.build(settings, vocab).to(device).eval()
     fast = measured(model, 1, tokens, WAYS["greedy"], device)
-    fits, recorded.fits = recorded.fits, lambda model, new_tokens: False
+    fits, recorded_stream.fits = recorded_stream.fits, lambda model, new_tokens: False
     try:
         slow = measured(model, 1, min(tokens, 64), WAYS["greedy"], device)
     finally:
-        recorded.fits = fits
+        recorded_stream.fits = fits
     return {"family": name, "parameters": sum(weight.numel() for weight in model.parameters()),
             "tokens_a_second": round(fast), "as it is": round(slow), "ratio": round(fast / slow, 2)}
 
@@ -100,7 +100,7 @@ def measured(model: Any, streams: int, tokens: int, how: Sampling, device: torch
     for _ in range(repeats + 1):
         wait(device)
         began = time.perf_counter()
-        written = sum(1 for _ in generate_tokens(model, prompts, new_tokens=tokens, how=how))
+        written = sum(1 for _ in generate_tokens(model, prompts, new_tokens=tokens, sampling=how))
         wait(device)
         times.append(time.perf_counter() - began)
         assert written == tokens

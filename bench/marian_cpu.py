@@ -177,16 +177,17 @@ class Regard:
         self.about = {"version": f"regard on torch {torch.__version__}", "parameters": parameters}
 
     def translate(self, texts: list[list[int]], beam: int) -> int:
-        from regard.decoding.beam import Beam
-        from regard.decoding.marks import Marks
-        from regard.decoding.translate import translate_tokens
+        from regard.decoding.beam import BeamOptions, search_batches
+        from regard.decoding.source_batches import text_batches
+        from regard.decoding.special_tokens import SpecialTokens
 
         begin, end, written = 1, 2, 0
-        marks = Marks(begin, end, banned=(0, 1, 2, 3))                     # the end, too: all write equally many
+        special_tokens = SpecialTokens(begin, end, banned=(0, 1, 2, 3))  # the end, too: all write equally many
         for first in range(0, len(texts), ROWS):
             some = [[*text, end] for text in texts[first:first + ROWS]]
             room = ROWS * beam * max(map(len, some))
-            found = translate_tokens(self.model, some, marks=marks, context=NEW, how=Beam(beam), at_once=room)
+            batches = text_batches(self.model, some, NEW, beam, at_once=room)
+            found = search_batches(self.model, batches, special_tokens, BeamOptions(beam))
             written += sum(len(best[0].tokens) for best in found)
         return written
 

@@ -22,7 +22,7 @@ from urllib.parse import urlencode
 
 from regard.corpora import stories
 
-PAGE = Path(__file__).parent.parent / "regard" / "serve" / "page"
+PAGE = Path(__file__).parent.parent / "regard" / "look" / "page"
 SIZES = {"512": ("--layers", "12", "--heads", "12", "--width", "96"),
          "1000": ("--layers", "6", "--heads", "8", "--width", "64")}
 POINTS = 200                                  # places that are pointed at

@@ -10,8 +10,8 @@ wrote after it, greedily and for long: models come to go in circles then, and gu
 
 Each text is written plainly and with each kind of draft, greedily and sampled, with the same seed; rounds alternate,
 and the median of each counts. `same` says that the tokens are the same. `passes` are those a token: 1 without a draft.
-The first line says what a pass over several tokens costs, measured in passes over one (on a GPU, both recorded): below
-it no draft can go.
+The first line says what a pass over several tokens costs, measured in passes over one: below it no draft can go. It is
+for a CPU: on a GPU drafts gained nothing, and every text is written without them.
 """
 
 from __future__ import annotations
@@ -28,10 +28,8 @@ from typing import Any
 import torch
 
 import regard
-from regard.decoding.fast import recorded
-from regard.decoding.fast.guessing import Acceptance, Speculation
-from regard.decoding.fast.on_device import LookUps
-from regard.decoding.fast.passes import after_each, can_cut
+from regard.decoding.fast.drafts import Acceptance, Speculation
+from regard.decoding.fast.speculative import after_each
 from regard.decoding.sampling import Sampling
 from regard.decoding.stream import generate_tokens
 from regard.models.neural import NeuralLM
@@ -84,7 +82,7 @@ def small() -> Trained:
 def own_text(model: Trained, given: list[int]) -> list[int]:
     """What the model goes on to write, greedily and without an end."""
     t = model.tokenizer
-    steps = generate_tokens(model.model, [given], new_tokens=OWN, how=WAYS["greedy"],
+    steps = generate_tokens(model.model, [given], new_tokens=OWN, sampling=WAYS["greedy"],
                             banned=(t.pad, t.bos, t.unk, t.eos))
     return [token for token, in steps if token is not None]
 
@@ -108,10 +106,6 @@ def cost_of_a_pass(model: Trained, width: int, past: int = 64) -> float:
     lm = model.model
     assert isinstance(lm, NeuralLM), f"{model.family} has no passes to spare"
     past = min(past, (lm.context or 4 * past) // 2)
-    if recorded.fits(lm, recorded.WORTH) and can_cut(lm.start(1, past + width)):
-        passes = LookUps(lm, 1, past + width, WAYS["greedy"], (), width - 1, recorded.ROOM)
-        passes.record()
-        return passes.worth
     times: dict[int, list[float]] = {1: [], width: []}
     for _ in range(20):
         for size, taken in times.items():
@@ -135,7 +129,7 @@ def measure(
         for name, speculation in ways.items():
             tallies[name] = Acceptance()
             began = now(model.model.device)
-            steps = list(model.steps([prompt], new_tokens=new_tokens, how=how, speculation=speculation,
+            steps = list(model.steps([prompt], new_tokens=new_tokens, sampling=how, speculation=speculation,
                                      tally=tallies[name]))
             taken = now(model.model.device) - began
             texts[name] = [step[0] for step in steps if step[0] is not None]

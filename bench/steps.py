@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from regard.data.batching.batches import Batch
-from regard.models.learner import Learner
+from regard.contract import Learner
+from regard.data.batching.text_batches import Batch
 from regard.training.report import Figures
 from regard.training.settings import TrainingSettings
 from regard.training.step import TrainingStep, make_forward_backward

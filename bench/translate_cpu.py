@@ -259,7 +259,7 @@ class Regard(Tool):
         import torch
 
         from regard.run_folder import RunFolder
-        from regard.training.report import Progress
+        from regard.training.report import TrainingProgress
         from regard.training.request import TrainRequest, plan_new
         from regard.training.run import Parts, build_model
 
@@ -272,7 +272,7 @@ class Regard(Tool):
         torch.manual_seed(0)
         self.run = RunFolder(folder / name)
         self.run.create()
-        self.job = Parts(self.plan, build_model(self.plan), self.run, Progress(quiet=True)).make_job(self.plan)
+        self.job = Parts(self.plan, build_model(self.plan), self.run, TrainingProgress(quiet=True)).make_job(self.plan)
         self.corpus, self.tables, self.at = self.plan.corpus, self.plan.tables(), 0
         self.sources = (data / "valid.source").read_text("utf-8").removesuffix("\n").split("\n")
         self.trained: Any = None

@@ -20,18 +20,18 @@ ROOT = Path(__file__).parent.parent
 SEED = 7
 
 # Left out: what runs on a GPU only, which the tests of a plain machine skip or imitate.
-WITH_GPU = {f"regard/decoding/fast/{name}.py" for name in ("recorded", "recorded_beam", "on_device", "passes")}
+WITH_GPU = {f"regard/decoding/fast/{name}.py" for name in ("recorded_stream", "recorded_beam")}
 PARTS = {
-    "layers": ["regard/contract.py", "regard/layers/*.py"],
+    "layers": ["regard/contract.py", "regard/watching.py", "regard/layers/*.py"],
     "models": ["regard/models/encoders.py", "regard/models/masked.py", "regard/models/neural.py",
                "regard/models/seq2seq.py", "regard/models/vision.py", "regard/models/ngram/*.py"],
     "kernels": [f"regard/kernels/{name}.py" for name in
-                ("add_norm", "attend_next", "attend_source", "attention", "cpu/packing", "draw", "dropout",
-                 "feed_forward", "host", "in_blocks", "linear", "log_softmax", "norm", "precision", "recurrent",
+                ("add_norm", "attend_next", "attend_source", "attention", "cpu/packing", "sample", "dropout",
+                 "feed_forward", "host", "in_blocks", "linear", "log_softmax", "norm", "precision", "fused_recurrence",
                  "rotary", "scan", "selective_scan", "state_space_dual")],
-    "losses": ["regard/models/head.py", "regard/models/learner.py", "regard/kernels/cross_entropy.py",
+    "losses": ["regard/models/head.py", "regard/kernels/cross_entropy.py",
                "regard/tasks/*.py", "regard/tasks/*/task.py", "regard/tasks/lm/batches.py",
-               "regard/tasks/masked/hiding.py", "regard/data/batching/batches.py",
+               "regard/tasks/masked/hiding.py", "regard/data/batching/text_batches.py",
                "regard/data/batching/pair_batches.py", "regard/training/step.py",
                "regard/training/optim.py", "regard/training/schedule.py"],
     "decoding": ["regard/decoding/*.py", "regard/decoding/fast/*.py"],

@@ -36,7 +36,7 @@ def fill(settings: type[T], values: Mapping[str, Any], table: str) -> T:
 
 
 def change(settings: T, changes: Mapping[str, Any], table: str) -> T:
-    """The same settings with some changed, checked as strictly."""
+    """Return the settings with some changed, checked as strictly."""
     return fill(type(settings), {**as_values(settings), **changes}, table)
 
 

@@ -1,4 +1,4 @@
-"""The contracts: what a layer, an encoder and a language model promise to everyone else.
+"""The contracts: what a layer, an encoder, a language model and a learner promise to everyone else.
 
 The one idea: a sequence layer reads left to right and carries a state. Read a sequence whole, or cut
 it anywhere and carry the state across the cut: the outputs are the same. Training is one whole read,
@@ -28,14 +28,14 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+
+from regard.errors import RunError
 
 TensorMap = Callable[[Tensor], Tensor]
 
@@ -53,14 +53,14 @@ class CannotCut(Exception):
 
 @dataclass
 class State:
-    """What is remembered between two reads: a dataclass whose tensors lead with the batch.
+    """The memory between two reads: a dataclass whose tensors lead with the batch.
 
     Fields may be tensors, other states, tuples, lists or dicts of these, None, or plain values. Plain values
     are kept as they are; anything that differs between rows must be a tensor.
     """
 
     def map(self, f: TensorMap, source: TensorMap | None = None) -> Self:
-        """The same state with `f` applied to every tensor; `source`, if given, to those of the source."""
+        """Apply `f` to every tensor; `source`, if given, to those of the source. Returns a new state."""
         changed = {}
         for each in dataclasses.fields(self):
             change = source if each.metadata.get("source") else f
@@ -86,7 +86,7 @@ class State:
             lambda t: t.index_select(0, rows), None if sources is None else lambda t: t.index_select(0, sources))
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> Self:
-        """What `select` gives, of a state that is spent by it: a kind of state that can may move less in place."""
+        """As `select`, of a state that is spent by it: some kinds move less, in place."""
         changed = {}
         for each in dataclasses.fields(self):
             value = getattr(self, each.name)
@@ -98,7 +98,7 @@ class State:
         return dataclasses.replace(self, **changed)
 
     def keep(self) -> Self:
-        """This state as it is, to go back to once it was spent by reading on: a clone, but for what reading leaves."""
+        """A snapshot to return to after reading on. A state that only appends (a key/value cache) copies its count."""
         changed = {}
         for each in dataclasses.fields(self):
             value = getattr(self, each.name)
@@ -137,10 +137,10 @@ class State:
 
     def tensors(self, prefix: str = "") -> dict[str, Tensor]:
         """Every tensor under a dotted name, in the order in which `map` visits them."""
-        found: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         for each in dataclasses.fields(self):
-            _collect(getattr(self, each.name), f"{prefix}{each.name}", found)
-        return found
+            _collect(getattr(self, each.name), f"{prefix}{each.name}", tensors)
+        return tensors
 
     def nbytes(self) -> int:
         return sum(t.numel() * t.element_size() for t in self.tensors().values())
@@ -162,22 +162,22 @@ def _map_value(
     return value
 
 
-def _collect(value: Any, name: str, found: dict[str, Tensor]) -> None:
+def _collect(value: Any, name: str, tensors: dict[str, Tensor]) -> None:
     if isinstance(value, Tensor):
-        found[name] = value
+        tensors[name] = value
     elif isinstance(value, State):
-        found.update(value.tensors(f"{name}."))
+        tensors.update(value.tensors(f"{name}."))
     elif isinstance(value, (tuple, list)):
         for index, item in enumerate(value):
-            _collect(item, f"{name}.{index}", found)
+            _collect(item, f"{name}.{index}", tensors)
     elif isinstance(value, dict):
         for key, item in value.items():
-            _collect(item, f"{name}.{key}", found)
+            _collect(item, f"{name}.{key}", tensors)
 
 
 @dataclass
 class Source(State):
-    """What is to be translated, summarised or captioned: token ids (S, L) or pixels (S, C, height, width)."""
+    """A text or picture to translate, summarise or caption: token ids (S, L) or pixels (S, C, height, width)."""
 
     items: Tensor
     lengths: Tensor | None = None
@@ -195,14 +195,37 @@ class Memory(State):
 # ------------------------------------------------------------------------------------------- contracts
 
 
+@dataclass(frozen=True)
+class Role:
+    """The kind of a parameter, for optimisers and initialisers: see layers/roles.py."""
+
+    kind: str                # "matrix" · "weight" · "embedding" · "gain"
+    parts: int = 1           # equally large matrices in one tensor: queries, keys and values are three
+    residual: bool = False   # what it gives is added to a residual stream: it starts at zero
+
+
 class SequenceLayer(nn.Module, ABC):
     """Maps a sequence of vectors to a sequence of vectors, left to right, carrying a state.
 
-    A subclass sets `d_in` and `d_out` and writes `start` and `forward`. Everything else follows.
+    A subclass sets `d_in` and `d_out` and writes `start` and `forward`. Everything else follows; what a caller cannot
+    see from outside, a layer declares.
     """
 
     d_in: int
     d_out: int
+    reads: str = ""                    # what its attention reads: "self" · "source" · "encoder"; "": it has none
+    maps: int = 0                      # maps (T, T) that a watched read of T positions records
+    most_positions: int | None = None  # positions that it has parameters for; None: no limit
+    adds_positions: bool = False       # it adds a vector for each position, and does nothing else
+
+    def parameter_roles(self) -> dict[str, Role]:
+        """The roles of its parameters, by name. Undeclared ones of two dimensions are matrices, others by shape."""
+        return {}
+
+    @property
+    def backend(self) -> object:
+        """The code that runs its recurrence, and why (a `kernels.Backend`); None where nothing is chosen."""
+        return None
 
     @abstractmethod
     def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> State | None:
@@ -235,6 +258,8 @@ class LanguageModel(ABC):
     context: int | None = None       # the most tokens one state may read; None: no limit
     needs_source: bool = False
     one_text: bool = False           # source and target are read as one text: both count for the context
+    in_one_pass: bool = False        # `encode` gives the vectors of all positions in one pass, `head` what follows each
+    reach: int | None = None         # a prediction depends on the last so many tokens; None: on all of them
 
     @property
     @abstractmethod
@@ -260,6 +285,64 @@ class LanguageModel(ABC):
         return module_tensors(self)
 
 
+class Learner(nn.Module, ABC):
+    """A model that learns by gradients: what the training loop asks of a model, whatever its task."""
+
+    vocab: int
+    context: int | None = None       # the most tokens read at once; None: no limit
+    head: Any                        # from a position's vector to log-probabilities: models/head.py
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    @abstractmethod
+    def score(
+        self, tokens: Tensor, targets: Tensor, state: Any = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
+        """(B, T) log-probabilities of the targets, and the state after the tokens, for those that carry one."""
+
+    def learn(
+        self, tokens: Tensor, targets: Tensor, state: Any = None, lengths: Tensor | None = None,
+        source: Tensor | None = None, source_lengths: Tensor | None = None,
+    ) -> tuple[Tensor, Any]:
+        """As `score`, in training. With a source, one a row, the state starts from it and None is returned for it."""
+        if source is None:
+            return self.score(tokens, targets, state, lengths)
+        start = self.start(len(tokens), None, Source(source, source_lengths))
+        return self.score(tokens, targets, start, lengths)[0], None
+
+    def loss(
+        self, tokens: Tensor, targets: Tensor, shares: Tensor, state: Any = None, lengths: Tensor | None = None,
+        source: Tensor | None = None, source_lengths: Tensor | None = None,
+    ) -> tuple[Tensor, Any]:
+        """- sum(shares * learn(...)), one number, and the state: what the backward pass starts from."""
+        scores, after = self.learn(tokens, targets, state, lengths, source, source_lengths)
+        return -(scores * shares).sum(), after
+
+    def start(self, batch: int, capacity: int | None = None, source: Source | None = None) -> State | None:
+        """The state before the first token; None for what is always read whole."""
+        return None
+
+    def saved_tensors(self) -> dict[str, Tensor]:
+        """Everything that was learned, under names; a tied tensor stands under the first of its names."""
+        return module_tensors(self)
+
+    def load_encoder(self, tensors: dict[str, Tensor]) -> None:
+        """Take up the encoder of a model of another task, for those that begin with one."""
+        raise AssertionError(f"a {type(self).__name__} begins with no model of another task")
+
+    def load_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """Take up what `saved_tensors` gave. Every tensor must be there, and fit."""
+        own = self.saved_tensors()
+        for name in [*own, *tensors]:
+            if name not in own or name not in tensors or own[name].shape != tensors[name].shape:
+                raise RunError(f"the weights do not fit the model: {name} is missing, superfluous or of another shape")
+        with torch.no_grad():
+            for name, tensor in own.items():
+                tensor.copy_(tensors[name])
+
+
 def module_tensors(module: nn.Module) -> dict[str, Tensor]:
     """Every tensor of a module's state, a tied one once, under the first of its names."""
     tensors: dict[int, tuple[str, Tensor]] = {}
@@ -268,100 +351,9 @@ def module_tensors(module: nn.Module) -> dict[str, Tensor]:
     return dict(tensors.values())
 
 
-@contextmanager
-def exact_arithmetic() -> Iterator[None]:
-    """Float32 means float32: no TF32, in matrix products or in cuDNN."""
-    matmul, cudnn = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = matmul, cudnn
-
-
 def last_real(x: Tensor, lengths: Tensor | None) -> Tensor:
     """Row b of (B, T, ...) at its last real position: (B, ...)."""
     if lengths is None:
         return x[:, -1]
     last = (lengths - 1).clamp(min=0)
     return x[torch.arange(x.shape[0], device=x.device), last]
-
-
-# -------------------------------------------------------------------------------------------- watching
-
-
-@dataclass
-class Reading:
-    """What one layer read during a watched run: `kind` says what sort of amount `values` holds."""
-
-    layer: object
-    kind: str                          # "weights" · "kernel" · "back-off" · "influence"
-    values: Tensor
-    about: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass
-class Edit:
-    """A row of attention scores to be used in the place of the model's own: what would be said if it read otherwise?
-
-    Rows count what the layer computes while it is watched, over all its calls. A row given as it was changes nothing.
-    """
-
-    layer: object
-    head: int                          # from 0
-    row: int                           # from 0
-    scores: Tensor                     # (S,): what enters the softmax; -inf where nothing is read
-    passed: int = 0                    # rows the layer has computed so far
-
-
-@dataclass
-class Recorder:
-    """Collects readings in the order in which the layers made them."""
-
-    readings: list[Reading] = field(default_factory=list)
-    closely: bool = False              # layers tell in `about` what their amounts are worked out from, too
-    edit: Edit | None = None
-
-    def add(self, layer: object, kind: str, values: Tensor, **about: Any) -> None:
-        self.readings.append(Reading(layer, kind, values.detach(), about))
-
-    def of(self, kind: str) -> list[Reading]:
-        return [reading for reading in self.readings if reading.kind == kind]
-
-
-_recorder: ContextVar[Recorder | None] = ContextVar("regard_recorder", default=None)
-_edit: ContextVar[Edit | None] = ContextVar("regard_edit", default=None)
-
-
-@contextmanager
-def watch(closely: bool = False) -> Iterator[Recorder]:
-    """Everything read inside this block is recorded. Watching changes no number.
-
-        with regard.watch() as seen:
-            model.score(tokens, targets)
-        seen.of("weights")[0].values       # (B, H, T, T) of the first attention layer
-
-    Watched closely, a layer also tells in `about` what it takes to redo the arithmetic by hand: queries, keys and
-    values of attention, steps and codes of a state space. Only what is `editing` changes what the model says.
-    """
-    recorder = Recorder(closely=closely, edit=_edit.get() if closely else None)
-    token = _recorder.set(recorder)
-    try:
-        yield recorder
-    finally:
-        _recorder.reset(token)
-
-
-@contextmanager
-def editing(edit: Edit) -> Iterator[None]:
-    """Whoever watches closely inside this block sees the model read with these scores in the place of its own."""
-    token = _edit.set(edit)
-    try:
-        yield
-    finally:
-        _edit.reset(token)
-
-
-def watching() -> Recorder | None:
-    """The recorder, while watched; layers ask this before doing work that only a watcher needs."""
-    return None if torch.compiler.is_compiling() else _recorder.get()

@@ -1,4 +1,4 @@
-"""What a user can get wrong. Each message is one line: the setting, the value, the cure.
+"""Errors: the mistakes of users, each one line with the setting, the value and the cure.
 
     RegardError
     ├── DataError       the text: missing, empty, binary, badly encoded
@@ -9,8 +9,7 @@
     └── StorageError    the disk: full, read-only, failing
 
 The command line prints the message and exits with the class's exit code. What a user should know without its being a
-mistake is a `RegardNote`, a warning. Anything that is not a RegardError
-is our mistake, and shows its traceback.
+mistake is a `RegardNote`, a warning. Anything that is not a RegardError is our mistake, and shows its traceback.
 """
 
 from __future__ import annotations

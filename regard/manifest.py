@@ -1,4 +1,4 @@
-"""A manifest: the SHA-256 of each file of a run, kept beside them, so that a changed bit is seen when one is loaded.
+"""The manifest of a run: the SHA-256 of each file, so that loading sees a changed bit.
 
     {"format": 1, "files": {"run.toml": "9f86d0…", …}, "before": {}, "checkpointed": true, "sha256": "2c26b4…"}
 
@@ -41,7 +41,7 @@ class Manifest:
         return replace(self, before={})
 
     def names(self, name: str) -> bool:
-        """Whether the file must be there: not where a dead process had only announced it."""
+        """True if the file must be there: not where a dead process had only announced it."""
         return name in self.files and self.before.get(name) != ABSENT
 
     def matches(self, name: str, digest: str) -> bool:

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError
-from regard.look.drawing import Drawing, influence_track
-from regard.look.look import look
-from regard.look.parts import Look, Request
-from regard.look.pools import Pick
+from regard.look.look import Look, Request, look
+from regard.look.render.drawing import Drawing, influence_track
+from regard.look.views import Pick
 from regard.trained import load
 
 FRAME = ('<iframe title="{title}" sandbox="allow-scripts allow-downloads" style="width: 100%; height: {height}px; '
@@ -41,7 +40,7 @@ class Shown:
         return FRAME.format(title=title, height=self.height, page=escape(self.drawing.html(), quote=True))
 
     def __repr__(self) -> str:
-        from regard.probe.render_terminal import plain
+        from regard.look.render.terminal import plain
 
         return plain(self.drawing.map()).rstrip("\n")
 
@@ -55,7 +54,7 @@ def show(
     new_tokens: int = 0, track: str = "", influence: str | None = None, layer: Pick = "mean",
     head: Pick = "mean", row: int | None = None, words: bool = False, height: int = 720, trust: bool = False,
 ) -> Shown:
-    """What a model, or the one in a run folder, reads of a text, a source or an image.
+    """Show what a model, or the one in a run folder, reads of a text, a source or an image.
 
     `track` says what is shown first (self, cross, kernel, ...), `influence` (gradient, sensitivity, occlusion) that how
     much each token matters is, `layer` and `head` are numbers from 1, mean, max or rollout.
@@ -71,7 +70,7 @@ def request_for(
     trained: Any, text: str | None, target: str | None = None, image: str | Path | bytes | None = None,
     new_tokens: int = 0,
 ) -> Request:
-    """What to look at: a language model reads a text, a translator a source, a captioner an image."""
+    """The request of a look: a language model reads a text, a translator a source, a captioner an image."""
     reads = trained.task.card.reads
     if reads == "image":
         given = image if image is not None else text

@@ -2,7 +2,8 @@
 
     runs/NAME/
       run.toml              every setting, resolved, and the format of the folder
-      tokenizer.json        Hugging Face format; source-tokenizer.json beside it where a source has its own
+      tokenizer.json        Hugging Face format; source-tokenizer.json beside it where a source has its own,
+                            labels.json and baseline.safetensors where labels are given
       model.safetensors     the best weights
       manifest.json         the hash of each of these
       metrics.jsonl         one object a line, append-only
@@ -38,10 +39,11 @@ from regard.manifest import (
     write_manifest,
 )
 
-SETTINGS, TOKENIZER, SOURCE_TOKENIZER, WEIGHTS, METRICS, SAMPLES, CHECKPOINTS = (
-    "run.toml", "tokenizer.json", "source-tokenizer.json", "model.safetensors", "metrics.jsonl", "samples.jsonl",
-    "checkpoints")
-RECORDED = (SETTINGS, TOKENIZER, SOURCE_TOKENIZER, WEIGHTS)    # in the manifest
+SETTINGS, TOKENIZER, SOURCE_TOKENIZER, LABELS, BASELINE, WEIGHTS, METRICS, SAMPLES, CHECKPOINTS = (
+    "run.toml", "tokenizer.json", "source-tokenizer.json", "labels.json", "baseline.safetensors", "model.safetensors",
+    "metrics.jsonl", "samples.jsonl", "checkpoints")
+TOKENIZERS = (TOKENIZER, SOURCE_TOKENIZER, LABELS, BASELINE)   # what a tokenizer saves, as far as it has it
+RECORDED = (SETTINGS, *TOKENIZERS, WEIGHTS)                    # in the manifest
 DAMAGED = "damaged-"           # before the name of a checkpoint that was set aside
 
 
@@ -50,6 +52,12 @@ class RunFolder:
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
+        self.settings_path = self.path / SETTINGS
+        self.tokenizer_path = self.path / TOKENIZER
+        self.weights_path = self.path / WEIGHTS
+        self.metrics_path = self.path / METRICS
+        self.samples_path = self.path / SAMPLES
+        self.checkpoints_path = self.path / CHECKPOINTS
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
@@ -60,30 +68,6 @@ class RunFolder:
         if not folder.settings_path.is_file():
             raise RunError(f"{path} is not a run folder: it has no {SETTINGS}")
         return folder
-
-    @property
-    def settings_path(self) -> Path:
-        return self.path / SETTINGS
-
-    @property
-    def tokenizer_path(self) -> Path:
-        return self.path / TOKENIZER
-
-    @property
-    def weights_path(self) -> Path:
-        return self.path / WEIGHTS
-
-    @property
-    def metrics_path(self) -> Path:
-        return self.path / METRICS
-
-    @property
-    def samples_path(self) -> Path:
-        return self.path / SAMPLES
-
-    @property
-    def checkpoints_path(self) -> Path:
-        return self.path / CHECKPOINTS
 
     # ----------------------------------------------------------------------------------- the folder
 
@@ -97,16 +81,16 @@ class RunFolder:
     def begin(self) -> None:
         """Make ready for a new run: what one that never began has left here goes."""
         self.create()
-        for path in (*self.checkpoints(), self.tokenizer_path, self.path / SOURCE_TOKENIZER, self.weights_path,
-                     self.metrics_path, self.samples_path, self.path / MANIFEST):
+        files = (self.path / name for name in (*TOKENIZERS, WEIGHTS, METRICS, SAMPLES, MANIFEST))
+        for path in (*self.checkpoints(), *files):
             storage.remove(path)
 
     def refuse_links(self) -> None:
-        """What is written, rotated and removed here must lie here: a link would reach into another run."""
+        """Refuse links: what is written, rotated and removed here must not lie in another run."""
         refuse_links("a run", self.path, self.checkpoints_path)
 
     def remains(self) -> list[str]:
-        """What is here of a run whose run.toml is lost; nothing where a run is whole, or never began."""
+        """The names of what is left of a run whose run.toml is lost; none where a run is whole, or never began."""
         if self.settings_path.exists():
             return []
         manifest = self.manifest()
@@ -172,7 +156,7 @@ class RunFolder:
         return manifest
 
     def save_tokenizer(self, tokenizer: Any) -> None:
-        """Of a run that has not begun: nothing can be lost between the files and the manifest."""
+        """Save the tokenizer of a run that has not begun: nothing can be lost between the files and the manifest."""
         tokenizer.save(self.tokenizer_path)
         write_manifest(self.path, self.adopted())
 
@@ -192,7 +176,7 @@ class RunFolder:
                 else "take it from a copy of the run")
 
     def check_tokenizer(self) -> None:
-        for name in (TOKENIZER, SOURCE_TOKENIZER):
+        for name in TOKENIZERS:
             self.check_file(name)
 
     # -------------------------------------------------------------------------------------- weights
@@ -272,7 +256,7 @@ class RunFolder:
         return None, damaged
 
     def had_checkpoints(self) -> bool:
-        """Whether training had come to a first checkpoint, though none may be left; in doubt, it had."""
+        """True if training had come to a first checkpoint, though none may be left; in doubt, it had."""
         manifest = self.manifest()
         if manifest is not None:
             return manifest.checkpointed

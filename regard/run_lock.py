@@ -1,4 +1,4 @@
-"""One process a folder: whoever trains into it holds its lock, and a second one is told who that is.
+"""The lock of a run: one process a folder; a second one learns who has it.
 
 The lock is `flock` on the file `lock`, which the operating system lets go when the process dies, however it dies. The
 file says who holds it: process and host. Where several hosts share a disk, `flock` may not reach from one to another:
@@ -47,7 +47,7 @@ def hold_lock(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def use_folder(folder: Path, made: bool, begun: Path) -> Iterator[None]:
+def use_folder(folder: Path, new: bool, begun: Path) -> Iterator[None]:
     """Hold the lock of a folder. One that was `made` for this goes again unless the file `begun` came to be in it.
 
     Only the holder removes it: whoever is refused leaves it to the process that was quicker.
@@ -56,7 +56,7 @@ def use_folder(folder: Path, made: bool, begun: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            if made and not begun.exists():
+            if new and not begun.exists():
                 storage.remove(folder)
                 with suppress(OSError):                      # `runs`, unless something else is in it
                     folder.parent.rmdir()
@@ -90,7 +90,7 @@ def open_lock(path: Path) -> IO[bytes]:
 
 
 def ask_system(file: IO[bytes]) -> bool | None:
-    """Whether the operating system gives us the lock; None where it has none to give, as on some shared disks."""
+    """True if the operating system gives us the lock; None where it has none to give, as on some shared disks."""
     if fcntl is None:
         return None
     try:

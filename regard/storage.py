@@ -1,4 +1,4 @@
-"""The one door to the disk: everything a run keeps is written through here.
+"""Storage: the one door to the disk, through which everything is written that a run keeps.
 
 Three promises. A file or folder appears whole or not at all: it is written under a temporary name, synced,
 renamed into place, and its parent synced. A disk that refuses gives one clear line (StorageError). And

@@ -27,21 +27,22 @@ def load(path: str | Path, device: str = "auto", *, trust: bool = False, task: s
     """
     folder = RunFolder.open(path)
     tables = folder.read_settings()
-    kept = run_task(tables)
-    if task is not None and task != kept.name:
-        raise RunError(f"{path} is a run of the task {kept.name}: use it with {kept.used_by}")
+    saved = run_task(tables)
+    if task is not None and task != saved.name:
+        raise RunError(f"{path} is a run of the task {saved.name}: use it with {saved.used_by}")
     kind = run_family(tables, folder, trust)
-    fill(kept.data, tables.get("data", {}), "data")
+    fill(saved.data, tables.get("data", {}), "data")
     folder.check_tokenizer()
-    tokenizer = kept.load_tokenizer(folder.tokenizer_path)
+    tokenizer = saved.load_tokenizer(folder.tokenizer_path)
     settings = kind.settings_of_run(tables.get("model", {}))
-    model = restore(kind, settings, kept.vocab(tokenizer), folder.read_weights())
+    model = restore(kind, settings, saved.vocab(tokenizer), folder.read_weights())
     if isinstance(model, nn.Module):
         model = model.to(pick_device(device)).eval()
-    return kept.trained(model, tokenizer, tables, folder.path)
+    return saved.trained(model, tokenizer, tables, folder.path)
 
 
 def run_family(tables: dict[str, dict[str, Any]], folder: RunFolder, trust: bool = False) -> Family:
+    """Return the family of a run, as its settings name it."""
     require_trust(tables, folder.path, trust)
     try:
         return run_task(tables).family(convert(tables["run"]["family"], str, "run.family"))
@@ -50,6 +51,7 @@ def run_family(tables: dict[str, dict[str, Any]], folder: RunFolder, trust: bool
 
 
 def restore(kind: Family, settings: Any, vocab: Any, tensors: dict[str, Tensor]) -> Any:
+    """Return the model of a family with these settings and saved tensors."""
     if kind.restore is not None:
         return kind.restore(settings, vocab, tensors)
     assert kind.build is not None
@@ -59,7 +61,7 @@ def restore(kind: Family, settings: Any, vocab: Any, tensors: dict[str, Tensor])
 
 
 def pick_device(name: str) -> torch.device:
-    """`auto` is the GPU where there is one."""
+    """Return the device of this name; `auto` is the GPU where there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

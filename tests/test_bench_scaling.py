@@ -22,7 +22,7 @@ from scaling_parts.curve import Curve, Setting, Work, doubling, largest_tensor, 
 from regard.data.tokens.tokenizers import KINDS
 from regard.families import FAMILIES
 from regard.families.caption import CAPTION
-from regard.families.masked import MASKED
+from regard.families.masked_encoders import MASKED
 from regard.families.translate import TRANSLATE
 
 SETTING = Setting(most=1.0)

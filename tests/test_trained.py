@@ -126,7 +126,7 @@ def test_a_text_without_tokens_cannot_be_scored(made, text):
 
 
 def test_generating_is_streaming_put_together_and_the_same_each_time(model):
-    pieces = list(model.stream("the cat", new_tokens=20, how=Sampling(seed=3)))
+    pieces = list(model.stream("the cat", new_tokens=20, sampling=Sampling(seed=3)))
     assert "".join(pieces) == model.generate("the cat", new_tokens=20, seed=3)
     assert model.generate("the cat", new_tokens=20, seed=3) != model.generate("the cat", new_tokens=20, seed=4)
 

@@ -12,7 +12,7 @@ from regard.decoding.beam import Hypothesis
 from regard.decoding.sampling import Sampling
 from regard.decoding.spelling import pieces_of, unknown_words
 from regard.errors import DataError, RunError, SettingError
-from regard.metrics.alignment import Gold
+from regard.metrics.alignment_error import Gold
 
 LINES = [source for source, _ in pairs(6)]
 ATTENTION = [name for name in SETTINGS if name not in ("rnn", "mean")]
@@ -219,10 +219,11 @@ def test_an_unknown_word_is_spelled_as_the_word_it_read():
 
 def test_unknown_words_survive_where_the_model_attends_and_are_never_written_where_it_does_not():
     model, blind, lossless = translator(), translator("rnn"), translator("rnn-attention", tokenizers("bpe"))
-    assert UNK not in model.marks.banned and UNK in blind.marks.banned and UNK in lossless.marks.banned
+    assert UNK not in model.special_tokens.banned
+    assert UNK in blind.special_tokens.banned and UNK in lossless.special_tokens.banned
     found = [[Hypothesis((UNK, 5), -1.0, -1.0)]]
-    (part,) = model.spelled(["Zorglub"], model.encode(["Zorglub"]), found)
-    assert part.spelled(0) == f"Zorglub {model.tokenizer.target.token(5)}"
+    (part,) = model.spell_sentences(["Zorglub"], model.encode(["Zorglub"]), found)
+    assert part.spell(0) == f"Zorglub {model.tokenizer.target.token(5)}"
     assert written_words(part.pieces[0]) == [0, 1]
 
 

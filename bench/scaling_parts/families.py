@@ -16,14 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.contract import Learner
 from regard.data.tokens.vocabulary import FIRST
 from regard.families import FAMILIES
 from regard.families.caption import CAPTION
 from regard.families.family import Family
-from regard.families.masked import MASKED
+from regard.families.masked_encoders import MASKED
 from regard.families.translate import TRANSLATE, Vocabularies
 from regard.lab.stopwatch import kept_bytes
-from regard.models.learner import Learner
 from regard.training.optim import Optimizers
 from regard.training.settings import TrainingSettings
 from scaling_parts.curve import Curve, Setting, Work, doubling

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from regard.config import write_toml
-from regard.lab.outcome import cards
-from regard.lab.report import report
+from regard.lab.claims_page import make_page
+from regard.lab.outcome import load_cards
 from regard.run_folder import RunFolder, mapped, pack, unpack
-from regard.serve.follow import FollowedRun
-from regard.serve.thinning import curves as followed_curves
+from regard.serve.run_curves import curves as followed_curves
+from regard.serve.run_logs import FollowedRun
 from regard.training.report import Metrics
 from scaling_parts.curve import Curve, Setting, Work, doubling
 
@@ -150,7 +150,7 @@ def _lab(count: int, arms: int = 20) -> Callable[[], Any]:
     for number in range(count):
         (path / "cpu" / f"claim{number}.json").write_text(json.dumps(_card(number, arms)))
         (path / "cpu" / f"claim{number}-1.svg").write_text("<svg/>" * 1000)
-    return lambda: cards(path)
+    return lambda: load_cards(path)
 
 
 def _card(number: int, arms: int) -> dict[str, Any]:
@@ -165,4 +165,4 @@ def _card(number: int, arms: int) -> dict[str, Any]:
 
 def _report(count: int) -> Work:
     known = _lab(count)()
-    return Work(lambda: report(known), lambda: len(report(known)))
+    return Work(lambda: make_page(known), lambda: len(make_page(known)))

@@ -14,12 +14,12 @@ import torch
 
 from regard.contract import Source
 from regard.data.tokens.vocabulary import BOS, EOS, FIRST, PAD, UNK
-from regard.decoding.beam import Beam, beam_search
+from regard.decoding.beam import BeamOptions, beam_search, search_batches
 from regard.decoding.fill import fill_places
-from regard.decoding.marks import Marks
 from regard.decoding.sampling import Sampling
+from regard.decoding.source_batches import in_batches, text_batches
+from regard.decoding.special_tokens import SpecialTokens
 from regard.decoding.stream import generate_tokens
-from regard.decoding.translate import in_batches, translate_tokens
 from scaling_parts.curve import Curve, Setting, Work, doubling, largest_tensor
 from scaling_parts.families import ATTENDS, PATCH, VOCAB, Kind, kinds
 
@@ -68,7 +68,7 @@ def writing(kind: Kind, setting: Setting) -> Iterator[Curve]:
 
     def whole(length: int) -> Work:
         model: Any = kind.build(setting, length=length + 2).eval()
-        return Work(lambda: list(generate_tokens(model, [[BOS]], new_tokens=length, how=GREEDY, banned=NEVER)))
+        return Work(lambda: list(generate_tokens(model, [[BOS]], new_tokens=length, sampling=GREEDY, banned=NEVER)))
 
     longest = setting.pick(8192, 65536)
     yield Curve(f"{kind.name}: prompt", "length", doubling(64, longest), prompt, 2.0 if attends else 1.0, 1.0)
@@ -91,8 +91,8 @@ def searching(kind: Kind, setting: Setting) -> Iterator[Curve]:
             source = Source(torch.zeros(rows, 3, 4 * PATCH, 4 * PATCH, dtype=torch.uint8, device=setting.device))
         else:
             source = Source(drawn(length, setting, rows), torch.full((rows,), length, device=setting.device))
-        how = Beam(beams, n_best=1)
-        return Work(lambda: beam_search(model, source, limits=[length] * rows, begin=BOS, end=EOS, how=how,
+        options = BeamOptions(beams, n_best=1)
+        return Work(lambda: beam_search(model, source, limits=[length] * rows, begin=BOS, end=EOS, options=options,
                                         banned=NEVER))
 
     most = 2.0 if kind.name in ATTENDS else 1.0
@@ -112,8 +112,8 @@ def of_sources(setting: Setting) -> Iterator[Curve]:
 
     def all_of_them(count: int) -> Work:
         sources = [row.tolist() for row in drawn(6, setting, count)]
-        marks, how = Marks(BOS, EOS, NEVER), Beam(1)
-        return Work(lambda: translate_tokens(model, sources, marks=marks, context=8, how=how))
+        special_tokens, options = SpecialTokens(BOS, EOS, NEVER), BeamOptions(1)
+        return Work(lambda: search_batches(model, text_batches(model, sources, 8, beams=1), special_tokens, options))
 
     yield Curve("translate: all sources", "sources", doubling(256, 2**15), all_of_them, 1.0)
 

@@ -15,11 +15,12 @@ from regard.data.tokens.characters import CharTokenizer
 from regard.data.tokens.vocabulary import FIRST
 from regard.look import Look, Request, look
 from regard.look.arithmetic import arithmetic
+from regard.look.head_statistics import statistics
 from regard.look.next_token import Continuations
-from regard.look.pools import statistics
-from regard.serve.completing import Prompt, Row
-from regard.serve.looking import MAKERS, told
-from regard.serve.looks import LookAt
+from regard.serve.completion import CompletionRow, Prompt
+from regard.serve.look_numbers import PACKERS
+from regard.serve.result_json import as_json
+from regard.serve.routes.look import LookRequest, describe_look
 from regard.tasks.lm.trained import Trained
 from regard.tasks.masked.trained import TrainedMasked
 from scaling_parts.curve import Curve, Setting, Work, doubling
@@ -89,14 +90,14 @@ def of_payloads(kind: Kind) -> Iterator[Curve]:
         def prepare(length: int) -> Work:
             _, made = seen(kind, length)
             track = made.track("self")
-            return Work(lambda: MAKERS[maker](made, track, *how), lambda: len(MAKERS[maker](made, track, *how)))
+            return Work(lambda: PACKERS[maker](made, track, *how), lambda: len(PACKERS[maker](made, track, *how)))
 
         return prepare
 
     def header(length: int) -> Work:
         _, made = seen(kind, length)
-        asked = LookAt(model="a model", text=made.sides["text"].text)
-        return Work(lambda: json.dumps(told(made, asked)), lambda: len(json.dumps(told(made, asked))))
+        asked = LookRequest(model="a model", text=made.sides["text"].text)
+        return Work(lambda: json.dumps(describe_look(made, asked)), lambda: len(json.dumps(describe_look(made, asked))))
 
     def heads(length: int) -> Work:
         track = seen(kind, length)[1].track("self")
@@ -106,7 +107,7 @@ def of_payloads(kind: Kind) -> Iterator[Curve]:
         model, made = seen(kind, length)
 
         def run() -> str:
-            return json.dumps(arithmetic(model, made, "self", 1, 1, length - 1, 0).as_dict())
+            return json.dumps(as_json(arithmetic(model, made, "self", 1, 1, length - 1, 0)))
 
         return Work(run, lambda: len(run()))
 
@@ -137,7 +138,7 @@ def of_next(kind: Kind) -> Iterator[Curve]:
         ids = [FIRST + at % 9 for at in range(length)]
 
         def run() -> None:
-            row = Row(0, LETTERS, Prompt("", [], []), stop=("no such end", "nor this"))
+            row = CompletionRow(0, LETTERS, Prompt("", [], []), stop=("no such end", "nor this"))
             for id in ids:
                 row.push(id, (0.0, {}))
                 row.take()

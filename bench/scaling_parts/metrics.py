@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 
-from regard.data.batching.batches import evaluation_batches
+from regard.data.batching.text_batches import evaluation_batches
 from regard.data.tokens.vocabulary import FIRST, UNK
 from regard.data.tokens.words import WhitespaceTokenizer
 from regard.decoding.spelling import unknown_words
-from regard.metrics import summary, translation
-from regard.metrics.alignment import ErrorRate, Gold, error_rate, links_of, read_pharaoh, word_weights
+from regard.metrics import summary_quality, translation_quality
+from regard.metrics.alignment_error import ErrorRate, Gold, error_rate, links_of, read_pharaoh, word_weights
 from regard.metrics.perplexity import held_out_loss
 from regard.models.ngram import NGram
 from scaling_parts.curve import Curve, Setting, Work, doubling
@@ -56,10 +56,10 @@ def of_texts() -> Iterator[Curve]:
         return prepare
 
     def quick(said: list[str], wanted: list[str]) -> Any:
-        return translation.measure(said, wanted, intervals=False)
+        return translation_quality.measure(said, wanted, intervals=False)
 
     def rouge(said: list[str], wanted: list[str]) -> Any:
-        return summary.measure(said, wanted, intervals=False)
+        return summary_quality.measure(said, wanted, intervals=False)
 
     def in_lines(count: int) -> Work:
         said, wanted = ["\n".join(lines(count))], ["\n".join(lines(count, shift=3))]
@@ -69,14 +69,14 @@ def of_texts() -> Iterator[Curve]:
     yield Curve("metrics: BLEU and chrF", "sentences", sentences, pairs(quick), 1.0)
     yield Curve("metrics: BLEU and chrF of one sentence", "words", words, long(quick), 1.0)
     yield Curve("metrics: intervals of BLEU and chrF", "sentences", sentences,
-                pairs(lambda a, b: translation.measure(a, b, samples=40)), 1.0)
+                pairs(lambda a, b: translation_quality.measure(a, b, samples=40)), 1.0)
     yield Curve("metrics: two systems compared", "sentences", sentences,
-                pairs(lambda a, b: translation.paired(a, b, b, samples=40, trials=100)), 1.0)
+                pairs(lambda a, b: translation_quality.paired(a, b, b, samples=40, trials=100)), 1.0)
     yield Curve("metrics: ROUGE", "texts", sentences, pairs(rouge), 1.0)
     yield Curve("metrics: ROUGE of one text", "words", words, long(rouge), 2.0)
     yield Curve("metrics: ROUGE of one text in lines", "lines", doubling(8, 1024), in_lines, 2.0)
-    yield Curve("metrics: the lead of documents", "texts", sentences, pairs(lambda a, b: summary.lead(a)), 1.0)
-    yield Curve("metrics: the lead of one document", "words", words, long(lambda a, b: summary.lead(a)), 1.0)
+    yield Curve("metrics: the lead of documents", "texts", sentences, pairs(lambda a, b: summary_quality.lead(a)), 1.0)
+    yield Curve("metrics: the lead of one document", "words", words, long(lambda a, b: summary_quality.lead(a)), 1.0)
 
 
 def of_alignments() -> Iterator[Curve]:

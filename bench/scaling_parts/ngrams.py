@@ -85,7 +85,7 @@ def _of_vocabulary(vocab: int) -> Work:
 
 def _whole(length: int) -> Work:
     model, how = counted(vocab=64), Sampling(seed=1)
-    return Work(lambda: list(generate_tokens(model, [[BOS]], new_tokens=length, how=how, banned=(EOS,))))
+    return Work(lambda: list(generate_tokens(model, [[BOS]], new_tokens=length, sampling=how, banned=(EOS,))))
 
 
 def _arpa(size: int) -> Work:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from regard.corpora import stories
-from regard.data.batching.batches import Documents, Streams, Windows, evaluation_batches
 from regard.data.batching.pair_batches import HeldOutPairs, Pairs
+from regard.data.batching.text_batches import Documents, Streams, Windows, evaluation_batches
 from regard.data.pairs.pair_corpus import PairSettings, PairTokenizerSettings, prepare_pairs
 from regard.data.reading.corpus import DataSettings, TokenizerSettings, prepare
 from regard.data.reading.sentences import fit, join, split

@@ -1,4 +1,4 @@
-"""The command line. A command parses, calls one library function and prints; heavy imports wait inside it.
+"""The command line: a command parses, calls one library function and prints; heavy imports wait inside it.
 
 Exit codes: 0 done · 1 the user's mistake, in one line · 2 wrong usage · 130 interrupted with everything saved.
 """
@@ -23,7 +23,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 # name -> module, and the line that --help shows: known without importing any of them
 COMMANDS = {
     "demo": ("demo", "Learn French to English from an embedded phrasebook; translate, and show what was read."),
-    "train": ("train", "Train a language model, a masked model, a translator, a summariser or a captioner."),
+    "train": ("train", "Train a model: of language, masked, translator, summariser, or captioner."),
     "generate": ("generate", "Continue a prompt with a trained model."),
     "translate": ("translate", "Translate lines with a trained translator."),
     "summarise": ("summarise", "Summarise documents, one a line, with a trained summariser."),

@@ -1,8 +1,10 @@
-"""`regard caption`: what is on pictures, a line each; and what each word looked at, painted over the picture."""
+"""`regard caption`: a caption a line for pictures; and the patches that each word read, painted over the picture."""
 
 from __future__ import annotations
 
 import click
+
+from regard.cli.options import DEVICE, TRUST
 
 
 @click.command("caption")
@@ -16,8 +18,8 @@ import click
 @click.option("--layer", type=int, help="With --out: this layer, counted from 1.  [default: the mean of all]")
 @click.option("--head", type=int, help="With --out: this head, counted from 1.  [default: the mean of all]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a picture.")
-@click.option("--device", default="auto", show_default=True)
-@click.option("--trust", is_flag=True, help="Import the user's own layer that the run names.")
+@DEVICE
+@TRUST
 def command(
     run: str, images: tuple[str, ...], beam: int, n_best: int, length_penalty: float, out: str | None,
     layer: int | None, head: int | None, as_json: bool, device: str, trust: bool,
@@ -34,9 +36,10 @@ def command(
         raise SettingError(f"--out {out} paints one picture, and {len(images)} were given: name one")
     model = load(run, device, trust=trust, task="caption")
     pictures, bad = model.load_good(images)
-    found = model.caption(pictures, beam=beam, n_best=n_best, length_penalty=length_penalty, attention=out is not None)
+    captions = model.caption(pictures, beam=beam, n_best=n_best, length_penalty=length_penalty,
+                             attention=out is not None)
     names = [name for place, name in enumerate(images) if place not in bad]
-    for name, each in zip(names, found, strict=True):
+    for name, each in zip(names, captions, strict=True):
         if as_json:
             print_json({"image": name, "text": each.text, "score": each.score, "log_prob": each.log_prob,
                         "n_best": [{"text": text, "score": score} for text, score in each.n_best]})
@@ -45,12 +48,12 @@ def command(
                 click.echo(f"{name} ||| {text} ||| {score:.4f}")
         else:
             click.echo(each.text if len(images) == 1 else f"{name}\t{each.text}")
-    if out is not None and found:
-        from regard.probe.painting import paint
+    if out is not None and captions:
+        from regard.look.render.painting import paint
 
-        paint(pictures[0], found[0], model.grid, out, layer=layer, head=head)
+        paint(pictures[0], captions[0], model.grid, out, layer=layer, head=head)
         click.echo(f"(painted: {out})", err=True)
     for number, mistake in enumerate(bad.values(), 1):
         if number == len(bad):
-            raise mistake                                # said like any other mistake, and the exit code is its own
+            raise mistake                                # the last is raised, for the exit code
         click.echo(f"regard: {mistake}", err=True)

@@ -1,4 +1,4 @@
-"""`regard check`: the laws, on anything."""
+"""`regard check`: the laws, tested on a layer or on a trained model."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from pathlib import Path
 
 import click
 
+from regard.cli.options import JSON, TRUST
+
 
 @click.command("check")
 @click.argument("what", metavar="RUN|MODULE:LAYER")
-@click.option("--trust", is_flag=True, help="Import the user's own layer that the run names.")
-@click.option("--json", "as_json", is_flag=True)
+@TRUST
+@JSON
 def command(what: str, trust: bool, as_json: bool) -> None:
     """Test the laws on a layer of your own (module:Layer), or on the model of a run folder, whatever its task.
 
-    A layer that passes can be trained, cut, padded, batched, reordered and watched like any built-in one. Of a
-    translator, summariser or captioner the encoder is tried, too; of a masked model, how it tells hidden tokens.
+    A layer that passes can be trained, cut, padded, batched, reordered and watched like any built-in one. For a
+    translator, summariser or captioner the encoder is tested too; for a masked model, its predictions of hidden tokens.
     """
     if ":" in what and not Path(what).exists():
         from regard.laws.check import check_object

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from regard.families import names
 from regard.tasks.flags import COMMON, COUNT, TEXT, TOKENIZERS, settings_from
 
 
@@ -88,7 +89,7 @@ def compare(
     families: str, tokenizer: str | None, vocab: int | None, assignments: tuple[str, ...], dry_run: bool,
     as_json: bool, **options: Any,
 ) -> None:
-    from regard.compare import run
+    from regard.compare import comparison
     from regard.compare.plan import Wanted
 
     names = tuple(name.strip() for name in families.split(",") if name.strip())
@@ -99,10 +100,10 @@ def compare(
         tables.setdefault(table, {})[name] = value
     wanted = Wanted(files, names, settings=tables, task=task, **options)
     if dry_run:
-        folder = run.comparison_folder(wanted)
-        click.echo(run.dry_run(run.planned(wanted, folder, say=tell), folder))
+        folder = comparison.comparison_folder(wanted)
+        click.echo(comparison.dry_run(comparison.make_or_join_plan(wanted, folder, say=tell), folder))
         return
-    show(run.compare(wanted, say=tell), as_json)
+    show(comparison.compare(wanted, say=tell), as_json)
 
 
 @command.command("report")
@@ -110,14 +111,14 @@ def compare(
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def report(folder: str, as_json: bool) -> None:
     """Make the table and the report of FOLDER again from what is kept there; nothing is trained."""
-    from regard.compare import run
+    from regard.compare import comparison
 
-    show(run.report(folder), as_json)
+    show(comparison.report(folder), as_json)
 
 
 def show(compared: Any, as_json: bool) -> None:
     from regard.cli.output import print_json
-    from regard.compare.table import as_text, print_rich
+    from regard.compare.results_table import as_text, print_rich
 
     if as_json:
         print_json(compared.as_dict())
@@ -134,27 +135,27 @@ def tell(text: str) -> None:
 
 
 def numbers(text: str) -> tuple[int, ...]:
-    """`2-5,7` as (2, 3, 4, 5, 7)."""
-    found: set[int] = set()
+    """Return `2-5,7` as (2, 3, 4, 5, 7)."""
+    orders: set[int] = set()
     try:
         for part in text.split(","):
             first, dash, last = part.partition("-")
-            found |= set(range(int(first), int(last if dash else first) + 1))
+            orders |= set(range(int(first), int(last if dash else first) + 1))
     except ValueError:
-        found = set()
-    if not found:
+        orders = set()
+    if not orders:
         raise click.BadParameter(f"{text}: write orders as 3, 2-5 or 3,5", param_hint="--orders")
-    return tuple(sorted(found))
+    return tuple(sorted(orders))
 
 
 def split_assignments(assignments: tuple[str, ...], families: tuple[str, ...]) -> list[tuple[str, str, str]]:
-    """(table, name, value) of each --set; the name of a family that is a module may hold points."""
+    """Return (table, name, value) of each --set; the name of a family that is a module may hold points."""
     from regard.config import parse_assignments
 
-    found = []
+    triples = []
     for text in assignments:
         own = next((name for name in families if ":" in name and text.startswith(f"{name}.")), None)
         short = text if own is None else "own" + text.removeprefix(own)
         for table, values in parse_assignments([short]).items():
-            found += [(own or table, name, value) for name, value in values.items()]
-    return found
+            triples += [(own or table, name, value) for name, value in values.items()]
+    return triples

@@ -1,4 +1,4 @@
-"""`regard data`: the embedded corpora, lines, pairs and pictures, and what a text holds."""
+"""`regard data`: the embedded corpora (lines, pairs, pictures, labelled texts), and what a text holds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def command() -> None:
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True)
 def list_corpora(as_json: bool) -> None:
-    """The corpora that come with Regard: lines of text, pairs of texts, and pictures with captions.
+    """The corpora that come with Regard: lines of text, pairs of texts, pictures with captions, and labelled texts.
 
     Training reads train, and chooses the best weights by valid. `regard score` and `regard compare` measure on test.
     unseen holds known words in combinations that the other parts lack.
@@ -70,6 +70,11 @@ def show(name: str, part: str, lines: int, out: str | None) -> None:
             click.echo(embedded.PAIRED[name].show(pair) + "\n")
         _tell_parts(name)
         return
+    if name in embedded.LABELLED and not Path(name).exists():
+        for labelled in islice(embedded.labelled(name, part), lines):
+            click.echo(embedded.LABELLED[name].show(labelled))
+        _tell_parts(name)
+        return
     if embedded.known([name]):
         for line in islice(embedded.lines(name, part), lines):
             click.echo(line)
@@ -81,7 +86,7 @@ def show(name: str, part: str, lines: int, out: str | None) -> None:
 
 
 def _tell_parts(name: str) -> None:
-    """What there is of a corpus, and what to try with a model that learned it."""
+    """Print the sizes of a corpus's parts, and prompts to try with a model of it, to stderr."""
     from regard.data import embedded
 
     corpus = embedded.every()[name]
@@ -112,7 +117,7 @@ def _show_pictures(name: str, part: str, number: int, out: str | None) -> None:
 
 
 def _count(name: str) -> None:
-    """What is in a file or folder of text."""
+    """Print how many characters, words and documents a file or folder of text has."""
     from regard.data.reading.readers import ReadSettings, find_sources, read
     from regard.data.reading.tally import Tally
 
@@ -154,12 +159,14 @@ def get(name: str, part: str, out: str | None, lines: int | None) -> None:
     if name in embedded.PICTURED:
         _get_pictures(name, part, out or f"{stem}-pictures", lines)
         return
-    if name not in embedded.CORPORA:
+    if name not in {**embedded.CORPORA, **embedded.LABELLED}:
         raise DataError(f"there is no corpus {name}{did_you_mean(name, embedded.every())}")
-    path = Path(out or f"{stem}.txt")
-    text = "".join(f"{line}\n" for line in islice(embedded.lines(name, part), lines))
+    table = embedded.LABELLED.get(name)
+    found = map(table.show, embedded.labelled(name, part)) if table else embedded.lines(name, part)
+    path = Path(out or f"{stem}{table.suffix if table else '.txt'}")
+    text = "".join(f"{line}\n" for line in islice(found, lines))
     write_file(path, text)
-    click.echo(f"{text.count(chr(10)):,} lines in {path}")
+    click.echo(f"{text.count(chr(10)):,} {embedded.unit(name)} in {path}")
 
 
 def _get_pairs(name: str, part: str, prefix: str, lines: int | None) -> None:
@@ -196,8 +203,7 @@ def _get_pictures(name: str, part: str, folder: str, number: int | None) -> None
               help="Only what was not used for so long.")
 @click.option("--json", "as_json", is_flag=True)
 def cache(clear: bool, days: float, as_json: bool) -> None:
-    """What was kept of work on texts (surveys, tokenizers, shards), and of code that was compiled: how much, and when
-    it was used last.
+    """Show what the cache holds (surveys, tokenizers and shards of texts, compiled code), and when it was last used.
 
     It lies in ~/.cache/regard, or where REGARD_CACHE says. Runs do not need it.
     """
@@ -205,14 +211,14 @@ def cache(clear: bool, days: float, as_json: bool) -> None:
 
     from regard import storage
     from regard.cli.output import print_json
-    from regard.data.reading.cache import entries
+    from regard.data.reading.text_cache import entries
 
     folder, now = storage.cache_folder(), time.time()
-    found = entries(folder, days * 86_400)
+    old = entries(folder, days * 86_400)
     if clear:
-        for entry in found:
+        for entry in old:
             storage.remove(entry.path)
-    kinds = {kind: [entry for entry in found if entry.kind == kind] for kind in dict.fromkeys(e.kind for e in found)}
+    kinds = {kind: [entry for entry in old if entry.kind == kind] for kind in dict.fromkeys(e.kind for e in old)}
     rows: list[dict[str, Any]] = [
         {"kind": kind, "entries": len(own), "bytes": sum(entry.size for entry in own),
          "idle_days": round((now - max(entry.used for entry in own)) / 86_400, 2)} for kind, own in kinds.items()]
@@ -223,8 +229,8 @@ def cache(clear: bool, days: float, as_json: bool) -> None:
         days_ago = round(row["idle_days"])
         idle = ("today", "yesterday")[days_ago] if days_ago < 2 else f"{days_ago:,} days ago"
         click.echo(f"{row['kind']:<10} {row['entries']:>8,} {_bytes(row['bytes']):>12}   last used {idle}")
-    total = f"{_bytes(sum(entry.size for entry in found))} in {folder}"
-    click.echo(f"{total}: " + ("removed" if clear else "regard data cache --clear removes it") if found else
+    total = f"{_bytes(sum(entry.size for entry in old))} in {folder}"
+    click.echo(f"{total}: " + ("removed" if clear else "regard data cache --clear removes it") if old else
                f"nothing{f' unused for {days:g} days' if days else ''} in {folder}")
 
 

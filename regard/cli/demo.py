@@ -13,13 +13,14 @@ from typing import Any
 
 import click
 
+from regard.cli.options import DEVICE
 from regard.errors import RunError
 
 SHOWN, MEASURED = 6, 500           # held-out sentences shown, and measured on, of each kind
 PARTS = {"valid": "held-out sentences", "unseen": "words that never met in training"}
 
 
-# What the lectures draw: a simple RNN that reads from left to right alone, a decoder of the same kind, and e = s · h.
+# The lectures' system: a simple RNN that reads from left to right alone, a decoder of the same kind, and e = s · h.
 LECTURE = {"cell": "rnn", "both": False, "score": "dot", "projections": "none", "when": "after"}
 LECTURE_ABOUT = "the lectures' own: simple RNNs, read one way, e = s · h of the states themselves"
 
@@ -33,7 +34,7 @@ LECTURE_ABOUT = "the lectures' own: simple RNNs, read one way, e = s · h of the
 @click.option("--out", metavar="FOLDER", help="Run folder; the lectures' system goes to FOLDER-lecture.  "
               "[default: runs/phrasebook-translate-FAMILY]")
 @click.option("--seed", default=0, show_default=True)
-@click.option("--device", default="auto", show_default=True)
+@DEVICE
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def command(
     family: str, lecture: bool, minutes: float, out: str | None, seed: int, device: str, as_json: bool
@@ -58,12 +59,12 @@ def command(
                            settings={"training": {"minutes": minutes, "seed": seed}})
     if lecture and out is not None:
         refuse_taken(f"{out}-lecture")
-    shown = learned(request, f"the family {family}", say, as_json)
+    shown = train_and_show(request, f"the family {family}", say, as_json)
     both = {family: shown}
     if lecture:
-        own = replace(request, family="rnn-attention", out=f"{shown['run']}-lecture",
-                      settings={**(request.settings or {}), "model": LECTURE})
-        both["the lectures' own"] = learned(own, LECTURE_ABOUT, say, as_json)
+        second = replace(request, family="rnn-attention", out=f"{shown['run']}-lecture",
+                         settings={**(request.settings or {}), "model": LECTURE})
+        both["the lectures' own"] = train_and_show(second, LECTURE_ABOUT, say, as_json)
     say()
     for part, name in PARTS.items():
         say(side_by_side(name, {kind: each["figures"][part] for kind, each in both.items()}))
@@ -74,83 +75,83 @@ def command(
     if as_json:
         from regard.cli.output import print_json
 
-        told = as_json_of(shown) | {"seconds": seconds}
-        print_json(told | {"lecture": as_json_of(both["the lectures' own"])} if lecture else told)
+        answer = as_json_of(shown) | {"seconds": seconds}
+        print_json(answer | {"lecture": as_json_of(both["the lectures' own"])} if lecture else answer)
 
 
 def refuse_taken(path: str) -> None:
-    """Before anything is trained: the second run would find its folder taken only after the first."""
+    """Refuse an existing folder before anything is trained: the second run would only do so after the first."""
     if Path(path).exists():
         raise RunError(f"{path} exists already: choose another folder with --out")
 
 
 def side_by_side(part: str, figures: dict[str, dict[str, Any]]) -> str:
-    """One system in a line, or each in a line of its own below the part's name."""
+    """Return one system in a line, or each in a line of its own below the part's name."""
     if len(figures) == 1:
-        return f"{part:<34} {spoken(*figures.values())}"
-    return "\n".join([part, *(f"  {name:<32} {spoken(own)}" for name, own in figures.items())])
+        return f"{part:<34} {format_figures(*figures.values())}"
+    return "\n".join([part, *(f"  {name:<32} {format_figures(each)}" for name, each in figures.items())])
 
 
-def learned(request: Any, about: str, say: Callable[..., None], as_json: bool) -> dict[str, Any]:
-    """A translator trained as asked, shown at work and measured on each part."""
+def train_and_show(request: Any, about: str, say: Callable[..., None], as_json: bool) -> dict[str, Any]:
+    """Train a translator, show translations of each part, and return its figures."""
     from regard.training.run import run_training
 
     minutes = request.settings["training"]["minutes"]
     say(f"\nTraining a translator, {about}, for about {minutes * 60:.0f} seconds ...")
     model = run_training(request)
-    told = {part: measured(model, part) for part in PARTS}
-    for part, (pairs, found, _) in told.items():
+    parts = {part: measure_part(model, part) for part in PARTS}
+    for part, (pairs, translations, _) in parts.items():
         say(f"\n{PARTS[part].capitalize()}, as it translates them:")
-        for pair, line in list(zip(pairs, found, strict=True))[:SHOWN]:
+        for pair, line in list(zip(pairs, translations, strict=True))[:SHOWN]:
             say(f"  {pair.source}\n    {line.text}" + ("" if line.text == pair.target else f"   (not: {pair.target})"))
-    maps = draw(model, told["valid"], say, as_json)
-    return {"figures": {part: figures for part, (_, _, figures) in told.items()}, "run": str(model.path),
+    pairs, translations, _ = parts["valid"]
+    maps = draw(model, pairs, translations, say, as_json)
+    return {"figures": {part: figures for part, (_, _, figures) in parts.items()}, "run": str(model.path),
             "family": model.family, "parameters": model.parameters, "maps": maps}
 
 
 def as_json_of(shown: dict[str, Any]) -> dict[str, Any]:
-    """The figures of the held-out part, those of the other beside them."""
+    """Return the figures of the held-out part, with those of the other beside them."""
     figures, rest = shown["figures"], {name: value for name, value in shown.items() if name != "figures"}
     return {**figures["valid"], "unseen": figures["unseen"], **rest}
 
 
-def measured(model: Any, part: str) -> tuple[list[Any], list[Any], dict[str, Any]]:
-    """Pairs of a part, their translations, and the figures: BLEU, exact match, and the alignment error."""
+def measure_part(model: Any, part: str) -> tuple[list[Any], list[Any], dict[str, Any]]:
+    """Return the pairs of a part, their translations, and the figures: BLEU, exact match, and the alignment error."""
     from itertools import islice
 
     from regard.data import embedded
-    from regard.metrics.alignment import Gold
-    from regard.metrics.translation import measure
+    from regard.metrics.alignment_error import Gold
+    from regard.metrics.translation_quality import measure
 
     pairs = list(islice(embedded.pairs("phrasebook", part), MEASURED))
     sources, targets = ([getattr(pair, side) for pair in pairs] for side in ("source", "target"))
-    found = model.translate(sources)
-    quality = measure([line.text for line in found], targets, lang=model.languages[1], intervals=False)
+    translations = model.translate(sources)
+    quality = measure([line.text for line in translations], targets, lang=model.languages[1], intervals=False)
     figures: dict[str, Any] = {"bleu": quality.bleu, "exact_match": quality.exact_match, "aer": None}
     if model.attends:
         golds = [Gold(frozenset(pair.alignment)) for pair in pairs]
         figures["aer"] = model.alignment_error(sources, targets, golds).mean.aer
-    return pairs, found, figures
+    return pairs, translations, figures
 
 
-def spoken(figures: dict[str, Any]) -> str:
+def format_figures(figures: dict[str, Any]) -> str:
     aer = "no attention to look at" if figures["aer"] is None else f"alignment error {figures['aer']:.3f}"
     return f"BLEU {figures['bleu']:5.1f} · exactly right {figures['exact_match']:6.1%} · {aer}"
 
 
-def draw(model: Any, told: tuple[list[Any], list[Any], dict[str, Any]], say: Any, as_json: bool) -> list[str]:
-    """The map of one sentence in the terminal and as PNG, SVG and HTML, beside the run."""
+def draw(model: Any, pairs: list[Any], translations: list[Any], say: Any, as_json: bool) -> list[str]:
+    """Draw the map of one sentence in the terminal; save it as PNG, SVG and HTML in the run, and return their paths."""
     from rich.console import Console
 
-    from regard.probe.maps import Map
-    from regard.probe.render import save, show
+    from regard.look.render import save, show
+    from regard.look.render.maps import Map
 
     if not model.attends:
         say(f"\nThe family {model.family} has no attention: all of the source passed through one vector.")
         return []
-    pairs, found, _ = told
-    right = [pair for pair, line in zip(pairs, found, strict=True) if line.text == pair.target] or pairs
-    chosen = max(right, key=interesting)
+    right = [pair for pair, line in zip(pairs, translations, strict=True) if line.text == pair.target] or pairs
+    chosen = max(right, key=count_crossings)
     (line,) = model.translate([chosen.source], alignments=True)
     seen = Map(line.target_pieces, line.source_pieces, line.weights, title=chosen.source, row_title="English",
                column_title="French")
@@ -165,8 +166,8 @@ def draw(model: Any, told: tuple[list[Any], list[Any], dict[str, Any]], say: Any
     return [str(path) for path in paths]
 
 
-def interesting(pair: Any) -> int:
-    """How often the words of a pair cross, in a sentence of a size that is easily looked at."""
+def count_crossings(pair: Any) -> int:
+    """Return how often the links of a pair cross; -1 for a sentence too short or too long to be shown."""
     links = pair.alignment
     crossings = sum((a - c) * (b - d) < 0 for a, b in links for c, d in links)
     return crossings if 7 <= len(pair.source.split()) <= 10 else -1

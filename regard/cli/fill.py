@@ -1,4 +1,4 @@
-"""`regard fill`: what is missing in a text."""
+"""`regard fill`: candidates for the blanks of a text."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 import click
+
+from regard.cli.options import DEVICE
 
 
 @click.command("fill")
@@ -15,7 +17,7 @@ import click
 @click.option("--length", type=click.IntRange(min=1),
               help="Tokens in a blank.  [default: one word; for parts of words and for letters, the number of tokens "
                    "that is likeliest by their average log-probability]")
-@click.option("--device", default="auto", show_default=True)
+@DEVICE
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a text.")
 def command(run: str, texts: tuple[str, ...], top: int, length: int | None, device: str, as_json: bool) -> None:
     """Fill the blanks of each TEXT (or of each line of stdin) with the masked model in the folder RUN.

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 import click
 
+from regard.cli.options import DEVICE, TRUST
+
 
 @click.command("generate")
 @click.argument("run")
@@ -19,12 +21,12 @@ import click
 @click.option("--seed", default=0, show_default=True)
 @click.option("-n", "--number", type=click.IntRange(min=1), default=1, show_default=True, help="How many texts.")
 @click.option("--speculate", metavar="prompt|ngram",
-              help="Guess tokens ahead and check them in one pass: the same text, sooner. Guesses come from the text, "
-                   "or from an n-gram.")
+              help="On a CPU, guess tokens ahead and check them in one pass: the same text, sooner. Guesses come from "
+                   "the text, or from an n-gram.")
 @click.option("--draft", metavar="RUN", help="The n-gram that guesses.  [default: one counted on the prompt]")
 @click.option("--draft-tokens", default=8, show_default=True, help="Most tokens to guess at once.")
-@click.option("--device", default="auto", show_default=True)
-@click.option("--trust", is_flag=True, help="Import the user's own layer that the run names.")
+@DEVICE
+@TRUST
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a text.")
 def command(
     run: str, prompt: str, new_tokens: int, temperature: float, top_k: int, top_p: float, greedy: bool, seed: int,
@@ -32,11 +34,11 @@ def command(
 ) -> None:
     """Continue a prompt with the model in the folder RUN."""
     from regard.cli.output import print_json
-    from regard.decoding.fast.guessing import Acceptance
+    from regard.decoding.fast.drafts import Acceptance
     from regard.decoding.sampling import Sampling
     from regard.trained import load
 
-    how = Sampling(0.0 if greedy else temperature, top_k, top_p, seed)
+    sampling = Sampling(0.0 if greedy else temperature, top_k, top_p, seed)
     if prompt == "-":
         prompt = sys.stdin.read().removesuffix("\n")
     model = load(run, device, trust=trust, task="lm")
@@ -45,11 +47,11 @@ def command(
     total = Acceptance()
     for row in range(number):
         tally = Acceptance()
-        pieces = model.stream(prompt, new_tokens=new_tokens, how=how, row=row, notice=notices.setdefault,
+        pieces = model.stream(prompt, new_tokens=new_tokens, sampling=sampling, row=row, notice=notices.setdefault,
                               speculation=speculation, tally=tally)
         if as_json:
-            told = {"prompt": prompt, "text": "".join(pieces), "seed": seed, "row": row}
-            print_json(told | ({"speculation": tally.as_dict()} if tally.passes else {}))
+            answer = {"prompt": prompt, "text": "".join(pieces), "seed": seed, "row": row}
+            print_json(answer | ({"speculation": tally.as_dict()} if tally.passes else {}))
         else:
             write(prompt, pieces, separated=row > 0)
         total.add(tally)

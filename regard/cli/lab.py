@@ -46,10 +46,10 @@ def list_(folder: str | None, out: str | None, as_json: bool) -> None:
     from regard.lab import worked
     from regard.lab.find import experiments
     from regard.lab.folders import find_results
-    from regard.lab.outcome import cards
+    from regard.lab.outcome import load_cards
 
     shown = find_results(out)
-    known = cards(shown) if shown and shown.is_dir() else []
+    known = load_cards(shown) if shown and shown.is_dir() else []
     rows: list[dict[str, Any]] = [
         {"number": each.number, "name": each.name, "claim": each.claim,
          "verdicts": {card["machine"]: card["verdict"] for card in known if card["name"] == each.name},
@@ -80,13 +80,13 @@ def explain(name: str, folder: str | None) -> None:
     if name == worked.NAME:
         click.echo(worked.explained())
         return
-    found = experiment(name, folder)
-    click.echo(f"{found.number}. {found.title}\n\n{found.about.strip()}\n")
-    facts = [("Claim", found.claim), ("Comes from", found.source), ("Equation", found.equation),
-             ("Refuted by", found.refuted), *(("Rule", tell_bound(rule)) for rule in found.rules),
-             *(("Flip", f"{flip.name}: {flip.does}") for flip in found.flips),
-             ("Arms", ", ".join(arm.name for arm in found.arms)), ("Notes", found.notes)]
-    if fixed := found.fixed:
+    claim = experiment(name, folder)
+    click.echo(f"{claim.number}. {claim.title}\n\n{claim.about.strip()}\n")
+    facts = [("Claim", claim.claim), ("Comes from", claim.source), ("Equation", claim.equation),
+             ("Refuted by", claim.refuted), *(("Rule", tell_bound(rule)) for rule in claim.rules),
+             *(("Flip", f"{flip.name}: {flip.does}") for flip in claim.flips),
+             ("Arms", ", ".join(arm.name for arm in claim.arms)), ("Notes", claim.notes)]
+    if fixed := claim.fixed:
         changed = f", changed after a first look: {fixed.after}" if fixed.after else ""
         facts.append(("Rules", f"stand since {fixed.on} ({fixed.hash}){changed}"))
     for title, text in facts:
@@ -145,25 +145,25 @@ def _run(
 
     chosen = list(experiments(folder).values()) if name == "all" else [experiment(name, folder)]
     _refuse_cause(cause, chosen)
-    plan = runner.Plan(seeds or (runner.QUICK_SEEDS if quick else runner.SEEDS), quick, device, flipped, minutes,
+    plan = runner.RunPlan(seeds or (runner.QUICK_SEEDS if quick else runner.SEEDS), quick, device, flipped, minutes,
                        workers or 0, folder, cause)
-    left = runner.run(chosen, plan, Path(out), lambda text: None if quiet else click.echo(text, err=True))
-    told = []
+    left = runner.run_arms(chosen, plan, Path(out), lambda text: None if quiet else click.echo(text, err=True))
+    cards = []
     for each in chosen:
         if each in left:
             continue
         if (card := conclude(each, open_results(Path(out), each, device), plan)) is None:
-            click.echo(runner.changed(each.name), err=True)          # between its last arm and now
+            click.echo(runner.tell_changed(each.name), err=True)          # between its last arm and now
         else:
-            told.append(card)
+            cards.append(card)
     if as_json:
-        click.echo(json.dumps([{**card, "plots": [plot["file"] for plot in card.get("plots", [])]} for card in told],
+        click.echo(json.dumps([{**card, "plots": [plot["file"] for plot in card.get("plots", [])]} for card in cards],
                               indent=1))
     else:
-        for card in told:
+        for card in cards:
             _print(card)
     if flipped and name == "all":
-        click.echo(_flips(told), err=as_json)
+        click.echo(_flips(cards), err=as_json)
     if page:
         _write_report(page, Path(out), folder)
     if left:
@@ -177,7 +177,7 @@ def _refuse_cause(cause: str, chosen: list[Any]) -> None:
 
 
 def _flips(told: list[dict[str, Any]]) -> str:
-    """How many rules changed, and which did not: a negative result is a result."""
+    """Return how many rules changed, and which did not: a negative result is a result."""
     from regard.lab.flipping import did_change
 
     found = [(card["name"], rule) for card in told for flip in card["flips"].values() for rule in flip["rules"]]
@@ -227,15 +227,15 @@ def _print(card: dict[str, Any]) -> None:
 
 def _write_report(page: str, out: Path, folder: str | None, may_redraw: bool = True) -> None:
     from regard import storage
+    from regard.lab.claims_page import make_page
     from regard.lab.find import experiments
-    from regard.lab.outcome import cards, redraw
-    from regard.lab.report import report
+    from regard.lab.outcome import load_cards, redraw
 
     every = experiments(folder)
     old = redraw(every.values(), out) if out.is_dir() and may_redraw else []
-    known = cards(out) if out.is_dir() else []
+    known = load_cards(out) if out.is_dir() else []
     if not known:
         raise RunError(f"there are no results under {out}: run some with `regard lab run all`")
     missing = [name for name in every if name not in {card["name"] for card in known}]
-    storage.write_file(Path(page), report(known, missing, old))
+    storage.write_file(Path(page), make_page(known, missing, old))
     click.echo(f"wrote {page}", err=True)

@@ -1,4 +1,4 @@
-"""How commands print: JSON that any parser takes, and numbers that people read."""
+"""JSON as commands print it, which any parser takes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def print_json(values: Any) -> None:
 
 
 def as_json(values: Any) -> str:
-    """One JSON object. Infinity is not JSON: it is written as null."""
+    """Return one line of JSON. Infinity is not JSON: it is written as null."""
     return json.dumps(_finite(values), ensure_ascii=False)
 
 

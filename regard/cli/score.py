@@ -1,4 +1,4 @@
-"""`regard score`: how surprised a model is by text, and how well a translator translates."""
+"""`regard score`: perplexity of text under a model, and the quality of what it writes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from regard.cli.options import BAD_TEXT, DEVICE, JSON, TRUST
+
 COMMON = ("on_bad_text", "part")             # options that mean the same for every task
 
 
@@ -16,13 +18,15 @@ COMMON = ("on_bad_text", "part")             # options that mean the same for ev
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
 @click.option("--documents", type=click.Choice(["file", "line", "blank-line"]),
               help="What one document is.  [default: as in training]")
-@click.option("--on-bad-text", type=click.Choice(["fail", "replace", "drop"]), default="fail")
-@click.option("--on-bad-image", type=click.Choice(["fail", "drop"]), help="Of pictures.  [default: fail]")
+@BAD_TEXT
+@click.option("--on-bad-image", type=click.Choice(["fail", "drop"]),
+              help="What to do with a picture that cannot be read.  [default: fail]")
 @click.option("--per-line", is_flag=True, help="One row a line: its loss and its text's total log-probability.")
 @click.option("--per-token", is_flag=True, help="One row a token: its log-probability.")
 @click.option("--part", type=click.Choice(["train", "valid", "test", "unseen"]),
-              help="Of an embedded corpus.  [default: test]")
-@click.option("--first", type=click.IntRange(min=1), help="So many pairs.  [default: all; of the phrasebook 1,000]")
+              help="Which part of an embedded corpus.  [default: test]")
+@click.option("--first", type=click.IntRange(min=1),
+              help="Only so many pairs.  [default: all; of the phrasebook 1,000]")
 @click.option("--beam", type=int, default=5, show_default=True, help="Beams of a translator; 1 is greedy.")
 @click.option("--length-penalty", type=float, default=1.0, show_default=True, help="As for regard translate.")
 @click.option("--batch", type=int, help="Source tokens translated at once; changes no result.")
@@ -31,22 +35,23 @@ COMMON = ("on_bad_text", "part")             # options that mean the same for ev
               "[default: whitespace; of the phrasebook word]")
 @click.option("--heads", is_flag=True, help="The alignment error of each layer and head.")
 @click.option("--by-length", is_flag=True, help="BLEU and exact match by the length of the source.")
-@click.option("--against", metavar="OTHER", help="Is it better than this run, or this file of translations?")
-@click.option("--device", default="auto", show_default=True)
-@click.option("--trust", is_flag=True, help="Import the user's own layer that the run names.")
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--against", metavar="OTHER", help="Compare with this run, or this file of translations: is it better?")
+@DEVICE
+@TRUST
+@JSON
 @click.pass_context
 def command(
     context: click.Context, run: str, files: tuple[str, ...], device: str, trust: bool, as_json: bool, **options: Any
 ) -> None:
     """Perplexity a token and a word, and bits per byte, of FILES (- is stdin) under the model in RUN.
 
-    FILES may be the name of an embedded corpus: then its test part is measured, or the one that --part says.
+    FILES may be the name of an embedded corpus: then its test part is measured, or the one that --part names.
 
-    Of a translator FILES are SOURCE TARGET, or a file of pairs, or phrasebook: loss, BLEU and chrF with intervals,
-    exact match, and the alignment error of its attention where gold alignments are known. Of a summariser they are
-    DOCUMENTS SUMMARIES, a file of pairs, or gists: ROUGE, beside that of the first sentence of each document. Of a
-    captioner they are a folder of captioned pictures, or shapes: how many are exactly right, and where words look.
+    For a translator, FILES are SOURCE TARGET, or a file of pairs, or phrasebook. It prints loss, BLEU and chrF with
+    intervals, exact match, and the alignment error of its attention where gold alignments are known. For a summariser
+    they are DOCUMENTS SUMMARIES, a file of pairs, or gists. It prints ROUGE, beside that of the first sentence of each
+    document. For a captioner they are a folder of captioned pictures, or shapes. It prints how many captions are
+    exactly right, and how much attention falls on the things named.
     """
     from regard.cli.output import print_json
     from regard.errors import RunError
@@ -73,7 +78,7 @@ def command(
 
 
 def refuse_options(context: click.Context, names: Sequence[str], task: str) -> None:
-    """What was said that means nothing for a run of this task is a mistake."""
+    """Refuse an option that was given and means nothing for a run of this task."""
     from regard.errors import SettingError
 
     for name in names:

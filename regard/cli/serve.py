@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from regard.cli.options import DEVICE
 from regard.errors import RegardError, RunError, SettingError
 
 if TYPE_CHECKING:
     from regard.serve.registry import Registry
     from regard.serve.security import Security
-    from regard.serve.stopping import StopSignals
+    from regard.serve.stop_signals import StopSignals
 
 NEEDS_WEB = "serving needs more than is installed ({missing}): pip install 'regard[web]'"
 
@@ -22,13 +23,14 @@ NEEDS_WEB = "serving needs more than is installed ({missing}): pip install 'rega
 @click.argument("runs", nargs=-1, metavar="RUN...")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any that is free.")
 @click.option("--host", default="127.0.0.1", show_default=True,
-              help="Where to listen; anywhere but on this machine alone a token is needed.")
-@click.option("--token", envvar="REGARD_TOKEN", help="Asked of every client.  [default: made where one is needed]")
+              help="Address to listen at; one that others can reach needs a token.")
+@click.option("--token", envvar="REGARD_TOKEN",
+              help="Token that every client must send.  [default: made where one is needed]")
 @click.option("--runs", "folder", type=click.Path(path_type=Path), metavar="DIR",
               help="Show the training of all runs in DIR; without RUN, serve them too.")
 @click.option("--lab", type=click.Path(path_type=Path), metavar="DIR",
               help="Results of the lab to show.  [default: lab/results, or else those that came with Regard]")
-@click.option("--device", default="auto", show_default=True)
+@DEVICE
 @click.option("--open", "open_page", is_flag=True, help="Open the page in a browser.")
 @click.option("--trust", is_flag=True, help="Import the user's own layers that runs name.")
 def command(
@@ -36,7 +38,7 @@ def command(
     open_page: bool, trust: bool,
 ) -> None:
     """Open the page over the models in the folders RUN, and serve them to other tools. Ctrl-C stops it."""
-    from regard.serve.stopping import Stopping, StopSignals
+    from regard.serve.stop_signals import Stopping, StopSignals
 
     with StopSignals() as signals:                         # before anything slow, and before the first word
         with suppress(Stopping):
@@ -48,73 +50,73 @@ def start(
     signals: StopSignals, runs: list[Path], port: int, host: str, token: str | None, folder: Path | None,
     lab: Path | None, device: str, open_page: bool, trust: bool,
 ) -> None:
-    """Start and serve; between two slow parts see whether a signal has come."""
+    """Start and serve; between two slow parts check for a signal."""
     from regard.lab.folders import find_results
     from regard.run_folder import RunFolder
 
-    paths = runs or finished(folder)
+    paths = runs or find_finished(folder)
     for path in paths:
-        RunFolder.open(path)                               # a wrong name is said before anything slow
+        RunFolder.open(path)                               # refuses a wrong name before anything slow
     try:
         from regard.serve.registry import Registry
         from regard.serve.server import address_of, listen, serve
-        from regard.serve.settings import Settings
+        from regard.serve.server_settings import ServerSettings
     except ModuleNotFoundError as missing:
         raise missing_extra(missing) from None
     signals.check()
-    registry = Registry(paths, device=device, trust=trust, lenient=not runs)     # what was named must be good
+    registry = Registry(paths, device=device, trust=trust, lenient=not runs)     # runs that were named must be good
     report_problems(registry, folder)
-    settings = Settings(
-        secured(host, token), runs=existing(folder, "--runs"), lab=find_results(existing(lab, "--lab")))
+    settings = ServerSettings(
+        make_security(host, token), runs=existing(folder, "--runs"), lab=find_results(existing(lab, "--lab")))
     listening = listen(host, port)
     address = address_of(listening, host)
     signals.check()
-    say(address, settings.security.token, host, len(registry) - len(registry.problems))
+    print_address(address, settings.security.token, host, len(registry) - len(registry.problems))
     if open_page:
         import webbrowser
 
-        webbrowser.open(opened(address, settings.security.token))
+        webbrowser.open(with_token(address, settings.security.token))
     serve(listening, registry, settings, signals)
 
 
-def secured(host: str, token: str | None) -> Security:
+def make_security(host: str, token: str | None) -> Security:
     from regard.serve.security import Security, is_loopback, make_token
 
     return Security(token if token or is_loopback(host) else make_token(), host)
 
 
-def say(address: str, token: str | None, host: str, models: int) -> None:
+def print_address(address: str, token: str | None, host: str, models: int) -> None:
     from regard.serve.security import is_loopback
 
-    click.echo(f"{models} model{'s' * (models != 1)} at {opened(address, token)}  (Ctrl-C stops)")
+    click.echo(f"{models} model{'s' * (models != 1)} at {with_token(address, token)}  (Ctrl-C stops)")
     if not is_loopback(host):
         click.echo("(others can reach this: the token is in the address, and what is sent is not encrypted; put it "
                    "behind TLS where you do not trust the network)", err=True)
 
 
 def report_problems(registry: Registry, folder: Path | None) -> None:
-    """A line for each run in the folder that is damaged; it is refused only if there is no other."""
+    """Print a line for each damaged run in the folder; refuse the folder only if it has no other."""
     for id, problem in registry.problems.items():
         click.echo(f"({id} is left out: {problem})", err=True)
     if registry.problems and len(registry.problems) == len(registry):
         raise RunError(f"no run in {folder} can be used: mend one, or name another folder")
 
 
-def opened(address: str, token: str | None) -> str:
+def with_token(address: str, token: str | None) -> str:
     from urllib.parse import quote
 
     return f"{address}/" if token is None else f"{address}/?token={quote(token, safe='')}"
 
 
-def finished(folder: Path | None) -> list[Path]:
-    """The runs in a folder that have weights."""
+def find_finished(folder: Path | None) -> list[Path]:
+    """Return the runs in a folder that have weights."""
     if folder is None:
         raise click.UsageError("give one or more run folders, or a folder of them with --runs")
-    found = sorted(path.parent for path in existing(folder, "--runs").glob("*/run.toml")      # type: ignore[union-attr]
-                   if (path.parent / "model.safetensors").is_file())
-    if not found:
+    runs = sorted(path.parent for path in existing(folder, "--runs").glob("*/run.toml")       # type: ignore[union-attr]
+                  if (path.parent / "model.safetensors").is_file())
+    if not runs:
         raise RunError(f"there is no finished run in {folder}: train one with `regard train`, or check the path")
-    return found
+    return runs
 
 
 def existing(folder: Path | None, flag: str) -> Path | None:
@@ -124,6 +126,6 @@ def existing(folder: Path | None, flag: str) -> Path | None:
 
 
 def missing_extra(missing: ModuleNotFoundError) -> RegardError | ModuleNotFoundError:
-    """One line where an extra is not installed; our own mistakes stay what they are."""
+    """Return one line for an extra that is not installed; our own mistakes stay as they are."""
     name = (missing.name or "").partition(".")[0]
     return missing if name in ("", "regard") else SettingError(NEEDS_WEB.format(missing=name))

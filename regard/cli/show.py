@@ -1,44 +1,47 @@
-"""`regard show`: what a model read of a text, drawn in the terminal or written to a file."""
+"""`regard show`: the map of what a model read of a text, in the terminal or in a file."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-if TYPE_CHECKING:
-    from regard.look.drawing import Drawing
+from regard.cli.options import DEVICE, TRUST
 
-MOST_ROWS = 100                # of a map in the terminal; of a longer one, a row is told
+if TYPE_CHECKING:
+    from regard.look.render.drawing import Drawing
+
+MOST_ROWS = 100                # of a map in the terminal; of a longer one, one row is printed
 
 
 @click.command("show")
 @click.argument("run")
 @click.argument("text", metavar="TEXT|FILE|IMAGE|-")
-@click.option("--target", help="What a translator or captioner is to have written.  [default: its own]")
+@click.option("--target", help="The target to look at, of a translator or captioner.  [default: the one it writes]")
 @click.option("--new-tokens", type=click.IntRange(0, 4096), default=0, help="Tokens to write after TEXT first.")
 @click.option("--track", default="",
               help="What to show: self, cross, encoder, kernel, back-off, patches, influence-gradient...")
 @click.option("--influence", type=click.Choice(["gradient", "sensitivity", "occlusion"]),
-              help="How much each token matters for each prediction, of any model.")
+              help="Show how much each token matters for each prediction, of any model.")
 @click.option("--layer", default="mean", show_default=True, help="A number from 1, mean, max or rollout.")
 @click.option("--head", default="mean", show_default=True, help="A number from 1, mean or max.")
-@click.option("--row", type=int, help="Tell what this row reads most, counted from 0.")
+@click.option("--row", type=int, help="Print what this row reads most; rows count from 0.")
 @click.option("--words", is_flag=True, help="Put the pieces of words together.")
 @click.option("-o", "--out", metavar="FILE", help="Write .html, .svg, .png, .csv, .npz, .txt or .json instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print the tokens, what is predicted, and the numbers.")
 @click.option("--width", type=click.IntRange(20), help="Columns of the terminal to draw in.")
-@click.option("--device", default="auto", show_default=True)
-@click.option("--trust", is_flag=True, help="Import the user's own layer that the run names.")
+@DEVICE
+@TRUST
 def command(
     run: str, text: str, target: str | None, new_tokens: int, track: str, influence: str | None, layer: str, head: str,
     row: int | None, words: bool, out: str | None, as_json: bool, width: int | None, device: str, trust: bool,
 ) -> None:
     """Draw what the model in the folder RUN reads of a text: TEXT itself, a FILE of it, - for stdin, or an IMAGE."""
     from regard.errors import SettingError
-    from regard.look.drawing import FORMS
+    from regard.look.render.drawing import FORMS
     from regard.notebook import show
     from regard.trained import load
 
@@ -47,9 +50,9 @@ def command(
     if out is not None and Path(out).suffix.lower() not in FORMS:
         raise SettingError(f"--out {out} must end in {', '.join(FORMS)}")
     model = load(run, device, trust=trust)
-    told = show(model, given(model, text), target=target, new_tokens=new_tokens, track=track, influence=influence,
-                layer=layer, head=head, row=row, words=words)
-    drawing = named(told.drawing, Path(run).resolve().name)
+    shown = show(model, read_text(model, text), target=target, new_tokens=new_tokens, track=track, influence=influence,
+                 layer=layer, head=head, row=row, words=words)
+    drawing = replace(shown.drawing, name=Path(run).resolve().name)
     for note in drawing.look.notes:
         click.echo(f"({note})", err=True)
     if out is not None:
@@ -60,17 +63,11 @@ def command(
     elif row is None and len(drawing.row_names()) <= MOST_ROWS:
         draw(drawing, width)
     else:
-        tell_row(drawing)
+        print_row(drawing)
 
 
-def named(drawing: Drawing, name: str) -> Drawing:
-    from dataclasses import replace
-
-    return replace(drawing, name=name)
-
-
-def given(model: Any, text: str) -> str:
-    """The text itself, or what is in the file of that name; the name of a picture stays one."""
+def read_text(model: Any, text: str) -> str:
+    """Return the text itself, or that of the file of this name; the name of a picture stays one."""
     from regard.data.reading.every_line import every_line
 
     if model.task.card.reads == "image":
@@ -90,15 +87,15 @@ def is_file(text: str) -> bool:
 def draw(drawing: Drawing, width: int | None) -> None:
     from rich.console import Console
 
-    from regard.probe.render_terminal import show
+    from regard.look.render.terminal import show
 
     show(drawing.map(), Console(width=width, file=sys.stdout))
     click.echo(f"{drawing.chosen.badge}. {drawing.chosen.about}")
 
 
-def tell_row(drawing: Drawing) -> None:
-    """What one row reads most, and what it predicts."""
-    from regard.look.drawing import top_of_row
+def print_row(drawing: Drawing) -> None:
+    """Print what one row reads most, and what it predicts."""
+    from regard.look.render.drawing import top_of_row
 
     names = drawing.row_names()
     row = drawing.row if drawing.row is not None else drawing.chosen.shape[2] - 1
@@ -106,7 +103,7 @@ def tell_row(drawing: Drawing) -> None:
     for name, value in top_of_row(drawing):
         click.echo(f"  {value:>10.4g}  {name}")
     if drawing.chosen.rows == drawing.look.written:
-        said = drawing.look.said[row]
+        said = drawing.look.predictions[row]
         click.echo(f"{'guesses' if said.guess else 'predicts'} {said.piece!r}: {said.bits:.2f} bits, rank {said.rank}")
     if drawing.row is None:
         click.echo(f"({len(names):,} rows are too many to draw here: give --row, or write -o map.html)", err=True)
@@ -115,7 +112,6 @@ def tell_row(drawing: Drawing) -> None:
 def print_look(drawing: Drawing) -> None:
     from regard.cli.output import print_json
 
-    told = drawing.look.as_dict()
-    print_json({**told, "view": {"track": drawing.track, "layer": drawing.layer, "head": drawing.head,
-                                 "rows": drawing.row_names(), "columns": drawing.column_names(),
-                                 "values": drawing.values().tolist()}})
+    print_json({**drawing.look.as_dict(), "view": {"track": drawing.track, "layer": drawing.layer, "head": drawing.head,
+                                                    "rows": drawing.row_names(), "columns": drawing.column_names(),
+                                                    "values": drawing.values().tolist()}})

@@ -13,6 +13,6 @@ from regard.cli import translate
 def command(**options: Any) -> None:
     """Summarise each line of FILE (or of stdin), a document each, with the model in the folder RUN.
 
-    A document too long for the model is read in parts, whose summaries stand one after another, and that is said.
+    A document too long for the model is read in parts, with a notice; the summaries of the parts follow each other.
     """
     translate.line_by_line("summarise", **options)

@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from regard.tasks import CARDS
-from regard.tasks.flags import Flag, settings_from
+from regard.tasks.flags import settings_from, without_settings
 
 
 class TrainCommands(click.Group):
-    """A command a task."""
+    """One command for each task."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return list(CARDS)
@@ -37,9 +37,8 @@ def train(
     """Train a model of the task, with the options of its command as they were declared and given."""
     from regard.training.run import TrainRequest, run_training
 
-    flags = {each.name for each in declared if isinstance(each, Flag)}
-    trained = run_training(TrainRequest(files, task=task, settings=settings_from(options, assignments, declared),
-                              **{name: value for name, value in options.items() if name not in flags}))
+    settings = settings_from(options, assignments, declared)
+    trained = run_training(TrainRequest(files, task=task, settings=settings, **without_settings(options, declared)))
     if as_json:
         from regard.cli.output import print_json
 
@@ -48,6 +47,7 @@ def train(
 
 
 def last_metrics(trained: Any) -> dict[str, Any]:
+    """Return the last figures of the run's log, and those of its best validation."""
     from regard.run_folder import METRICS, read_log
     from regard.training.loop import JUDGED
 

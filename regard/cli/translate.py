@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from regard.cli.options import DEVICE, TRUST
+
 BAR = " ||| "                  # between the columns, as in Moses' n-best lists
 
 
@@ -32,9 +34,10 @@ BAR = " ||| "                  # between the columns, as in Moses' n-best lists
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.option("-o", "--out", metavar="FILE", help="Write there, when all is done.")
 @click.option("--batch", type=int, help="Source tokens at once, beams counted; changes no result.")
-@click.option("--on-bad-text", type=click.Choice(["fail", "replace"]), default="fail")
-@click.option("--device", default="auto", show_default=True)
-@click.option("--trust", is_flag=True, help="Import the user's own layer that the run names.")
+@click.option("--on-bad-text", type=click.Choice(["fail", "replace"]), default="fail", show_default=True,
+              help="What to do with bad UTF-8.")
+@DEVICE
+@TRUST
 def command(**options: Any) -> None:
     """Translate each line of FILE (or of stdin) with the model in the folder RUN. Empty lines stay empty."""
     line_by_line("translate", **options)
@@ -42,24 +45,26 @@ def command(**options: Any) -> None:
 
 def line_by_line(
     task: str, run: str, file: str, sample: bool, temperature: float, seed: int, scores: bool, as_json: bool,
-    out: str | None, on_bad_text: str, device: str, trust: bool, **how: Any,
+    out: str | None, on_bad_text: str, device: str, trust: bool, **named: Any,
 ) -> None:
+    """Translate or summarise line by line, and print each result as it comes, or write all to --out."""
     from regard import storage
     from regard.data.reading.every_line import every_line
     from regard.decoding.sampling import Sampling
-    from regard.decoding.translations import Way
     from regard.errors import SettingError
+    from regard.tasks.translate.translations import TranslateOptions
     from regard.trained import load
 
-    how["sampling"] = Sampling(temperature, seed=seed) if sample else None
-    Way(**how).search()                                  # what cannot be is refused before anything is read
-    if how["alignments"] and how["n_best"] > 1 and not as_json:
+    # Made before anything is read: a wrong option is refused at once.
+    options = TranslateOptions.of(sampling=Sampling(temperature, seed=seed) if sample else None, **named)
+    if options.alignments and options.search.n_best > 1 and not as_json:
         raise SettingError("--alignments tells what the best translation read: leave --n-best out, or use --json")
     model: Any = load(run, device, trust=trust, task=task)
     at_once = {"at_a_time": 1} if file == "-" and sys.stdin.isatty() else {}
     notices: list[str] = []
-    results = model.stream(every_line(file, on_bad_text), notice=notices.append, **at_once, **how)
-    lines = (line for at, each in enumerate(results) for line in shown(at, each, scores, as_json, **how))
+    results = model.stream(every_line(file, on_bad_text), notice=notices.append, options=options, **at_once)
+    lines = (line for number, each in enumerate(results)
+             for line in format_lines(number, each, options, scores, as_json))
     if out is None:
         for line in lines:
             click.echo(line)
@@ -70,22 +75,22 @@ def line_by_line(
         click.echo(f"({notice})", err=True)
 
 
-def shown(at: int, each: Any, scores: bool, as_json: bool, **how: Any) -> Iterator[str]:
-    """The lines of one translation: one, or one for each of the n best."""
-    from regard.metrics.alignment import write_pharaoh
+def format_lines(number: int, each: Any, options: Any, scores: bool, as_json: bool) -> Iterator[str]:
+    """Yield the lines of one translation: one, or one for each of the n best."""
+    from regard.metrics.alignment_error import write_pharaoh
 
     if as_json:
         from regard.cli.output import as_json as written
 
-        yield written(as_row(each, how["n_best"], how["alignments"]))
-    elif how["n_best"] > 1:
+        yield written(as_row(each, options.search.n_best, options.alignments))
+    elif options.search.n_best > 1:
         for candidate in each.n_best:
-            yield BAR.join((str(at), candidate.text, f"{candidate.score:.4f}"))
+            yield BAR.join((str(number), candidate.text, f"{candidate.score:.4f}"))
     else:
         columns = [each.text]
         if scores:
             columns.append(f"{each.score:.4f}")
-        if how["alignments"]:
+        if options.alignments:
             columns.append(write_pharaoh(each.links))
         yield BAR.join(columns)
 
@@ -93,7 +98,7 @@ def shown(at: int, each: Any, scores: bool, as_json: bool, **how: Any) -> Iterat
 def as_row(each: Any, n_best: int, alignments: bool) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from regard.metrics.alignment import write_pharaoh
+    from regard.metrics.alignment_error import write_pharaoh
 
     row = {"source": each.source, "text": each.text, "score": each.score, "log_prob": each.log_prob,
            "sentences": each.sentences}

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from regard.cli.options import BAD_TEXT, DEVICE
+
 BATCH = 1024                   # lines at once, where they are streamed
 
 
@@ -19,8 +21,8 @@ BATCH = 1024                   # lines at once, where they are streamed
 @click.option("--normalise", is_flag=True, help="Vectors of length one.")
 @click.option("--similar", metavar="TEXT", help="List the lines nearest to this text instead.")
 @click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="How many of them.")
-@click.option("--on-bad-text", type=click.Choice(["fail", "replace", "drop"]), default="fail")
-@click.option("--device", default="auto", show_default=True)
+@BAD_TEXT
+@DEVICE
 @click.option("--json", "as_json", is_flag=True, help="With --similar: one JSON object a line.")
 def command(
     run: str, files: tuple[str, ...], out: str | None, normalise: bool, similar: str | None, top: int,
@@ -38,22 +40,22 @@ def command(
     model = load(run, device, task="masked")
     lines = read_lines(files or ("-",), on_bad_text)
     if similar is not None:
-        kept = list(lines)
-        for score, at in model.similar(similar, kept, top=top):
+        texts = list(lines)
+        for score, place in model.similar(similar, texts, top=top):
             if as_json:
-                print_json({"similarity": score, "line": at + 1, "text": kept[at]})
+                print_json({"similarity": score, "line": place + 1, "text": texts[place]})
             else:
-                click.echo(f"{score:7.4f}  {kept[at]}")
+                click.echo(f"{score:7.4f}  {texts[place]}")
     elif out is not None:
-        save(Path(out), [model.vectors(some, normalise=normalise) for some in batches(lines)])
+        save(Path(out), [model.vectors(batch, normalise=normalise) for batch in batches(lines)])
     else:
-        for some in batches(lines):
-            for text, vector in zip(some, model.vectors(some, normalise=normalise).tolist(), strict=True):
+        for batch in batches(lines):
+            for text, vector in zip(batch, model.vectors(batch, normalise=normalise).tolist(), strict=True):
                 print_json({"text": text, "vector": vector})
 
 
 def read_lines(files: Sequence[str], on_bad_text: str) -> Iterator[str]:
-    """Every line of the files that is not empty; a folder, a JSONL file or an embedded corpus will do as well."""
+    """Return the lines of the files that are not empty; a folder, a JSONL file or an embedded corpus will do too."""
     from regard.data.reading.corpus import read_documents
     from regard.data.reading.readers import ReadSettings
 
@@ -61,8 +63,8 @@ def read_lines(files: Sequence[str], on_bad_text: str) -> Iterator[str]:
 
 
 def batches(lines: Iterator[str]) -> Iterator[list[str]]:
-    while some := list(islice(lines, BATCH)):
-        yield some
+    while batch := list(islice(lines, BATCH)):
+        yield batch
 
 
 def check_suffix(out: str) -> None:
@@ -73,7 +75,7 @@ def check_suffix(out: str) -> None:
 
 
 def save(path: Path, parts: list[Any]) -> None:
-    """The vectors as one array; in a .safetensors file its name is `vectors`."""
+    """Save the vectors as one array; in a .safetensors file its name is `vectors`."""
     import io
 
     import numpy as np

@@ -1,0 +1,1 @@
+"""Comparisons: families side by side under one budget, and which differences are beyond the noise."""

@@ -1,4 +1,4 @@
-"""Which differences between families are beyond the noise: paired over seeds and over sentences, and corrected.
+"""Differences between families, and which are beyond the noise: paired over seeds and sentences, and corrected.
 
     over seeds        a - b of each seed, the same seed of both; p by a paired t
     over sentences    a - b on the same sentences; p by exchanging them at random, all seeds of a sentence together
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from regard.metrics.intervals import OverSeeds, over_seeds, over_sentences
-from regard.metrics.resampling import DRAWN, Counts, Scores, resampled
+from regard.metrics.resampling import DRAWN, Counts, Scores, resample
 
 LEVEL = 0.05
 TRIALS, SAMPLES, SEED = 10_000, 1_000, 12345
@@ -35,7 +35,7 @@ Score = Callable[[Counts], Scores]         # from summed counts (..., C) to the 
 
 @dataclass(frozen=True)
 class Results:
-    """What one family came to: a value a seed and, where they were kept, the counts (U, C) of its units."""
+    """The results of one family: a value a seed and, where they were stored, the counts (U, C) of its units."""
 
     family: str
     values: Mapping[Seed, float]
@@ -53,8 +53,8 @@ class OverSentences:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """a - b: the median over seeds; what cannot be judged is None."""
+class FamilyDifference:
+    """a - b: the median over seeds. A part that cannot be judged is None."""
 
     a: str
     b: str
@@ -72,7 +72,7 @@ class Difference:
 
     @property
     def beyond(self) -> bool:
-        """Whether it is beyond the noise."""
+        """True where it is beyond the noise."""
         return self.p_corrected is not None and self.p_corrected < LEVEL
 
     def as_dict(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Difference:
             "comparisons": self.comparisons, "beyond_the_noise": self.beyond}
 
 
-def all_differences(found: Sequence[Results], score: Score, trials: int = TRIALS) -> list[Difference]:
+def all_differences(found: Sequence[Results], score: Score, trials: int = TRIALS) -> list[FamilyDifference]:
     """Every pair of families, in the order given, judged and corrected."""
     draws = Draws.make(found, trials)
     judged = [one_difference(a, b, score, draws) for a, b in combinations(found, 2)]
@@ -92,14 +92,14 @@ def all_differences(found: Sequence[Results], score: Score, trials: int = TRIALS
     return [replace(each, p_corrected=p, comparisons=made) for each, p in zip(judged, corrected, strict=True)]
 
 
-def one_difference(a: Results, b: Results, score: Score, draws: Draws) -> Difference:
-    """What seeds and sentences say of one pair; nothing where a value is not finite, or no seed is common to both."""
+def one_difference(a: Results, b: Results, score: Score, draws: Draws) -> FamilyDifference:
+    """One pair, judged by seeds and by sentences where all values are finite and both have some seed."""
     seeds = common_seeds(a.values, b.values)
     apart = [of_seed(a.values, seed) - of_seed(b.values, seed) for seed in seeds]
     if not apart or not all(map(math.isfinite, apart)):
-        return Difference(a.family, b.family, math.nan)
+        return FamilyDifference(a.family, b.family, math.nan)
     both = [seed for seed in seeds if all(has_seed(each.units, seed) for each in (a, b))]
-    return Difference(
+    return FamilyDifference(
         a.family, b.family, statistics.median(apart), over_seeds(apart) if len(apart) > 1 else None,
         paired_t(apart) if len(apart) > 1 else None, draws.judge(a, b, both, score) if both else None)
 
@@ -156,20 +156,20 @@ class Draws:
 
     @classmethod
     def make(cls, found: Sequence[Results], trials: int) -> Draws:
-        """Families whose units are not those of the first have none here."""
-        kept = {(each.family, seed): units for each in found for seed, units in each.units.items()}
-        shape = next((units.shape for units in kept.values()), (0, 0))
-        kept = {key: units for key, units in kept.items() if units.shape == shape}
-        if not kept:
+        """Draw for all families. One whose units are not those of the first is left out."""
+        units_of = {(each.family, seed): units for each in found for seed, units in each.units.items()}
+        shape = next((units.shape for units in units_of.values()), (0, 0))
+        units_of = {key: units for key, units in units_of.items() if units.shape == shape}
+        if not units_of:
             return cls({}, {}, {}, 0)
-        side_by_side = np.hstack(list(kept.values()))        # (U, C of each family and seed)
+        side_by_side = np.hstack(list(units_of.values()))        # (U, C of each family and seed)
 
         def apart(rows: Counts) -> dict[tuple[str, Seed], Counts]:
-            return dict(zip(kept, np.split(rows, len(kept), -1), strict=True))
+            return dict(zip(units_of, np.split(rows, len(units_of), -1), strict=True))
 
         heads = np.concatenate([coins @ side_by_side for coins in throw_coins(trials, len(side_by_side))])
-        return cls({key: units.sum(0) for key, units in kept.items()}, apart(heads),
-                   apart(resampled(side_by_side, SAMPLES, SEED)), len(side_by_side))
+        return cls({key: units.sum(0) for key, units in units_of.items()}, apart(heads),
+                   apart(resample(side_by_side, SAMPLES, SEED)), len(side_by_side))
 
     def judge(self, a: Results, b: Results, seeds: Sequence[Seed], score: Score) -> OverSentences | None:
         keys = [[(each.family, None if None in each.units else seed) for seed in seeds] for each in (a, b)]

@@ -1,4 +1,4 @@
-"""What is measured of a trained model beside its loss: speed, state, cost against length, and what it writes.
+"""Measurements of a trained model beside its loss: speed, state, cost against length, and samples of its text.
 
 Every measurement is bounded in time: a long length that would take too long is left out, and its point is missing.
 B batch · T time · L length
@@ -47,7 +47,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def training_rate(rows: list[dict[str, Any]]) -> float | None:
-    """Tokens a second of training proper: what lies between two rows, validations and what follows them left out."""
+    """Tokens a second between two rows of training; validations and what follows them are left out."""
     tokens = seconds = 0.0
     last: dict[str, Any] | None = None
     for row in rows:
@@ -60,20 +60,23 @@ def training_rate(rows: list[dict[str, Any]]) -> float | None:
     return rows[-1]["tokens"] / rows[-1]["seconds"] if rows and rows[-1]["seconds"] > 0 else None
 
 
-def curve(rows: list[dict[str, Any]]) -> dict[str, list[list[float]]]:
-    """[tokens, seconds, loss] of every validation, and of training, averaged over stretches of rows."""
+def curve(rows: list[dict[str, Any]], judged: tuple[str, str] | None = None) -> dict[str, list[list[float]]]:
+    """[tokens, seconds, loss] of every validation, and of training, averaged over stretches of rows. `judged` is the
+    key and the name of what validation measures beside the loss, if it measures anything."""
     valid = [[row["tokens"], row["seconds"], row["valid_loss"]] for row in rows if "valid_loss" in row]
     train = np.array([[row["tokens"], row["seconds"], row["train_loss"]] for row in rows if "train_loss" in row])
     parts = np.array_split(train, min(POINTS, len(train))) if len(train) else []
-    judged = [[row["tokens"], row["seconds"], row["valid_bleu"]] for row in rows if "valid_bleu" in row]
-    return {"valid": valid, "train": [part.mean(0).tolist() for part in parts]} | ({"bleu": judged} if judged else {})
+    found = {"valid": valid, "train": [part.mean(0).tolist() for part in parts]}
+    key = judged[0] if judged else ""
+    values = [[row["tokens"], row["seconds"], row[key]] for row in rows if key in row]
+    return found | ({key.removeprefix("valid_"): values} if values else {})
 
 
 # -------------------------------------------------------------------------------------------- memory
 
 
 class ResidentPeak:
-    """By how much this process grows, in bytes, from now on to its largest.
+    """The growth of this process in bytes, from now on to its largest.
 
     Linux can forget the peak so far, which importing torch may have made; elsewhere growth below it is not seen.
     """
@@ -104,21 +107,21 @@ def _resident_peak() -> int | None:
 
 
 def state_bytes(model: LanguageModel, lengths: tuple[int, ...]) -> dict[str, dict[str, Any]]:
-    """What has to be kept of a text of each length; a bounded model never keeps more than its context."""
-    found = {}
+    """Bytes of the state after a text of each length; a bounded model never keeps more than its context."""
+    sizes = {}
     for length in lengths:
         bounded = model.context is not None and length > model.context
         with torch.no_grad():
             state = model.start(1, capacity=min(length, model.context or length))
-        found[str(length)] = {"bytes": state.nbytes() if state is not None else 0, "bounded": bounded}
-    return found
+        sizes[str(length)] = {"bytes": state.nbytes() if state is not None else 0, "bounded": bounded}
+    return sizes
 
 
 # --------------------------------------------------------------------------------------------- speed
 
 
 def _wait(model: LanguageModel) -> None:
-    """Until the device has done all that was asked of it."""
+    """Wait until the device has done all that was asked of it."""
     if model.device.type == "cuda":
         torch.cuda.synchronize(model.device)
 
@@ -127,7 +130,7 @@ def generation_rate(trained: Trained, rows: int, limit: float = 3.0) -> float:
     """Tokens a second over all rows, written from nothing and never ending; up to 256 each, or what `limit` allows."""
     t = trained.tokenizer
     steps = generate_tokens(
-        trained.model, [[t.bos]] * rows, new_tokens=GENERATED + 2, banned=(*trained.marks.banned, t.eos))
+        trained.model, [[t.bos]] * rows, new_tokens=GENERATED + 2, banned=(*trained.special_tokens.banned, t.eos))
     next(steps), next(steps)                                           # what is done only once is not counted
     began, count = time.perf_counter(), 0
     for _ in steps:                                                    # each step ends on the host: nothing to wait for
@@ -149,13 +152,13 @@ def costs(model: LanguageModel, stream: np.ndarray, lengths: tuple[int, ...]) ->
 
 def points(lengths: Any, measure: Callable[[int], tuple[float, float]]) -> list[list[float]]:
     """[length, seconds] for each length, until one takes too long."""
-    found = []
+    measured = []
     for length in lengths:
         seconds, spent = measure(length)
-        found.append([length, seconds])
+        measured.append([length, seconds])
         if spent > LONGEST:
             break
-    return found
+    return measured
 
 
 @torch.no_grad()
@@ -205,7 +208,7 @@ def opening(shard: Shard, tokenizer: Tokenizer, longest: int = 40) -> str:
 
 
 def samples(trained: Trained, prompt: str) -> list[dict[str, str]]:
-    """What it writes from nothing and after a prompt, from a fixed seed."""
+    """Texts written from nothing and after a prompt, from a fixed seed."""
     return [{"prompt": start, "text": trained.generate(start, new_tokens=SAMPLED, temperature=0.8, seed=1)}
             for start in ("", prompt)]
 
@@ -214,7 +217,7 @@ def samples(trained: Trained, prompt: str) -> list[dict[str, str]]:
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """What the figures were measured on, in general words."""
+    """The machine of the figures, in general words."""
     found = {"processor": _processor(), "cores": os.cpu_count(), "threads": torch.get_num_threads(),
              "python": platform.python_version(), "torch": torch.__version__, "system": platform.system(),
              "device": device.type}

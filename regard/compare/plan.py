@@ -1,7 +1,7 @@
-"""What is compared with what: families, sizes, seeds and one budget, settled before anything is trained.
+"""The plan of a comparison: families, sizes, seeds and one budget, settled before anything is trained.
 
-A plan is kept in `compare.json` and says all that a trial needs, so that each can run in a process of its own and a
-comparison can go on later. Families, seeds and orders may be added to it; anything else would make it another one.
+`compare.json` holds the plan. It says all that a trial needs, so that each can run in a process of its own and a
+comparison can resume later. Families, seeds and orders may be added to it; anything else would make it another one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any
 import torch
 
 from regard.config import as_values, fill
-from regard.data.reading.corpus import Corpus
 from regard.errors import RunError, SettingError, note
 from regard.families import Family
 from regard.families.fit import parameters
@@ -35,11 +34,13 @@ FILE = "compare.json"
 HALVE = "halve"                          # the setting of [data] that divides what is held out
 
 Tables = dict[str, dict[str, Any]]
+Record = dict[str, Any]                  # what was measured of one trial
+Row = dict[str, Any]                     # of the results table: one family
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the user asked for."""
+    """The comparison that the user asked for."""
 
     files: tuple[str, ...]
     families: tuple[str, ...] = ()                     # none: all there are
@@ -86,8 +87,8 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What was asked for, what the text holds, and what each family comes to."""
+class ComparisonPlan:
+    """Everything that a trial needs: the request, the facts of the text, and each family at its size."""
 
     files: tuple[str, ...]
     budget: dict[str, float]                           # {"minutes": 2}, {"tokens": n} or {"steps": n}
@@ -101,13 +102,14 @@ class Plan:
     task: str = "lm"
 
     def trials(self) -> list[Trial]:
-        """What is counted comes first: it is the line to cross. Then seed by seed: any noise falls on all families."""
+        """All trials in order. Families that are counted come first: they are the line to cross. Then seed by seed: any
+        noise falls on all families."""
         counted = [Trial(e.family, order=n) for e in self.entries if e.counted for n in self.orders]
         trained = [Trial(e.family, seed=seed) for seed in range(self.seeds) for e in self.entries if not e.counted]
         return counted + trained
 
-    def order(self, trial: Trial, out: Path) -> TrainRequest:
-        """What a trial asks of training."""
+    def request(self, trial: Trial, out: Path) -> TrainRequest:
+        """The request to train one trial."""
         tables = family_tables(task_named(self.task).family(trial.family), self.settings, self.budget)
         if trial.order is not None:
             tables["model"]["order"] = trial.order
@@ -118,8 +120,13 @@ class Plan:
                             params=params, device=self.device, quiet=True,
                             trust=True)       # the user named the family: its code is trusted
 
+    def show_budget(self) -> str:
+        """2 min; 150,000 tokens."""
+        kind, value = next(iter(self.budget.items()))
+        return f"{value:g} min" if kind == "minutes" else f"{value:,} {kind}"
+
     def seconds(self) -> float | None:
-        """How long all of it will take, if the budget says so."""
+        """The time that all of it will take, if the budget says so."""
         if "minutes" not in self.budget:
             return None
         return sum(self.budget["minutes"] * 60 + 15 if t.order is None else 6 for t in self.trials())
@@ -148,7 +155,7 @@ class Plan:
         write_sealed(folder / FILE, asdict(self))
 
     @classmethod
-    def load(cls, folder: Path) -> Plan:
+    def load(cls, folder: Path) -> ComparisonPlan:
         try:
             values, whole = read_sealed(folder / FILE)
             values["entries"] = tuple(Entry(**entry) for entry in values["entries"])
@@ -163,9 +170,9 @@ class Plan:
             note(f"{folder / FILE} was changed since it was written: it is used as it is now")
         return plan
 
-    def joined(self, new: Plan, folder: Path) -> Plan:
+    def joined(self, new: ComparisonPlan, folder: Path) -> ComparisonPlan:
         """This plan with the families, seeds and orders of another one added; refused where they differ otherwise."""
-        for name, before, after in differences(self, new):
+        for name, before, after in list_changes(self, new):
             raise SettingError(f"{folder} holds a comparison with {name} {before}, not {after}: use the same settings "
                                "to go on with it, or another folder with --out")
         known = {entry.family for entry in self.entries}
@@ -175,8 +182,8 @@ class Plan:
                        settings={**self.settings, **new.settings})
 
 
-def make_plan(wanted: Wanted, say: Any = lambda text: None) -> Plan:
-    """Read the text, and settle what each family comes to; whatever cannot be is refused here."""
+def make_plan(wanted: Wanted, say: Any = lambda text: None) -> ComparisonPlan:
+    """Read the text and settle the size of each family. Whatever cannot be compared is refused here."""
     budget = one_budget(wanted)
     if wanted.seeds < 1:
         raise SettingError(f"--seeds {wanted.seeds}: must be at least 1")
@@ -192,8 +199,8 @@ def make_plan(wanted: Wanted, say: Any = lambda text: None) -> Plan:
         fill(TrainingSettings, family_tables(kind, settings, budget)["training"], "training")     # before a long read
     corpus = task.prepare(data, tokenizer, say=say)
     entries = tuple(make_entry(kind, corpus, wanted, family_tables(kind, settings, budget), device) for kind in kinds)
-    plan = Plan(wanted.files, budget, wanted.params, wanted.seeds, wanted.orders, plain(settings), wanted.device,
-                describe(corpus, data), entries, wanted.task)
+    plan = ComparisonPlan(wanted.files, budget, wanted.params, wanted.seeds, wanted.orders, plain(settings),
+                          wanted.device, describe_corpus(corpus, data), entries, wanted.task)
     names = [trial.name for trial in plan.trials()]
     if len(set(names)) < len(names):
         raise SettingError(f"--families {','.join(wanted.families)}: two of them would share a folder; rename one")
@@ -201,7 +208,7 @@ def make_plan(wanted: Wanted, say: Any = lambda text: None) -> Plan:
 
 
 def make_entry(kind: Family, corpus: Any, wanted: Wanted, tables: Tables, device: torch.device) -> Entry:
-    """The family at the size it will have; every order of one that is counted is tried for its settings."""
+    """A family at the size it will have. The settings are checked here, for every order of one that is counted."""
     if kind.build is not None:
         vocab = task_named(wanted.task).vocab(corpus.tokenizer)
         model = choose(kind, corpus, tables, device, wanted.params, vocab).model
@@ -231,7 +238,7 @@ def chosen_families(task: str, names: tuple[str, ...]) -> list[str]:
 
 
 def checked_settings(settings: Mapping[str, Mapping[str, Any]], kinds: list[Family]) -> Tables:
-    """Tables for all, and tables for single families; what belongs to nobody is refused."""
+    """Tables for all, and tables for single families. A table that belongs to nobody is refused."""
     known = [kind.name for kind in kinds]
     for table in settings:
         if table not in (*SHARED, *known):
@@ -247,7 +254,7 @@ def setting_names(kind: Family) -> set[str]:
 
 
 def family_tables(kind: Family, settings: Tables, budget: Mapping[str, float]) -> Tables:
-    """What one family is told: what all are told, as far as it concerns it, and what is said of it alone."""
+    """The settings of one family: those for all that it has, and those for it alone."""
     model = {name: value for name, value in settings.get("model", {}).items() if name in setting_names(kind)}
     training = dict(settings.get("training", {}))
     for name, value in settings.get(kind.name, {}).items():
@@ -260,12 +267,12 @@ def family_tables(kind: Family, settings: Tables, budget: Mapping[str, float]) -
             "model": model, "training": {**training, **budget}}
 
 
-def describe(corpus: Any, data: Any) -> dict[str, Any]:
-    """The facts about the text that a report tells, and that must be the same when a comparison goes on."""
+def describe_corpus(corpus: Any, data: Any) -> dict[str, Any]:
+    """The facts about the text that a report shows, and that must be the same when a comparison resumes."""
     langs = {"langs": corpus.langs} if getattr(corpus, "langs", "") else {}
     part = {"measured_on": corpus.measured_on} if corpus.test else {}
     counts = {"train": asdict(corpus.train.counts), "valid": asdict(corpus.valid.counts)}
-    if isinstance(corpus, Corpus) and corpus.test:
+    if corpus.test and hasattr(corpus.judged, "counts"):             # pairs are counted as they are translated
         counts["test"] = asdict(corpus.judged.counts)
     return counts | langs | part | {
         "documents": corpus.documents, "tokenizer": corpus.tokenizer.kind, "vocab": corpus.tokenizer.vocab_size,
@@ -273,25 +280,25 @@ def describe(corpus: Any, data: Any) -> dict[str, Any]:
         "content": corpus.content, "digest": corpus.tokenizer.digest()}
 
 
-def differences(before: Plan, after: Plan) -> list[tuple[str, Any, Any]]:
-    """(setting, then, now) for all that may not change when a comparison goes on."""
-    found = [(name, getattr(before, name), getattr(after, name)) for name in ("task", "budget", "params", "device")]
-    found += [(f"text {name}", before.text.get(name), after.text.get(name))
+def list_changes(before: ComparisonPlan, after: ComparisonPlan) -> list[tuple[str, Any, Any]]:
+    """(setting, then, now) of everything that differs and may not when a comparison resumes."""
+    values = [(name, getattr(before, name), getattr(after, name)) for name in ("task", "budget", "params", "device")]
+    values += [(f"text {name}", before.text.get(name), after.text.get(name))
               for name in ("content", "documents", "tokenizer", "vocab", "digest", "measured_on")]
     both = {e.family for e in before.entries} & {e.family for e in after.entries}
     for table in (*SHARED, *sorted(both)):
         then, now = before.settings.get(table, {}), after.settings.get(table, {})
         names = sorted({*then, *now})
-        found += [(f"{table}.{name}", then.get(name), now.get(name)) for name in names]
-    return [(name, told(then), told(now)) for name, then, now in found if plain(then) != plain(now)]
+        values += [(f"{table}.{name}", then.get(name), now.get(name)) for name in names]
+    return [(name, show_setting(then), show_setting(now)) for name, then, now in values if plain(then) != plain(now)]
 
 
-def told(value: Any) -> str:
+def show_setting(value: Any) -> str:
     if isinstance(value, dict):
         return " ".join(f"{name} {item}" for name, item in value.items())
     return "unset" if value is None else str(value)
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON gives it back, so that what was kept and what is asked now can be compared."""
+    """The value as JSON gives it back, so that a stored plan and a new one can be compared."""
     return json.loads(json.dumps(value))

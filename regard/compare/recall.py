@@ -31,16 +31,16 @@ def recall(
     model: LanguageModel, stream: np.ndarray, distances: tuple[int, ...], sequences: int
 ) -> dict[str, dict[str, Any]]:
     """{distance: {gain, error}} in bits a token; only a reason where a distance cannot be measured."""
-    found: dict[str, dict[str, Any]] = {}
+    gains: dict[str, dict[str, Any]] = {}
     for distance in distances:
         needed = 2 * PASSAGE + distance
         if model.context is not None and needed > model.context:
-            found[str(distance)] = {"gain": None, "why": f"reads at most {model.context} tokens at once"}
+            gains[str(distance)] = {"gain": None, "why": f"reads at most {model.context} tokens at once"}
         elif len(stream) < needed + PASSAGE:
-            found[str(distance)] = {"gain": None, "why": "the held-out text is too short"}
+            gains[str(distance)] = {"gain": None, "why": "the held-out text is too short"}
         else:
-            found[str(distance)] = gain_at(model, stream, distance, sequences)
-    return found
+            gains[str(distance)] = gain_at(model, stream, distance, sequences)
+    return gains
 
 
 def gain_at(model: LanguageModel, stream: np.ndarray, distance: int, sequences: int) -> dict[str, Any]:
@@ -65,13 +65,13 @@ def pieces(stream: np.ndarray, lengths: tuple[int, ...], draw: np.random.Generat
     """Stretches of these lengths that do not overlap: in a random order, with random gaps before and between."""
     order = draw.permutation(len(lengths))
     gaps = np.sort(draw.integers(0, len(stream) - sum(lengths) + 1, len(lengths)))
-    found: dict[int, np.ndarray] = {}
+    stretches: dict[int, np.ndarray] = {}
     used = 0
     for gap, which in zip(gaps, order, strict=True):
         start = int(gap) + used
-        found[int(which)] = stream[start : start + lengths[which]].astype(np.int64)
+        stretches[int(which)] = stream[start : start + lengths[which]].astype(np.int64)
         used += lengths[which]
-    return [found[which] for which in range(len(lengths))]
+    return [stretches[which] for which in range(len(lengths))]
 
 
 @torch.no_grad()

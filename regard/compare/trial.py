@@ -1,4 +1,4 @@
-"""One trial: train one model under the common budget, measure it, and keep what was found.
+"""One trial: train one model under the common budget, measure it, and store its record.
 
 Run by itself, as `python -m regard.compare.trial FOLDER NAME`, so that its peak of memory is its own and nothing that
 goes wrong in it ends the others. What went wrong is part of the result.
@@ -21,7 +21,7 @@ import torch
 
 from regard import storage
 from regard.compare import measure
-from regard.compare.plan import Plan, Trial
+from regard.compare.plan import ComparisonPlan, Trial
 from regard.compare.subject import subject_of
 from regard.compare.units import save_units, units_file
 from regard.config import fill
@@ -29,7 +29,7 @@ from regard.contract import LanguageModel
 from regard.errors import Interrupted, RegardError, RunError
 from regard.manifest import write_sealed
 from regard.run_folder import RunFolder
-from regard.tasks import task_named
+from regard.tasks import CARDS, task_named
 from regard.training.run import TrainRequest, run_training
 
 
@@ -41,14 +41,14 @@ def run_folder(folder: Path, trial: Trial) -> Path:
     return folder / "runs" / trial.name
 
 
-def carry_out_trial(folder: Path, plan: Plan, trial: Trial) -> dict[str, Any]:
+def run_trial(folder: Path, plan: ComparisonPlan, trial: Trial) -> dict[str, Any]:
     """Train, measure and write the record; a failure is recorded with its reason, an interruption is not recorded."""
     began = time.monotonic()
     record: dict[str, Any] = {"name": trial.name, "family": trial.family, "seed": trial.seed, "order": trial.order}
     try:
-        found = train_and_measure(folder, plan, trial)
-        save_units(units_file(trial_file(folder, trial)), found["units"].pop("counts"))
-        record |= {"status": "done", **found}
+        measured = train_and_measure(folder, plan, trial)
+        save_units(units_file(trial_file(folder, trial)), measured["units"].pop("counts"))
+        record |= {"status": "done", **measured}
     except (Interrupted, KeyboardInterrupt):
         raise
     except RegardError as error:
@@ -62,7 +62,7 @@ def carry_out_trial(folder: Path, plan: Plan, trial: Trial) -> dict[str, Any]:
     return record
 
 
-def train_and_measure(folder: Path, plan: Plan, trial: Trial) -> dict[str, Any]:
+def train_and_measure(folder: Path, plan: ComparisonPlan, trial: Trial) -> dict[str, Any]:
     peak = measure.ResidentPeak()
     run, trained_before = RunFolder(run_folder(folder, trial)), already_trained(folder, trial)
     trained = train(plan, trial, run)
@@ -72,26 +72,27 @@ def train_and_measure(folder: Path, plan: Plan, trial: Trial) -> dict[str, Any]:
     rows = measure.read_metrics(run.metrics_path)
     return {
         **subject.held_out(trained, corpus), **sizes(trained), "memory": memory,
-        "trained": last_of(rows), "training_rate": measure.training_rate(rows), "curve": measure.curve(rows),
+        "trained": last_of(rows), "training_rate": measure.training_rate(rows),
+        "curve": measure.curve(rows, CARDS[plan.task].judged),
         "settings": {table: trained.tables[table] for table in ("model", "training")},
         "machine": measure.machine(model.device),
-        **subject.measured(trained, corpus, not measured_before(folder, plan, trial)),
+        **subject.measure(trained, corpus, not measured_before(folder, plan, trial)),
     }
 
 
-def train(plan: Plan, trial: Trial, run: RunFolder) -> Any:
+def train(plan: ComparisonPlan, trial: Trial, run: RunFolder) -> Any:
     """A new run, or the rest of one that was interrupted; what is counted is counted again."""
-    order = plan.order(trial, run.path)
+    request = plan.request(trial, run.path)
     if run.settings_path.exists() and trial.order is None:
-        order = TrainRequest(order.files, task=order.task, family=order.family, out=order.out, resume=True,
-                             device=order.device, trust=True, quiet=True)
+        request = TrainRequest(request.files, task=request.task, family=request.family, out=request.out, resume=True,
+                               device=request.device, trust=True, quiet=True)
     elif run.path.exists():
         storage.remove(run.path)
-    return run_training(order)
+    return run_training(request)
 
 
 def already_trained(folder: Path, trial: Trial) -> bool:
-    """Whether only the measuring is left to do: the memory that training took is not known then."""
+    """True where only the measuring is left to do: the memory that training took is not known then."""
     run = RunFolder(run_folder(folder, trial))
     if trial.order is not None or not run.settings_path.exists():
         return False
@@ -99,7 +100,7 @@ def already_trained(folder: Path, trial: Trial) -> bool:
     return bool(rows) and rows[-1]["step"] >= run.read_settings()["training"]["steps"]
 
 
-def same_corpus(plan: Plan, trained: Any) -> Any:
+def same_corpus(plan: ComparisonPlan, trained: Any) -> Any:
     """The text as the plan read it; one that changed since the comparison began would make the table a lie."""
     task = task_named(plan.task)
     data = fill(task.data, {"files": plan.files, **plan.settings.get("data", {})}, "data")
@@ -128,8 +129,8 @@ def last_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: rows[-1][name] for name in ("step", "tokens", "seconds")} if rows else {}
 
 
-def measured_before(folder: Path, plan: Plan, trial: Trial) -> bool:
-    """Whether another seed of this family has been measured in full: what no seed changes is measured once."""
+def measured_before(folder: Path, plan: ComparisonPlan, trial: Trial) -> bool:
+    """True where another seed of this family was measured in full: what no seed changes is measured once."""
     files = [trial_file(folder, replace(trial, seed=seed)) for seed in range(plan.seeds)]
     return trial.order is None and any("cost" in json.loads(file.read_text()) for file in files if file.exists())
 
@@ -146,10 +147,10 @@ def stop_with_parent() -> None:
 
 def main(folder: str, name: str) -> int:
     stop_with_parent()
-    plan = Plan.load(Path(folder))
+    plan = ComparisonPlan.load(Path(folder))
     trial = next(trial for trial in plan.trials() if trial.name == name)
     try:
-        carry_out_trial(Path(folder), plan, trial)
+        run_trial(Path(folder), plan, trial)
     except Interrupted as stopped:
         return stopped.exit_code
     return 0

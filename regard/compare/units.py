@@ -1,4 +1,4 @@
-"""What a trial keeps of each unit of the text that it is measured on, beside its record: trials/NAME.npz.
+"""Counts of each unit of the measured text, which a trial stores beside its record: trials/NAME.npz.
 
 A unit is a document, a pair, or a stretch of one long text; differences between families are paired over them
 (`differences`). One array of counts (U, C), whose sums give the number of the table.
@@ -54,15 +54,15 @@ def save_units(path: Path, counts: Counts) -> None:
 
 
 def load_units(path: Path) -> Counts | None:
-    """None where nothing was kept: the trial is from before that was done."""
+    """The counts (U, C); None for a trial from before they were stored."""
     if not path.exists():
         return None
     try:
-        with np.load(path, allow_pickle=False) as kept:
-            found = kept["units"].astype(np.float64)
-        if found.ndim != 2:
-            raise ValueError(f"it has {found.ndim} dimensions, not 2")
-        return found
+        with np.load(path, allow_pickle=False) as file:
+            counts = file["units"].astype(np.float64)
+        if counts.ndim != 2:
+            raise ValueError(f"it has {counts.ndim} dimensions, not 2")
+        return counts
     except Exception as error:                      # zipfile and numpy raise many kinds for a torn file
         raise RunError(f"{path} is damaged ({error}): remove it and {path.stem}.json, and the trial is made again") \
             from None

@@ -1,4 +1,4 @@
-"""The corpora that come with Regard: generated, the same every time. `data.embedded` knows them by name.
+"""Corpora: texts, pairs and pictures, generated, the same every time. `data.embedded` knows them by name.
 
     stories, ab, sally       lines of text
     phrasebook, gists        pairs: French and English sentences; documents and their summaries

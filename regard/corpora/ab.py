@@ -78,5 +78,5 @@ def _singles(length: int) -> dict[str, int]:
 
 
 def answer(symbols: Sequence[str]) -> str:
-    """What must follow these symbols at the end of a line."""
+    """Return the symbol that must follow these at the end of a line."""
     return "B" if "B" in symbols else "A"

@@ -90,7 +90,7 @@ def passed_on(w: World) -> Told:
 
 
 def race(w: World) -> Told:
-    """What there was to win, who came first, and what had happened to the one who was ahead."""
+    """A race: the prize, who came first, and what had happened to the one who was ahead."""
     winner, leader, third = w.person(), w.person(), w.person()
     colour, thing, place = w.pick(COLOURS), w.pick(TOYS), w.pick(PLACES)
     why = w.chance.choice(list(MISHAPS))
@@ -128,7 +128,7 @@ MISHAPS = {
 
 
 def mended(w: World) -> Told:
-    """What broke, who had the right tool for it, and what the work was worth."""
+    """A thing broke; someone had the right tool, and the work was worth something."""
     owner, helper = w.pair()
     other = w.person()
     broken = w.chance.choice(list(TOOLS))
@@ -154,7 +154,7 @@ def mended(w: World) -> Told:
 
 
 def runaway(w: World) -> Told:
-    """Which animal is gone tells whose it was; who met it, and where, comes later."""
+    """An animal is gone, which tells whose it was; who met it, and where, comes later."""
     keeper, other = w.pair()
     catcher = w.person()
     animal, still = w.pick(ANIMALS), w.pick(ANIMALS)

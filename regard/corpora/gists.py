@@ -88,7 +88,7 @@ def part_of(pair: Gist) -> str:
 
 @cache
 def unseen(one: str, other: str) -> bool:
-    """Whether these two words, in the order of the alphabet, are kept apart in the gists of `train` and `valid`."""
+    """True if these two words, in the order of the alphabet, are kept apart in the gists of `train` and `valid`."""
     return zlib.crc32(f"{one} {other}".encode()) % UNSEEN == 0
 
 

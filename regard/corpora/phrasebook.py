@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 
-from regard.corpora.phrasebook_draft import Draft
+from regard.corpora.phrasebook_draft import SentenceDraft
 from regard.corpora.phrasebook_grammar import Phrase, word
 from regard.corpora.phrasebook_sentences import FORMS
 from regard.corpora.phrasebook_spelling import english_tokens, french_tokens
@@ -34,7 +34,7 @@ LONGEST = 25                    # French words; a longer sentence is drawn again
 
 
 @dataclass(frozen=True)
-class Pair:
+class PhrasePair:
     """A French line, the same in English, and (French word, English word) links over their `word` tokens."""
 
     source: str
@@ -47,18 +47,18 @@ class Pair:
         return " ".join(f"{i}-{j}" for i, j in self.alignment)
 
 
-def pairs(number: int, seed: int = 0, part: str = "train") -> Iterator[Pair]:
+def pairs(number: int, seed: int = 0, part: str = "train") -> Iterator[PhrasePair]:
     """So many pairs of a part, the same for the same seed."""
     if part not in PARTS:
         raise SettingError(f"the phrasebook has no part {part}{did_you_mean(part, PARTS)}")
     return islice(_endless(seed, part), number)
 
 
-def _endless(seed: int, part: str) -> Iterator[Pair]:
+def _endless(seed: int, part: str) -> Iterator[PhrasePair]:
     chance = random.Random(seed)
     known: set[int] = set()
     while True:
-        draft = Draft(chance)
+        draft = SentenceDraft(chance)
         form, mark = draft.pick(FORMS)
         said = form(draft)
         if any(unseen(*both) for both in draft.combinations) != (part == "unseen") or len(said.fr) > LONGEST:
@@ -73,16 +73,16 @@ def _endless(seed: int, part: str) -> Iterator[Pair]:
 
 @cache
 def unseen(one: str, other: str) -> bool:
-    """Whether these two words are kept apart in `train` and `valid`."""
+    """True if these two words are kept apart in `train` and `valid`."""
     return zlib.crc32(f"{one} {other}".encode()) % UNSEEN == 0
 
 
-def finish(said: Phrase, mark: str = ".") -> Pair:
+def finish(said: Phrase, mark: str = ".") -> PhrasePair:
     """The two lines with their capitals and marks, and the links between their tokens."""
     said = said + word(mark, mark)
     french, english = french_tokens(said.fr), english_tokens(said.en)
     links = {(each.at, at) for at, (_, by) in enumerate(said.en) for each in by}
-    return Pair(_line(french), _line(english), tuple(sorted(links)))
+    return PhrasePair(_line(french), _line(english), tuple(sorted(links)))
 
 
 def _line(tokens: list[str]) -> str:
@@ -91,7 +91,7 @@ def _line(tokens: list[str]) -> str:
     return text.replace(" - ", "-").replace(" ,", ",")
 
 
-def show(pair: Pair) -> str:
+def show(pair: PhrasePair) -> str:
     """Both lines, then each French word above the English it says: `·` for none, the#2 for the second `the`."""
     french, english = split_words(pair.source), _numbered(split_words(pair.target))
     says = ["+".join(english[j] for i, j in pair.alignment if i == at) or "·" for at in range(len(french))]
@@ -112,12 +112,12 @@ def _numbered(words: list[str]) -> list[str]:
 def _wrapped(columns: list[tuple[str, str]], width: int = 90) -> Iterator[list[tuple[str, str]]]:
     """The columns in blocks that fit a terminal."""
     block: list[tuple[str, str]] = []
-    taken = 0
+    filled = 0
     for column in columns:
         wide = max(map(len, column)) + 2
-        if block and taken + wide > width:
+        if block and filled + wide > width:
             yield block
-            block, taken = [], 0
+            block, filled = [], 0
         block.append(column)
-        taken += wide
+        filled += wide
     yield block

@@ -47,7 +47,7 @@ INSIDE = NOUNS["room"] + NOUNS["region"]
 BESIDE = NOUNS["place"] + NOUNS["room"]
 
 
-class Draft:
+class SentenceDraft:
     """One sentence being drawn: its chances, the nouns it has used, and the combinations it makes."""
 
     def __init__(self, chance: random.Random):
@@ -100,7 +100,7 @@ class Draft:
             return self.you
         return other
 
-    def thing(self, noun: Noun, own: str = "", negated: bool = False, clause: bool = True) -> NounPhrase:
+    def thing(self, noun: Noun, owner: str = "", negated: bool = False, clause: bool = True) -> NounPhrase:
         """A noun phrase for an object; after a negation un, des and du become de."""
         many = noun.plural and self.flip(0.3)
         first, last = self.adjectives(noun)
@@ -110,18 +110,18 @@ class Draft:
         elif noun.kind == "kin":
             if not many and not first and not last and self.flip(0.3):
                 return g.owned(noun_phrase(noun), self.pick(NAMES))
-            name = self.owner(own)
+            name = self.owner(owner)
         else:
-            name = self.pick(("the", "the", "the", "a", "a", "this", self.owner(own)))
+            name = self.pick(("the", "the", "the", "a", "a", "this", self.owner(owner)))
             if noun.french[0] in NOBODYS and name not in ("the", "a", "this"):
                 name = "the"
             if many and self.flip(0.35):
                 number, name = self.pick(NUMBERS), "a" if name == "this" else name
         if negated and name in ("a", "some", "lots"):
             name, number = "no", None
-        made = noun_phrase(noun, name, many, number, first, last)
+        phrase = noun_phrase(noun, name, many, number, first, last)
         plain = clause and name in ("the", "a") and noun.counted
-        return self.relative(noun, made) if plain and self.flip(0.14) else made
+        return self.relative(noun, phrase) if plain and self.flip(0.14) else phrase
 
     def someone(self, clause: bool = True) -> NounPhrase:
         """A person, by name, by kinship or by what they are."""
@@ -148,7 +148,7 @@ class Draft:
         return g.pronoun(person, self.flip(0.5))
 
     def subject(self, verb: Verb | None = None, clause: bool = True) -> NounPhrase:
-        """Who does it: a pronoun, a person, two people, or an animal where animals do it."""
+        """The subject: a pronoun, a person, two people, or an animal where animals do it."""
         if self.flip(0.4):
             return self.pronoun(verb)
         if verb and verb.animals and self.flip(0.35):
@@ -186,7 +186,7 @@ class Draft:
 
     # -------------------------------------------------------------------------------------------- where and when
     def somewhere(self, at: bool = True) -> Phrase:
-        """Where people are: au marché, dans la rue, devant l'école, à Paris."""
+        """A place where people are: au marché, dans la rue, devant l'école, à Paris."""
         if at and self.flip(0.35):
             return self.at("at")
         if at and self.flip(0.15):
@@ -213,7 +213,7 @@ class Draft:
         return lead + noun_phrase(noun, name, False, None, *self.adjectives(noun, 0.25))
 
     def spot(self) -> Phrase:
-        """Where things lie: sur la table, dans mon sac."""
+        """A place where things lie: sur la table, dans mon sac."""
         if self.flip(0.55):
             noun = self.noun(SURFACES)
             lead = word(*self.pick((("sur", "on"), ("sous", "under"))))
@@ -224,7 +224,7 @@ class Draft:
         return lead + noun_phrase(noun, name, False, None, *self.adjectives(noun, 0.2))
 
     def circumstance(self, verb: Verb) -> Phrase:
-        """Where, with whom or for whom."""
+        """A complement: where, with whom or for whom."""
         how = self.pick(verb.adjuncts)
         if how in ("at", "in"):
             return self.somewhere(how == "at")
@@ -269,13 +269,13 @@ class Draft:
             rest = rest + self.circumstance(verb)
         return group(verb, subject, tense, negation=negation, **more), rest
 
-    def object_of(self, verb: Verb, own: str, negated: bool, clause: bool = True) -> NounPhrase:
+    def object_of(self, verb: Verb, owner: str, negated: bool, clause: bool = True) -> NounPhrase:
         noun = self.noun(verb.objects)
         if noun.kind in ("person", "kin") and self.flip(0.35):
             return g.named(self.name())
         self.used.add(verb.french)
         self.combinations.append((verb.french, noun.french[0]))
-        return self.thing(noun, own, negated, clause)
+        return self.thing(noun, owner, negated, clause)
 
     def clitic(self, subject: NounPhrase, verb: Verb, tense: str) -> dict[str, Any]:
         """An object pronoun for `group`, or nothing where the French would not show who is meant."""

@@ -74,14 +74,14 @@ def word(french: str, english: str) -> Phrase:
     return Phrase([made], [(each, (made,)) for each in english.split()])
 
 
-def saying(said: Saying) -> Phrase:
+def saying(idiom: Saying) -> Phrase:
     """Words that go together, linked as their table says."""
-    fr = [Word(each) for each in said.french.split()]
+    fr = [Word(each) for each in idiom.french.split()]
     links: dict[str, list[Word]] = {}
-    for link in said.links.split():
+    for link in idiom.links.split():
         i, j = link.split("-")
         links.setdefault(j, []).append(fr[int(i)])
-    return Phrase(fr, [(each, tuple(links[str(j)])) for j, each in enumerate(said.english.split())])
+    return Phrase(fr, [(each, tuple(links[str(j)])) for j, each in enumerate(idiom.english.split())])
 
 
 # ------------------------------------------------------------------------------------------------ noun phrases
@@ -241,19 +241,19 @@ def _french(verb: Verb, subject: NounPhrase, tense: str, modal: Verb | None,
 def _english(verb: Verb, person: int, tense: str, modal: Verb | None, finite: Word, rest: list[Word],
              operated: bool) -> tuple[English | None, list[English]]:
     """The operator (where one is needed, or the tense has one), and the words of the verb."""
-    said: tuple[Word, ...] = (rest[0] if rest else finite,)
-    plain: list[English] = [(verb.english, said), *([(verb.particle, said)] if verb.particle else [])]
+    source: tuple[Word, ...] = (rest[0] if rest else finite,)
+    plain: list[English] = [(verb.english, source), *([(verb.particle, source)] if verb.particle else [])]
     if modal in (CAN, MUST):
         return (modal.english, (finite,)), plain
     if modal:                                            # he wants to eat
         operator, main = _english(modal, person, "present", None, finite, [], operated)
-        return operator, [*main, ("to", said), *plain]
+        return operator, [*main, ("to", source), *plain]
     if tense == "future":
-        return (AM[person], (finite,)), [("going", (finite,)), ("to", said), *plain]
+        return (AM[person], (finite,)), [("going", (finite,)), ("to", source), *plain]
     if verb is BE:
         return ((WAS if tense == "imperfect" else AM)[person], (finite,)), []
     if tense == "imperfect" and verb.french not in STATES:
-        return (WAS[person], (finite,)), [(verb.ing, said), *plain[1:]]
+        return (WAS[person], (finite,)), [(verb.ing, source), *plain[1:]]
     past = tense in ("past", "imperfect")
     if operated:
         return ("did" if past else "does" if person == 2 else "do", (finite,)), plain

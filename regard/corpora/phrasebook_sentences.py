@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from regard.corpora import phrasebook_grammar as g
-from regard.corpora.phrasebook_draft import Draft
+from regard.corpora.phrasebook_draft import SentenceDraft
 from regard.corpora.phrasebook_grammar import NounPhrase, Phrase, group, nothing, noun_phrase, statement, word
 from regard.corpora.phrasebook_statements import (
     ACTIONS,
@@ -27,7 +27,7 @@ from regard.corpora.phrasebook_statements import (
 from regard.corpora.phrasebook_verbs import BE, HAVE, STATES, THINKING, TRANSITIVE, VERB, WANT, Verb
 from regard.corpora.phrasebook_words import NOUNS
 
-Part = Callable[[Draft], Phrase]
+Part = Callable[[SentenceDraft], Phrase]
 # faire is left out: `what does she do` would be said, not `what does she make`
 ABOUT_THINGS = tuple(verb for verb in TRANSITIVE if verb.objects[0].kind not in ("person", "place") and verb.it)
 COUNTED = tuple(VERB[verb] for verb in ("acheter", "manger", "vendre", "voir", "prendre"))
@@ -35,7 +35,7 @@ NOBODY = NounPhrase([], [], 0, False)      # asked about before the subject is k
 
 
 # ------------------------------------------------------------------------------------------------ questions
-def asked(d: Draft) -> Phrase:
+def asked(d: SentenceDraft) -> Phrase:
     """Est-ce que tu connais Marie? Are they tired?"""
     if d.flip(0.25):
         return g.est_ce_que(*be_so(d, asked=True))
@@ -52,8 +52,8 @@ ASKING = (("où", "where", SOMEWHERE, ("present", "past", "future")), ("quand", 
           ("pourquoi", "why", SOMETIME, ("present", "past", "future")))
 
 
-def why(d: Draft) -> Phrase:
-    """Where, when, why: with est-ce que, or with the pronoun after the verb."""
+def why(d: SentenceDraft) -> Phrase:
+    """A question with where, when or why: with est-ce que, or with the pronoun after the verb."""
     french, english, verbs, tenses = d.pick(ASKING)
     verb, tense = d.pick(verbs), d.pick(tenses)
     negation = "pas" if english == "why" and d.flip(0.2) else ""
@@ -62,21 +62,23 @@ def why(d: Draft) -> Phrase:
     return _ask(d, word(french, english), subject, verb, tense, negation, rest)
 
 
-def _ask(d: Draft, asking: Phrase, subject: NounPhrase, verb: Verb, tense: str, negation: str, rest: Phrase) -> Phrase:
+def _ask(
+    d: SentenceDraft, asking: Phrase, subject: NounPhrase, verb: Verb, tense: str, negation: str, rest: Phrase
+) -> Phrase:
     made = group(verb, subject, tense, negation=negation, asked=True)
     if subject.pronoun and subject.person and d.flip(0.5) and not g.before_vowel(made.finite.text):
         return g.inverted(asking, subject, made, rest)
     return g.est_ce_que(subject, made, rest, asking)
 
 
-def what(d: Draft) -> Phrase:
+def what(d: SentenceDraft) -> Phrase:
     """Qu'est-ce que tu manges? Que lit-elle?"""
     verb, tense = d.pick(ABOUT_THINGS), d.pick(("present", "past", "future"))
     subject = d.subject(verb, clause=False)
     return _ask(d, word("que", "what"), subject, verb, tense, "", nothing())
 
 
-def who(d: Draft) -> Phrase:
+def who(d: SentenceDraft) -> Phrase:
     """Qui a cassé la lampe? The asking word is the subject, so English needs no do."""
     verb = d.pick(ACTIONS)
     asking = word("qui", "who")
@@ -85,7 +87,7 @@ def who(d: Draft) -> Phrase:
     return statement(subject, made, rest)
 
 
-def where_is(d: Draft) -> Phrase:
+def where_is(d: SentenceDraft) -> Phrase:
     """Où sont mes clés?"""
     noun = d.noun(TAKEN + NOUNS["animal"])
     subject = noun_phrase(noun, d.pick(("the", d.owner(""))), noun.plural and d.flip(0.35), None, *d.adjectives(noun))
@@ -95,7 +97,7 @@ def where_is(d: Draft) -> Phrase:
     return Phrase([*asking.fr, made.finite, *subject.fr], [*asking.en, made.operator, *subject.en])
 
 
-def how_many(d: Draft) -> Phrase:
+def how_many(d: SentenceDraft) -> Phrase:
     """Combien de pommes est-ce que tu achètes? How much bread?"""
     verb = d.pick(COUNTED)
     noun = d.noun([noun for noun in verb.objects if noun.plural or not noun.counted])
@@ -113,22 +115,22 @@ SIMPLE: tuple[Part, ...] = (action, action, action, action, being, being, having
                             living)
 
 
-def joined(d: Draft) -> Phrase:
+def joined(d: SentenceDraft) -> Phrase:
     """Two statements: and, but, because, when, if."""
-    how = d.pick(("et", "mais", "mais", "parce", "parce", "quand", "si"))
-    d.nested, d.present = True, how in ("quand", "si")
+    conjunction = d.pick(("et", "mais", "mais", "parce", "parce", "quand", "si"))
+    d.nested, d.present = True, conjunction in ("quand", "si")
     one, other = d.pick(SIMPLE)(d), d.pick(SIMPLE)(d)
-    if how == "et":
+    if conjunction == "et":
         return one + word("et", "and") + other
-    if how == "mais":
+    if conjunction == "mais":
         return one + word(",", ",") + word("mais", "but") + other
-    if how == "parce":
+    if conjunction == "parce":
         parce, que = g.Word("parce"), g.Word("que")
         return one + Phrase([parce, que], [("because", (parce, que))]) + other
-    return word(*(("quand", "when") if how == "quand" else ("si", "if"))) + one + word(",", ",") + other
+    return word(*(("quand", "when") if conjunction == "quand" else ("si", "if"))) + one + word(",", ",") + other
 
 
-def thinking(d: Draft) -> Phrase:
+def thinking(d: SentenceDraft) -> Phrase:
     """Je pense que Marie est malade."""
     subject = d.pronoun() if d.flip(0.6) else d.someone(clause=False)
     d.nested = True

@@ -1,4 +1,4 @@
-"""What words do to their neighbours: elision (l'homme), contraction (du, aux), a and an."""
+"""The spelling of words beside their neighbours: elision (l'homme), contraction (du, aux), a and an."""
 
 from __future__ import annotations
 

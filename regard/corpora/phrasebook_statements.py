@@ -1,9 +1,9 @@
-"""What the phrasebook states, one clause at a time: what is done, had, liked and given, and how things are."""
+"""Statements of the phrasebook, one clause at a time: doing, having, liking, giving, being."""
 
 from __future__ import annotations
 
 from regard.corpora import phrasebook_grammar as g
-from regard.corpora.phrasebook_draft import Draft
+from regard.corpora.phrasebook_draft import SentenceDraft
 from regard.corpora.phrasebook_grammar import NounPhrase, Phrase, group, nothing, noun_phrase, saying, statement, word
 from regard.corpora.phrasebook_verbs import (
     BE,
@@ -28,7 +28,7 @@ FURNISHING = NOUNS["thing"] + NOUNS["container"] + NOUNS["text"] + NOUNS["food"]
 
 
 # ------------------------------------------------------------------------------------------------ statements
-def action(d: Draft) -> Phrase:
+def action(d: SentenceDraft) -> Phrase:
     """Someone does something, perhaps at some time."""
     verb = d.pick(ACTIONS)
     subject = d.subject(verb)
@@ -38,17 +38,17 @@ def action(d: Draft) -> Phrase:
     return made if often or verb.french == "connaître" else timed(d, made, tense)
 
 
-def timed(d: Draft, made: Phrase, tense: str) -> Phrase:
+def timed(d: SentenceDraft, statement: Phrase, tense: str) -> Phrase:
     """With `hier` at its head or its end, sometimes."""
     if d.nested or not d.flip(0.22):
-        return made
+        return statement
     when = saying(d.pick(WHEN[tense]))
     if d.flip(0.5):
-        return when + word(",", ",") + made
-    return made + when
+        return when + word(",", ",") + statement
+    return statement + when
 
 
-def going(d: Draft) -> Phrase:
+def going(d: SentenceDraft) -> Phrase:
     """Il va au marché; they went to Paris."""
     subject, negation = d.subject(), d.negation()
     tense = "present" if d.present else d.pick(("present", "past", "future"))
@@ -59,12 +59,12 @@ def going(d: Draft) -> Phrase:
     return made if negation in ("jamais", "plus") else timed(d, made, tense)
 
 
-def _city(d: Draft, english: str) -> Phrase:
+def _city(d: SentenceDraft, english: str) -> Phrase:
     city = d.pick(CITIES)
     return word("à", english) + word(city.french, city.english)
 
 
-def living(d: Draft) -> Phrase:
+def living(d: SentenceDraft) -> Phrase:
     """Ils habitent dans une vieille maison."""
     subject = d.subject(LIVE)
     tense = d.was(subject, 0.3)
@@ -75,7 +75,7 @@ def living(d: Draft) -> Phrase:
     return statement(subject, group(LIVE, subject, tense, negation=d.negation()), rest)
 
 
-def liking(d: Draft) -> Phrase:
+def liking(d: SentenceDraft) -> Phrase:
     """J'aime le pain is `I like bread`; what is liked is a kind of thing, or one that is pointed at."""
     subject = d.subject()
     if d.flip(0.3):
@@ -85,7 +85,7 @@ def liking(d: Draft) -> Phrase:
     return statement(subject, group(LIKE, subject, d.was(subject, 0.15), negation=d.negation()), _liked(d, subject))
 
 
-def _liked(d: Draft, subject: NounPhrase) -> NounPhrase:
+def _liked(d: SentenceDraft, subject: NounPhrase) -> NounPhrase:
     noun = d.noun(LIKE.objects)
     d.combinations.append((LIKE.french, noun.french[0]))
     if not noun.counted or (noun.plural and noun.kind in ("animal", "food") and d.flip(0.6)):
@@ -94,12 +94,12 @@ def _liked(d: Draft, subject: NounPhrase) -> NounPhrase:
     return noun_phrase(noun, name, noun.plural and d.flip(0.3), None, *d.adjectives(noun))
 
 
-def having(d: Draft) -> Phrase:
+def having(d: SentenceDraft) -> Phrase:
     """She has two brothers; we do not have a car."""
     return _having(d, d.subject(), d.negation())
 
 
-def _having(d: Draft, subject: NounPhrase, negation: str) -> Phrase:
+def _having(d: SentenceDraft, subject: NounPhrase, negation: str) -> Phrase:
     noun = d.noun(HAVE.objects)
     d.combinations.append((HAVE.french, noun.french[0]))
     tense = d.was(subject, 0.2)
@@ -112,13 +112,13 @@ def _having(d: Draft, subject: NounPhrase, negation: str) -> Phrase:
     return statement(subject, group(HAVE, subject, tense, negation=negation), what)
 
 
-def wanting(d: Draft) -> Phrase:
+def wanting(d: SentenceDraft) -> Phrase:
     subject, negation = d.subject(), d.negation()
     made = group(WANT, subject, d.was(subject, 0.2), negation=negation)
     return statement(subject, made, d.object_of(WANT, subject.own, bool(negation)))
 
 
-def being_able(d: Draft) -> Phrase:
+def being_able(d: SentenceDraft) -> Phrase:
     """Wants to, can, must."""
     verb = d.pick(WILLED)
     subject, negation = d.subject(verb), d.negation()
@@ -130,7 +130,7 @@ def being_able(d: Draft) -> Phrase:
     return statement(subject, made, rest)
 
 
-def giving(d: Draft) -> Phrase:
+def giving(d: SentenceDraft) -> Phrase:
     """Gives a book to Marie, or gives us a book."""
     verb, tense, negation = d.pick(GIVING), d.pick(("present", "past", "future")), d.negation(0.12)
     subject = d.subject(verb)
@@ -146,12 +146,12 @@ def giving(d: Draft) -> Phrase:
 
 
 # ------------------------------------------------------------------------------------------------ being
-def being(d: Draft) -> Phrase:
+def being(d: SentenceDraft) -> Phrase:
     subject, made, rest = be_so(d, d.negation())
     return statement(subject, made, rest)
 
 
-def be_so(d: Draft, negation: str = "", asked: bool = False) -> tuple[NounPhrase, g.Group, Phrase]:
+def be_so(d: SentenceDraft, negation: str = "", asked: bool = False) -> tuple[NounPhrase, g.Group, Phrase]:
     """Someone or something is so, is a baker, is somewhere."""
     if d.flip(0.4):
         noun = d.noun(TAKEN)
@@ -166,7 +166,7 @@ def be_so(d: Draft, negation: str = "", asked: bool = False) -> tuple[NounPhrase
 TAKEN = FURNISHING + NOUNS["clothes"]
 
 
-def _placed(d: Draft, noun: Noun, clause: bool) -> NounPhrase:
+def _placed(d: SentenceDraft, noun: Noun, clause: bool) -> NounPhrase:
     """A thing that something is said of: the, this, my; never some."""
     name = d.pick(("the", "the", "this", d.owner("")))
     many = noun.plural and d.flip(0.35)
@@ -175,8 +175,8 @@ def _placed(d: Draft, noun: Noun, clause: bool) -> NounPhrase:
     return d.relative(noun, made) if clause and name == "the" and d.flip(0.12) else made
 
 
-def _so(d: Draft, noun: Noun, subject: NounPhrase) -> Phrase:
-    """What a thing is said to be; two things, sometimes."""
+def _so(d: SentenceDraft, noun: Noun, subject: NounPhrase) -> Phrase:
+    """A predicate of a thing; two, sometimes."""
     said = [d.pick(SAID_OF[noun.french[0]])]
     other = d.pick(SAID_OF[noun.french[0]])
     if d.flip(0.2) and other.english != said[0].english:
@@ -189,8 +189,8 @@ def _so(d: Draft, noun: Noun, subject: NounPhrase) -> Phrase:
     return made
 
 
-def _who(d: Draft, subject: NounPhrase) -> Phrase:
-    """What a person is said to be: `fatiguée`, or `boulanger`, where English wants an article."""
+def _who(d: SentenceDraft, subject: NounPhrase) -> Phrase:
+    """A predicate of a person: `fatiguée`, or `boulanger`, where English wants an article."""
     if d.flip(0.4) and subject.person < 3 and len(subject.fr) == 1:
         trade = d.pick([noun for noun in TRADES if noun.feminine == subject.feminine])
         return word(trade.french[0], f"a {trade.english[0]}")
@@ -199,7 +199,7 @@ def _who(d: Draft, subject: NounPhrase) -> Phrase:
     return very + word(said.agree(subject.feminine, subject.plural), said.english)
 
 
-def feeling(d: Draft) -> Phrase:
+def feeling(d: SentenceDraft) -> Phrase:
     """J'ai faim: French has hunger, English is hungry. The verb is built as être, then said with avoir."""
     subject = d.subject()
     tense = d.was(subject, 0.3)
@@ -209,7 +209,7 @@ def feeling(d: Draft) -> Phrase:
     return statement(subject, made, word(french, english))
 
 
-def age(d: Draft) -> Phrase:
+def age(d: SentenceDraft) -> Phrase:
     """Il a dix ans: he is ten years old."""
     subject = d.pronoun() if d.flip(0.4) else g.named(d.name())
     made = group(BE, subject)
@@ -217,7 +217,7 @@ def age(d: Draft) -> Phrase:
     return statement(subject, made, word(*d.pick(NUMBERS)) + word("ans", "years old"))
 
 
-def there_is(d: Draft) -> Phrase:
+def there_is(d: SentenceDraft) -> Phrase:
     """Il y a un chat sur la table; il n'y a pas de pain."""
     noun = d.noun(FURNISHING + NOUNS["meal"] + NOUNS["animal"])
     many = noun.plural and d.flip(0.4)

@@ -23,7 +23,7 @@ def _pairs(name: str) -> tuple[tuple[str, str], ...]:
 
 
 def before_vowel(word: str) -> bool:
-    """Whether le, de, que ... lose their vowel before this word (`y` alone does it, as in n'y)."""
+    """True if le, de, que ... lose their vowel before this word (`y` alone does it, as in n'y)."""
     return (word[0].lower() in VOWELS and word not in ASPIRATED) or word == "y"
 
 
@@ -88,7 +88,6 @@ def _nouns(kind: str) -> tuple[Noun, ...]:
 NOUNS = {kind: _nouns(kind) for kind in WORDS["nouns"]}
 EVERY_NOUN = tuple(noun for nouns in NOUNS.values() for noun in nouns)
 NOUN = {noun.french[0]: noun for noun in EVERY_NOUN}
-PEOPLE = NOUNS["person"] + NOUNS["kin"]
 TRADES = tuple(NOUN[word] for word in WORDS["trades"].split())
 SURFACES = tuple(NOUN[word] for word in WORDS["surfaces"].split())
 
@@ -102,13 +101,13 @@ FEMININES, BEFORE_VOWELS = dict(_pairs("feminines")), dict(_pairs("before_vowels
 
 
 def _adjectives(name: str, first: bool = False) -> tuple[Adjective, ...]:
-    made = []
+    adjectives = []
     for line in WORDS["adjectives"][name].strip().splitlines():
         french, english, *kinds = line.replace("ELDERS", WORDS["elders"]).split()
         feminine = FEMININES.get(french, french if french[-1] == "e" else french + "e")
         forms = (french, feminine, plural(french), plural(feminine))
-        made.append(Adjective(forms, english, first, frozenset(kinds), BEFORE_VOWELS.get(french, french)))
-    return tuple(made)
+        adjectives.append(Adjective(forms, english, first, frozenset(kinds), BEFORE_VOWELS.get(french, french)))
+    return tuple(adjectives)
 
 
 FIRST = _adjectives("first", first=True)

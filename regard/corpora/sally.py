@@ -65,7 +65,7 @@ class Story:
 
     @property
     def name(self) -> str:
-        """What fills the blank."""
+        """The word that fills the blank."""
         return self.text.split(" ", 1)[0]
 
     @property
@@ -133,5 +133,5 @@ def _between(chance: random.Random, left: int) -> Iterator[str]:
 
 @cache
 def tokens(sentence: str) -> int:
-    """How many `word` tokens a sentence has, with anything in the place of its braces."""
+    """The number of `word` tokens of a sentence, with anything in the place of its braces."""
     return len(split(sentence.replace("{", "").replace("}", "")))

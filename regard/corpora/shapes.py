@@ -62,7 +62,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Batch:
+class DrawnPictures:
     """Many pictures as arrays. The region of a word is where the things are whose bits its `meant` has."""
 
     images: NDArray[np.uint8]                # (N, H, W, 3)
@@ -92,18 +92,18 @@ def pictures(number: int, seed: int = 0, part: str = "train") -> Iterator[Pictur
 
 def _pictures(number: int, seed: int, part: str) -> Iterator[Picture]:
     for start in range(0, number, AT_ONCE):
-        some = batch(np.arange(start, min(start + AT_ONCE, number)), seed, part)
+        some = draw_pictures(np.arange(start, min(start + AT_ONCE, number)), seed, part)
         yield from map(some.picture, range(len(some)))
 
 
-def batch(numbers: NDArray[np.int64], seed: int = 0, part: str = "train") -> Batch:
+def draw_pictures(numbers: NDArray[np.int64], seed: int = 0, part: str = "train") -> DrawnPictures:
     """The pictures of these numbers: number k is what `pictures` gives in place k, whatever else is asked for."""
     _check(part)
     key = scenes.keys(seed, part, np.asarray(numbers))
     found = scenes.scenes(key, part)
     images, masks = drawing.drawn(found, key)
     said = list(scenes.words(found))
-    return Batch(images, [" ".join(word for word, _ in words) for words in said], masks,
+    return DrawnPictures(images, [" ".join(word for word, _ in words) for words in said], masks,
                  [np.array([bits for _, bits in words], dtype=np.uint8) for words in said])
 
 
@@ -176,13 +176,14 @@ def mask_of(lengths: Sequence[int], side: int = SIDE) -> Mask:
     return np.repeat(np.arange(len(lengths)) % 2 == 1, lengths).reshape(side, side)
 
 
-def gold(some: Batch, at: int, name: str) -> dict[str, Any]:
-    """What regions.jsonl says of a picture: its things, by a box in pixels and by runs, and which each word means."""
-    present = [thing for thing in range(3) if some.masks[at, thing].any()]
-    things = [{"box": [round(side * SIDE) for side in box(some.masks[at, thing])],
-               "runs": runs(some.masks[at, thing])} for thing in present]
-    words = [[number for number, thing in enumerate(present) if bits >> thing & 1] for bits in some.meant[at].tolist()]
-    return {"image": name, "caption": some.captions[at], "things": things, "words": words}
+def gold(some: DrawnPictures, index: int, name: str) -> dict[str, Any]:
+    """The object of a picture in regions.jsonl: its things by box and by runs, and which of them each word means."""
+    present = [thing for thing in range(3) if some.masks[index, thing].any()]
+    things = [{"box": [round(side * SIDE) for side in box(some.masks[index, thing])],
+               "runs": runs(some.masks[index, thing])} for thing in present]
+    words = [[number for number, thing in enumerate(present) if bits >> thing & 1]
+             for bits in some.meant[index].tolist()]
+    return {"image": name, "caption": some.captions[index], "things": things, "words": words}
 
 
 def write(folder: str | Path, number: int, seed: int = 0, part: str = "train") -> Path:
@@ -209,7 +210,7 @@ def _fill(folder: Path, number: int, seed: int, part: str) -> None:
     captions, regions = [], []
     for start in range(0, number, AT_ONCE):
         numbers = np.arange(start, min(start + AT_ONCE, number))
-        some = batch(numbers, seed, part)
+        some = draw_pictures(numbers, seed, part)
         for at, place in enumerate(numbers):
             name = f"{place:06d}.png"
             storage.write_part(folder / name, png(some.images[at]))

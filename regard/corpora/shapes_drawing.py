@@ -28,7 +28,7 @@ FIRST_SLOT = 1 << 20                       # the draws of a drawing come after a
 
 @cache
 def stamps() -> NDArray[np.float32]:
-    """How much of each pixel a shape covers: (shapes, radii, S, S)."""
+    """(shapes, radii, S, S): the share of each pixel that a shape covers."""
     across = (np.arange((2 * REACH + 1) * FINE) + 0.5) / FINE - REACH - 0.5
     y, x = np.meshgrid(across, across, indexing="ij")
     inside = np.array([[_inside(shape, x / radius, y / radius) for radius in RADII] for shape in SHAPES])
@@ -37,7 +37,7 @@ def stamps() -> NDArray[np.float32]:
 
 
 def _inside(shape: str, x: NDArray, y: NDArray) -> NDArray[np.bool_]:
-    """Which points a shape of radius 1 covers; y grows downwards."""
+    """True at the points that a shape of radius 1 covers; y grows downwards."""
     match shape:
         case "square":
             return np.maximum(abs(x), abs(y)) <= 0.85
@@ -58,27 +58,27 @@ def _inside(shape: str, x: NDArray, y: NDArray) -> NDArray[np.bool_]:
     return along <= 1 - off * (1 - notch[0]) / notch[1]
 
 
-def drawn(found: Scenes, key: Bits, bare: bool = False) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+def drawn(scenes: Scenes, key: Bits, bare: bool = False) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
     """The pictures (N, H, W, 3), and the pixels of each thing (N, 3, H, W); `bare` leaves the things out."""
-    radii = _radii(found, key)
-    centres = _centres(found, key, np.ceil(np.array(RADII))[radii].astype(np.int64))
+    radii = _radii(scenes, key)
+    centres = _centres(scenes, key, np.ceil(np.array(RADII))[radii].astype(np.int64))
     images = _grounds(key)
-    masks = np.zeros((len(found), 3, SIDE + 2 * REACH, SIDE + 2 * REACH), dtype=bool)       # with room for stamps
+    masks = np.zeros((len(scenes), 3, SIDE + 2 * REACH, SIDE + 2 * REACH), dtype=bool)       # with room for stamps
     window = np.arange(2 * REACH + 1)
-    for at in range(3):
-        rows = np.flatnonzero(found.present[:, at])
-        cover = stamps()[found.shapes[rows, at], radii[rows, at]]                           # (rows, S, S)
-        y = centres[rows, at, 1, None, None] + window[:, None]                              # in the wider picture
-        x = centres[rows, at, 0, None, None] + window
-        masks[rows[:, None, None], at, y, x] = cover > 0
+    for thing in range(3):
+        rows = np.flatnonzero(scenes.present[:, thing])
+        cover = stamps()[scenes.shapes[rows, thing], radii[rows, thing]]                           # (rows, S, S)
+        y = centres[rows, thing, 1, None, None] + window[:, None]                              # in the wider picture
+        x = centres[rows, thing, 0, None, None] + window
+        masks[rows[:, None, None], thing, y, x] = cover > 0
         if not bare:
-            _paint(images, cover, rows, y - REACH, x - REACH, _shades(found, key, at)[rows])
+            _paint(images, cover, rows, y - REACH, x - REACH, _shades(scenes, key, thing)[rows])
     inner = slice(REACH, REACH + SIDE)
     return np.rint(images).astype(np.uint8), masks[:, :, inner, inner]
 
 
 def _paint(images: NDArray, cover: NDArray, rows: NDArray, y: NDArray, x: NDArray, colour: NDArray) -> None:
-    """What is under a stamp goes over into its colour; where a stamp hangs over the edge it is empty."""
+    """Blend the pixels under a stamp into its colour; where a stamp hangs over the edge it is empty."""
     of, down, right = np.nonzero(cover)
     place = (rows[of], y[of, down, 0], x[of, 0, right])
     share = cover[of, down, right][:, None]
@@ -86,20 +86,20 @@ def _paint(images: NDArray, cover: NDArray, rows: NDArray, y: NDArray, x: NDArra
 
 
 def _radii(found: Scenes, key: Bits) -> NDArray[np.int64]:
-    """Which of RADII each thing has; neighbours of the first are small."""
+    """The index into RADII of each thing; neighbours of the first are small."""
     radii = SMALL + np.stack([draw(key, FIRST_SLOT + at, 2) for at in range(3)], 1)
     radii[:, 0] += np.where(found.large == 1, LARGE - SMALL, 0)
     return radii
 
 
-def _centres(found: Scenes, key: Bits, reach: NDArray[np.int64]) -> NDArray[np.int64]:
+def _centres(scenes: Scenes, key: Bits, reach: NDArray[np.int64]) -> NDArray[np.int64]:
     """(N, 3, 2) x and y: neighbours at a chance distance, the first thing where they have room too."""
     low = -(-reach // GRID) * GRID                          # the outermost centres of each thing: (N, 3)
     high = (SIDE - 1 - reach) // GRID * GRID
-    centres = np.zeros((len(found), 3, 2), dtype=np.int64)
+    centres = np.zeros((len(scenes), 3, 2), dtype=np.int64)
     for axis in (0, 1):                                     # thing 1 stands beside the first, thing 2 above or below
         other = axis + 1
-        there, before = found.present[:, other], found.sides[:, axis] == 1         # 1: the first is right of it, below
+        there, before = scenes.present[:, other], scenes.sides[:, axis] == 1       # 1: the first is right of it, below
         near = -(-(reach[:, 0] + reach[:, other] + 2) // GRID) * GRID
         choices = np.minimum((high[:, other] - low[:, 0] - near) // GRID + 1, FARTHEST)
         distance = near + GRID * draw(key, FIRST_SLOT + 3 + axis, choices)
@@ -110,7 +110,7 @@ def _centres(found: Scenes, key: Bits, reach: NDArray[np.int64]) -> NDArray[np.i
     for axis in (0, 1):                                     # across their line, a step aside or none
         aside = centres[:, 0, 1 - axis] + GRID * (draw(key, FIRST_SLOT + 7 + axis, 3) - 1)
         centres[:, axis + 1, 1 - axis] = np.clip(aside, low[:, axis + 1], high[:, axis + 1])
-    return np.where(found.present[:, :, None], centres, REACH)
+    return np.where(scenes.present[:, :, None], centres, REACH)
 
 
 def _shades(found: Scenes, key: Bits, at: int) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""What stands in the pictures of `shapes`, what is said of it, and which pictures belong to which part.
+"""Scenes of `shapes`: the things in a picture, the words about them, and the part that it belongs to.
 
 A scene has a first thing and perhaps another beside it, above or below it, or both. The caption follows from the
 picture: of several things the large one is named first, then what stands beside it, then what is above or below. All
@@ -69,16 +69,16 @@ def scenes(key: Bits, part: str) -> Scenes:
     """A scene of this part for each key: what things there are is drawn once, which ones until it belongs there."""
     kinds = KINDS[KINDS != ALONE] if part == "unseen" else KINDS
     kind = kinds[draw(key, 0, len(kinds))]
-    found = _drawn(key, 0, kind)
-    wrong = np.flatnonzero(~belongs(found, part))
+    drawn = _drawn(key, 0, kind)
+    wrong = np.flatnonzero(~belongs(drawn, part))
     attempt = 0
     while len(wrong):
         attempt += 1
         again = _drawn(key[wrong], 16 * attempt, kind[wrong])
         for name, values in vars(again).items():
-            getattr(found, name)[wrong] = values
+            getattr(drawn, name)[wrong] = values
         wrong = wrong[~belongs(again, part)]
-    return found
+    return drawn
 
 
 def _drawn(key: Bits, slot: int, kind: NDArray[np.int64]) -> Scenes:
@@ -90,37 +90,37 @@ def _drawn(key: Bits, slot: int, kind: NDArray[np.int64]) -> Scenes:
     return Scenes(present, colours, shapes, large, sides)
 
 
-def belongs(found: Scenes, part: str) -> NDArray[np.bool_]:
-    """Which scenes are of this part, whatever the seed; none where two things have one name.
+def belongs(scenes: Scenes, part: str) -> NDArray[np.bool_]:
+    """True for the scenes of this part, whatever the seed; for none where two things have one name.
 
     A thing alone is of `train`, `valid` and `test`: so few captions (96) cannot be held out without a hole in what is
     learned, as if nothing small and red were ever square."""
-    shut = np.zeros(len(found), dtype=bool)
-    for at in (1, 2):
-        of_first, of_other = _unseen(at - 1)
-        side = found.sides[:, at - 1]
-        shut |= found.present[:, at] & (of_first[found.colours[:, 0], found.shapes[:, 0], side]
-                                        | of_other[found.colours[:, at], found.shapes[:, at], side])
-    held = mix(_codes(found)) % np.uint64(VALID) == 0
-    alone = ~found.present[:, 1:].any(1)
+    shut = np.zeros(len(scenes), dtype=bool)
+    for thing in (1, 2):
+        of_first, of_other = _unseen(thing - 1)
+        side = scenes.sides[:, thing - 1]
+        shut |= scenes.present[:, thing] & (of_first[scenes.colours[:, 0], scenes.shapes[:, 0], side]
+                                        | of_other[scenes.colours[:, thing], scenes.shapes[:, thing], side])
+    held = mix(_codes(scenes)) % np.uint64(VALID) == 0
+    alone = ~scenes.present[:, 1:].any(1)
     right = shut if part == "unseen" else ~shut & (alone | (held == (part != "train")))
-    name = np.where(found.present, found.colours * len(SHAPES) + found.shapes, [-1, -2, -3])
+    name = np.where(scenes.present, scenes.colours * len(SHAPES) + scenes.shapes, [-1, -2, -3])
     alike = (name[:, 0] == name[:, 1]) | (name[:, 0] == name[:, 2]) | (name[:, 1] == name[:, 2])
     return right & ~alike
 
 
-def _codes(found: Scenes) -> Bits:
+def _codes(scenes: Scenes) -> Bits:
     """A number for each caption: no two captions share one."""
-    code = found.large
-    for at in range(3):
-        code = (code * 2 + found.present[:, at]) * len(COLOURS) + found.colours[:, at]
-        code = code * len(SHAPES) + found.shapes[:, at]
-    return (code * 4 + found.sides[:, 0] * 2 + found.sides[:, 1]).astype(np.uint64)
+    code = scenes.large
+    for thing in range(3):
+        code = (code * 2 + scenes.present[:, thing]) * len(COLOURS) + scenes.colours[:, thing]
+        code = code * len(SHAPES) + scenes.shapes[:, thing]
+    return (code * 4 + scenes.sides[:, 0] * 2 + scenes.sides[:, 1]).astype(np.uint64)
 
 
 @cache
 def unseen(*words: str) -> bool:
-    """Whether these never come together in `train` and `valid`: red · square · above, or below · blue · circle."""
+    """True if these never come together in `train` and `valid`: red · square · above, or below · blue · circle."""
     return zlib.crc32(" ".join(words).encode()) % UNSEEN == 0
 
 
@@ -134,21 +134,22 @@ def _unseen(axis: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     return np.array(first), np.array(other)
 
 
-def words(found: Scenes) -> Iterator[list[tuple[str, int]]]:
-    """What is said of each scene, word by word, with the things meant: bit k for thing k, 0 for none."""
-    rows = zip(found.present.tolist(), found.colours.tolist(), found.shapes.tolist(), found.large.tolist(),
-               found.sides.tolist(), strict=True)
+def words(scenes: Scenes) -> Iterator[list[tuple[str, int]]]:
+    """The caption of each scene, word by word, with the things meant: bit k for thing k, 0 for none."""
+    rows = zip(scenes.present.tolist(), scenes.colours.tolist(), scenes.shapes.tolist(), scenes.large.tolist(),
+               scenes.sides.tolist(), strict=True)
     for present, colours, shapes, large, sides in rows:
-        names = [[(COLOUR_WORDS[colour], 1 << at), (SHAPES[shape], 1 << at)]
-                 for at, (colour, shape) in enumerate(zip(colours, shapes, strict=True))]
+        names = [[(COLOUR_WORDS[colour], 1 << thing), (SHAPES[shape], 1 << thing)]
+                 for thing, (colour, shape) in enumerate(zip(colours, shapes, strict=True))]
         alone = not present[1] and not present[2]
-        said = _with_article([(SIZES[large], 1), *names[0]] if alone else names[0])
-        for at in (1, 2):
-            if present[at]:
-                joined = [("and", 0)] if at == 2 and present[1] else []
-                relation, *of = RELATIONS[at - 1][sides[at - 1]].split()
-                said += [*joined, (relation, 1 | 1 << at), *((word, 0) for word in of), *_with_article(names[at])]
-        yield said
+        caption = _with_article([(SIZES[large], 1), *names[0]] if alone else names[0])
+        for thing in (1, 2):
+            if present[thing]:
+                joined = [("and", 0)] if thing == 2 and present[1] else []
+                relation, *of = RELATIONS[thing - 1][sides[thing - 1]].split()
+                caption += [*joined, (relation, 1 | 1 << thing), *((word, 0) for word in of)]
+                caption += _with_article(names[thing])
+        yield caption
 
 
 def _with_article(name: list[tuple[str, int]]) -> list[tuple[str, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
+from collections.abc import Callable
 from functools import cache
 
 # Numbers, then words with inner apostrophes, then one mark at a time. \p{P} and \p{S} are punctuation and symbols.
@@ -26,12 +27,16 @@ def _word_pattern() -> re.Pattern[str]:
 
 def _between_words() -> str:
     """Spaces, punctuation and symbols but the underscore, as ranges for inside [...]."""
+    return character_ranges(lambda character: character != "_" and (
+        unicodedata.category(character)[0] in "PS" or character.isspace()))
+
+
+def character_ranges(belongs: Callable[[str], bool]) -> str:
+    """The characters that belong, as ranges for inside [...]."""
     spans: list[list[int]] = []
-    for code in range(sys.maxunicode + 1):
-        character = chr(code)
-        if character != "_" and (unicodedata.category(character)[0] in "PS" or character.isspace()):
-            if spans and spans[-1][1] == code - 1:
-                spans[-1][1] = code
-            else:
-                spans.append([code, code])
+    for code in filter(lambda code: belongs(chr(code)), range(sys.maxunicode + 1)):
+        if spans and spans[-1][1] == code - 1:
+            spans[-1][1] = code
+        else:
+            spans.append([code, code])
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in spans)

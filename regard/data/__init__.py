@@ -1,4 +1,4 @@
-"""From files to batches. Stands alone: nothing here knows a model.
+"""Data: from files to batches. Nothing here knows a model.
 
     reading/     files into documents and token shards, with every line counted; the cache
     tokens/      text into ids: characters, words, subwords

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from regard import corpora, storage
 from regard.corpora import ab, gists, phrasebook, sally, shapes, stories
@@ -41,7 +41,7 @@ class Embedded:
 
     @property
     def held_out(self) -> int:
-        """How many lines `valid` and `test` have each."""
+        """The number of lines of `valid`, and of `test`."""
         return self.count // HELD_OUT
 
 
@@ -103,7 +103,7 @@ class EmbeddedPairs:
 
     @property
     def held_out(self) -> int:
-        """How many pairs each part but `train` has."""
+        """The number of pairs of each part but `train`."""
         return self.count // HELD_OUT
 
 
@@ -136,18 +136,51 @@ PICTURED = {
 }
 
 
-def every() -> dict[str, Embedded | EmbeddedPairs | EmbeddedPictures]:
-    """All that comes with Regard: lines, pairs and pictures."""
-    return {**CORPORA, **PAIRED, **PICTURED}
+class LabelledText(NamedTuple):
+    """A text and its label; where each word has one, as many as words, with spaces between them."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True)
+class EmbeddedLabels:
+    """A corpus of labelled texts: what it is, how many there are to learn from, who writes them, and what has a
+    label."""
+
+    description: str
+    count: int
+    texts: Callable[[int, int, str], Iterator[LabelledText]]         # how many, seed, part
+    tokenizer: str
+    modules: tuple[str, ...]                                         # the files that decide the lines
+    unit: str = "text"                                               # text · word: what has a label
+    show: Callable[[LabelledText], str] = "\t".join                  # a text with its label, as a line of a file,
+    suffix: str = ".tsv"                                             # whose name ends so
+    parts: tuple[str, ...] = PARTS
+
+    @property
+    def held_out(self) -> int:
+        """The number of texts of `valid`, and of `test`."""
+        return self.count // HELD_OUT
+
+
+LABELLED = {
+}
+
+
+def every() -> dict[str, Embedded | EmbeddedPairs | EmbeddedPictures | EmbeddedLabels]:
+    """All that comes with Regard: lines, pairs, pictures and labelled texts."""
+    return {**CORPORA, **PAIRED, **PICTURED, **LABELLED}
 
 
 def unit(name: str) -> str:
-    """What a corpus is counted in."""
-    return "lines" if name in CORPORA else "pairs" if name in PAIRED else "pictures"
+    """The unit that a corpus is counted in."""
+    tables = (("lines", [*CORPORA]), ("pairs", [*PAIRED]), ("pictures", [*PICTURED]), ("texts", [*LABELLED]))
+    return next(unit for unit, names in tables if name in names)
 
 
 def size(name: str, part: str = "train") -> int:
-    """How many lines, pairs or pictures a part has."""
+    """The number of lines, pairs or pictures of a part."""
     corpus = every()[name]
     if part not in corpus.parts:
         raise SettingError(f"{name} has no part {part}: it has {', '.join(corpus.parts)}")
@@ -202,6 +235,25 @@ def write_pairs(name: str, part: str, folder: Path, say: Say = tell) -> tuple[Pa
 
     kept = _written(folder / f"{name}-{part}-{_version(PAIRED[name].modules)}", texts, say)
     return kept / one, kept / other
+
+
+def known_labelled(files: Sequence[str], unit: str) -> EmbeddedLabels | None:
+    """The embedded corpus of texts (or of words) with labels meant by this name, unless there is a file called so."""
+    found = LABELLED.get(str(files[0])) if len(files) == 1 and not Path(files[0]).exists() else None
+    return found if found is not None and found.unit == unit else None
+
+
+def labelled(name: str, part: str = "train") -> Iterator[LabelledText]:
+    """The labelled texts of a part."""
+    return LABELLED[name].texts(size(name, part), 0, part)
+
+
+def write_labelled(name: str, part: str, folder: Path, say: Say = tell) -> Path:
+    """The labelled texts as a file under this folder, written once for each version of the generator."""
+    corpus = LABELLED[name]
+    file = f"{name}-{part}{corpus.suffix}"
+    stem = f"{name}-{part}-{_version(corpus.modules)}"
+    return _written(folder / stem, lambda: {file: map(corpus.show, labelled(name, part))}, say) / file
 
 
 def _written(folder: Path, texts: Callable[[], Mapping[str, Iterable[str]]], say: Say) -> Path:

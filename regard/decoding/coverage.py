@@ -1,6 +1,6 @@
-"""How much of its source each beam has read so far, and what it costs to leave a part unread (Wu et al. 2016).
+"""Coverage: the attention of each beam to its source so far, and a penalty for parts left unread (Wu et al. 2016).
 
-S sources · k beams · L what the decoder can read of a source: its tokens, or the patches of a picture
+S sources · k beams · L tokens of a source, or patches of a picture
 """
 
 from __future__ import annotations
@@ -8,15 +8,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.contract import LanguageModel, Source, State, watch
-from regard.decoding.reading import of_source
+from regard.contract import LanguageModel, Source, State
+from regard.decoding.source_attention import source_weights
 from regard.errors import SettingError
+from regard.watching import watch
 
-LEAST = 1e-10              # of what was read of a source token: less counts as this much
+LEAST = 1e-10              # attention to a source token: less counts as this much
 
 
 class Covered:
-    """How much of each source token every beam has read so far: the mean over layers and heads, added up over time."""
+    """The attention of every beam to each source token so far: the mean over layers and heads, summed over time."""
 
     def __init__(self, model: LanguageModel, source: Source | None, rows: int):
         if source is None:
@@ -25,9 +26,10 @@ class Covered:
         self.amounts = torch.zeros(rows, 1, dtype=torch.float64, device=model.device)     # L comes with the first step
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Return what the model's step returns, and add its attention."""
         with watch() as seen:
             log_probs, state = self.model.step(tokens, state)
-        layers = of_source(self.model, self.source, seen.readings, rows=len(tokens), whole=False,
+        layers = source_weights(self.model, self.source, seen.readings, rows=len(tokens), whole=False,
                            cure="leave --coverage out")
         self.amounts = self.amounts + sum(weights.double().mean(1)[:, -1] for weights in layers) / len(layers)
         return log_probs, state
@@ -38,7 +40,7 @@ class Covered:
             self.source = self.source.select(sources)
 
     def penalties(self) -> list[float]:
-        """sum_l log min(1, amount of source token l), for each beam."""
+        """Return sum_l log min(1, amount of source token l) for each beam."""
         logs = self.amounts.clamp(LEAST, 1.0).log()
         lengths = self.source.lengths
         if lengths is not None:

@@ -1,9 +1,8 @@
-"""Filling blanks: what may stand where a text has a gap, told from both sides of it.
+"""Filling blanks: the likeliest tokens for a gap in a text, given both sides of it.
 
-A blank of one token is read off directly. In one of several, no token is independent of the others: the place the
-model is surest of is filled first, then the next in the light of it, and the likeliest few fillings are kept (a
-beam). The probability of a filling is the product of these conditional ones; it is shared out among the tokens that
-stand for text, so that no <eos> or <mask> is ever filled in.
+A blank of one token is predicted directly. In one of several, the position that the model is surest of is filled first,
+the next one given it, and so on, and a beam of the likeliest fillings goes on. The probability of a filling is the
+product of these conditional ones; all of it is on the tokens of text, so that no <eos> or <mask> is ever filled in.
 
 B beams · T time · V vocabulary
 """
@@ -29,8 +28,8 @@ JOINED = ("bpe", "unigram")            # in these a token carries the space befo
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """One way to fill a blank."""
+class Filling:
+    """A text for a blank, and its probability."""
 
     text: str
     probability: float
@@ -39,13 +38,13 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Filled:
-    """A text with its blanks filled, and for each blank the likeliest candidates, the other blanks left open."""
+    """A text with its blanks filled, and for each blank the likeliest fillings, the other blanks left open."""
 
     text: str
-    blanks: list[list[Candidate]]
+    blanks: list[list[Filling]]
 
 
-Beam = tuple[Tensor, float]            # a row of tokens (T,), and the log-probability of what was filled in
+FilledRow = tuple[Tensor, float]       # a row of tokens (T,), and the log-probability of the fillings
 
 
 @torch.no_grad()
@@ -66,23 +65,23 @@ def fill_blanks(
         tried = range(1, LONGEST[tokenizer.kind] + 1) if length is None else [length]
         options = {}
         for lengths[blank] in tried:
-            row, places = laid_out(model, around, lengths)
+            row, places = lay_out(model, around, lengths)
             options[lengths[blank]] = fill_places(model, row, places[blank], beams=top), places[blank]
         lengths[blank] = max(options, key=lambda tokens: options[tokens][0][0][1] / tokens)
-        beams, own = options[lengths[blank]]
-        blanks.append([candidate(tokenizer, row[own].tolist(), log_prob) for row, log_prob in beams])
-    row, places = laid_out(model, around, lengths)
-    best, _ = fill_places(model, row, [at for own in places for at in own], beams=top)[0]
-    written = [tokenizer.decode(best[own].tolist()) for own in places]
+        beams, positions = options[lengths[blank]]
+        blanks.append([make_filling(tokenizer, row[positions].tolist(), log_prob) for row, log_prob in beams])
+    row, places = lay_out(model, around, lengths)
+    best, _ = fill_places(model, row, [position for blank in places for position in blank], beams=top)[0]
+    written = [tokenizer.decode(best[positions].tolist()) for positions in places]
     return Filled("".join(a + b for a, b in zip(pieces, [*written, ""], strict=True)), blanks)
 
 
-def candidate(tokenizer: Tokenizer, tokens: list[int], log_prob: float) -> Candidate:
-    return Candidate(tokenizer.decode(tokens).strip(" "), math.exp(log_prob), tuple(tokens))
+def make_filling(tokenizer: Tokenizer, tokens: list[int], log_prob: float) -> Filling:
+    return Filling(tokenizer.decode(tokens).strip(" "), math.exp(log_prob), tuple(tokens))
 
 
 def split_at_blanks(tokenizer: Tokenizer, text: str) -> list[str]:
-    """What stands before, between and behind the blanks; a space that belongs to what is missing goes with it."""
+    """Return the text before, between and behind the blanks; a space that belongs to a filling is left out."""
     pieces = BLANK.split(text)
     if len(pieces) == 1:
         shown = text if len(text) <= 40 else f"{text[:37]}..."
@@ -92,10 +91,11 @@ def split_at_blanks(tokenizer: Tokenizer, text: str) -> list[str]:
     return pieces
 
 
-def laid_out(
+def lay_out(
     model: MaskedModel, around: Sequence[list[int]], lengths: Sequence[int]
 ) -> tuple[Tensor, list[list[int]]]:
-    """The tokens with so many <mask> in each blank, and the places of these; of a long text, what is around them."""
+    """Return the tokens with so many <mask> in each blank, and the positions of these; of a long text, a window around
+    them."""
     row, places = list(around[0]), []
     for length, piece in zip(lengths, around[1:], strict=True):
         places.append(list(range(len(row), len(row) + length)))
@@ -103,12 +103,12 @@ def laid_out(
     if model.context is not None and len(row) > model.context:
         start = window_start(len(row), places[0][0], places[-1][-1] + 1, model.context)
         row = row[start : start + model.context]
-        places = [[at - start for at in own] for own in places]
+        places = [[position - start for position in blank] for blank in places]
     return torch.tensor(row, device=model.device), places
 
 
 def window_start(length: int, first: int, last: int, context: int) -> int:
-    """Where a window of the context begins that holds [first, last), with as much on the one side as on the other."""
+    """Return the start of a window of the context that holds [first, last), with as much on either side."""
     spare = context - (last - first)
     if spare < 0:
         raise DataError(f"the blanks and what stands between them are {last - first} tokens, and this model reads at "
@@ -117,16 +117,16 @@ def window_start(length: int, first: int, last: int, context: int) -> int:
     return max(0, first - left)
 
 
-def fill_places(model: MaskedModel, row: Tensor, places: Sequence[int], *, beams: int) -> list[Beam]:
-    """The likeliest ways to fill these places of the row, best first; each time the surest place is filled."""
-    kept: list[tuple[Tensor, float, tuple[int, ...]]] = [(row, 0.0, tuple(places))]
+def fill_places(model: MaskedModel, row: Tensor, places: Sequence[int], *, beams: int) -> list[FilledRow]:
+    """Return the likeliest fillings of these positions, best first; each time the surest position is filled."""
+    hypotheses: list[tuple[Tensor, float, tuple[int, ...]]] = [(row, 0.0, tuple(places))]
     for _ in places:
-        rows = torch.stack([each for each, _, _ in kept])                                    # (B, T)
-        still = torch.tensor([left for _, _, left in kept], device=row.device)               # (B, N)
-        log_probs = of_text(model, model.predict(rows, still))                               # (B, N, V)
+        rows = torch.stack([each for each, _, _ in hypotheses])                              # (B, T)
+        still = torch.tensor([left for _, _, left in hypotheses], device=row.device)         # (B, N)
+        log_probs = keep_text(model, model.predict(rows, still))                               # (B, N, V)
         surest = log_probs.amax(-1).argmax(-1).tolist()
         longer: dict[tuple[int, ...], tuple[Tensor, float, tuple[int, ...]]] = {}
-        for beam, (tokens, before, left) in enumerate(kept):
+        for beam, (tokens, before, left) in enumerate(hypotheses):
             place = left[surest[beam]]
             values, ids = log_probs[beam, surest[beam]].topk(min(beams, model.mask - FIRST))
             for value, id in zip(values.tolist(), ids.tolist(), strict=True):
@@ -134,13 +134,13 @@ def fill_places(model: MaskedModel, row: Tensor, places: Sequence[int], *, beams
                 filled[place] = id
                 key = tuple(filled.tolist())                     # the same filling may be reached in another order
                 if key not in longer or longer[key][1] < before + value:
-                    longer[key] = filled, before + value, tuple(at for at in left if at != place)
-        kept = sorted(longer.values(), key=lambda each: -each[1])[:beams]
-    return [(tokens, log_prob) for tokens, log_prob, _ in kept]
+                    longer[key] = filled, before + value, tuple(each for each in left if each != place)
+        hypotheses = sorted(longer.values(), key=lambda each: -each[1])[:beams]
+    return [(tokens, log_prob) for tokens, log_prob, _ in hypotheses]
 
 
-def of_text(model: MaskedModel, log_probs: Tensor) -> Tensor:
-    """The same with all probability on tokens that stand for text."""
+def keep_text(model: MaskedModel, log_probs: Tensor) -> Tensor:
+    """Return the log-probabilities with all probability on tokens of text."""
     log_probs = log_probs.double()
     log_probs[..., :FIRST] = log_probs[..., model.mask] = -math.inf
     return log_probs.log_softmax(-1)

@@ -1,7 +1,7 @@
 """Choosing the next token from its distribution: greedy, temperature, top-k, top-p.
 
-The noise is a function of (seed, row, position), not of a generator's past: a row draws the same text whatever
-else is in the batch, and a text can be taken up again in the middle.   B batch · V vocabulary
+The noise is a function of (seed, row, position), not of a generator's past: a row draws the same text in any batch, and
+a text can be continued from the middle.   B batch · V vocabulary
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import torch
 from torch import Tensor
 
 from regard.errors import SettingError
-from regard.kernels import draw
+from regard.kernels import sample
 
-BLOCK = 32                     # tokens of which only the likeliest is looked at first
+BLOCK = 32                     # tokens, of which only the likeliest is compared first
 LAST = 2**32 - 1
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to choose. Temperature 0 is greedy; top_k = 0 and top_p = 1 keep the whole vocabulary."""
+    """Options of sampling. Temperature 0 is greedy; top_k = 0 and top_p = 1 keep the whole vocabulary."""
 
     temperature: float = 1.0
     top_k: int = 0
@@ -37,59 +37,59 @@ class Sampling:
             raise SettingError(f"--top-p {self.top_p}: must be above 0 and at most 1")
 
 
-def choose(log_probs: Tensor, how: Sampling, rows: Tensor, positions: Tensor) -> Tensor:
-    """(B,) token ids from (B, V) log-probabilities; `rows` and `positions` (B,) say which noise is whose."""
+def choose(log_probs: Tensor, sampling: Sampling, rows: Tensor, positions: Tensor) -> Tensor:
+    """Return token ids (B,) from log-probabilities (B, V), with the noise of `rows` and `positions` (B,)."""
     rows, positions = rows.to(log_probs.device), positions.to(log_probs.device)
-    return choose_next(log_probs, how, row_noise(how.seed, rows), positions)
+    return choose_next(log_probs, sampling, row_noise(sampling.seed, rows), positions)
 
 
-def choose_next(log_probs: Tensor, how: Sampling, noise: Tensor, positions: Tensor) -> Tensor:
-    """The same with the noise of each row worked out before; everything on one device."""
-    if how.temperature == 0:
-        return choose_by(log_probs, how, None)
-    if draw.can(log_probs, how.top_k, how.top_p):
-        return draw.draw(log_probs, noise, positions, how.temperature, how.top_k)
-    return choose_by(log_probs, how, uniform(noise, positions))
+def choose_next(log_probs: Tensor, sampling: Sampling, noise: Tensor, positions: Tensor) -> Tensor:
+    """Return what `choose` returns, from the noise of each row (see `row_noise`); everything on one device."""
+    if sampling.temperature == 0:
+        return choose_by(log_probs, sampling, None)
+    if sample.can(log_probs, sampling.top_k, sampling.top_p):
+        return sample.sample_tokens(log_probs, noise, positions, sampling.temperature, sampling.top_k)
+    return choose_by(log_probs, sampling, uniform(noise, positions))
 
 
-def choose_by(log_probs: Tensor, how: Sampling, drawn: Tensor | None) -> Tensor:
-    """(B,) token ids by a number in [0, 1) for each row, on the device of the log-probabilities; greedy wants none."""
-    if how.temperature == 0 or drawn is None:
+def choose_by(log_probs: Tensor, sampling: Sampling, drawn: Tensor | None) -> Tensor:
+    """Return token ids (B,) by a number in [0, 1) for each row, on the same device; greedy needs none."""
+    if sampling.temperature == 0 or drawn is None:
         return log_probs.argmax(-1)
-    weights, tokens = kept(log_probs, how)
+    weights, tokens = cut_distribution(log_probs, sampling)
     chances = weights.cumsum(-1)
     draw = drawn[:, None] * chances[:, -1:]
     place = torch.searchsorted(chances, draw, right=True).clamp(max=_last_kept(weights))
     return tokens.gather(-1, place)[:, 0]
 
 
-def kept(log_probs: Tensor, how: Sampling) -> tuple[Tensor, Tensor]:
-    """Probabilities after temperature and cuts, and the tokens they belong to: both (B, V), or (B, k) with a top-k.
+def cut_distribution(log_probs: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
+    """Return probabilities after temperature and cuts, and their tokens: both (B, V), or (B, k) with a top-k.
 
-    Only for top-p are they sorted, the largest first: that is dear with a large vocabulary."""
-    if 0 < how.top_k < log_probs.shape[-1]:
-        tokens = likeliest(log_probs, how.top_k)
+    Only top-p sorts them, the largest first: that takes long with a large vocabulary."""
+    if 0 < sampling.top_k < log_probs.shape[-1]:
+        tokens = likeliest(log_probs, sampling.top_k)
         values = log_probs.gather(-1, tokens).double()
     else:
         tokens = torch.arange(log_probs.shape[-1], device=log_probs.device).expand_as(log_probs)
         values = log_probs.double()
-    if how.top_p < 1:
+    if sampling.top_p < 1:
         values, order = values.sort(dim=-1, descending=True, stable=True)
         tokens = tokens.gather(-1, order)
     largest = values.amax(-1, keepdim=True)
-    weights = ((values - largest) / how.temperature).softmax(-1)              # the largest is 0: nothing overflows
-    if how.top_p < 1:
-        held = weights.cumsum(-1).roll(1, -1)                # what the likelier tokens hold together
+    weights = ((values - largest) / sampling.temperature).softmax(-1)              # the largest is 0: nothing overflows
+    if sampling.top_p < 1:
+        held = weights.cumsum(-1).roll(1, -1)                # the probability of all likelier tokens
         held[:, 0] = 0
-        weights = torch.where(held < how.top_p, weights, 0)
+        weights = torch.where(held < sampling.top_p, weights, 0)
         weights = weights / weights.sum(-1, keepdim=True)
     return weights, tokens
 
 
 def likeliest(values: Tensor, k: int) -> Tensor:
-    """(B, k): where the k largest of each row stand, in this order; of equals the first ones.
+    """Return the indices (B, k) of the k largest of each row, in increasing order; of equals the first ones.
 
-    In two steps, exactly: they stand in the k blocks with the largest maxima; of equals, again, the first ones.
+    In two steps, exactly: they lie in the k blocks with the largest maxima; of equals, again, the first ones.
     """
     vocab = values.shape[-1]
     if values.dtype != torch.float32:
@@ -102,15 +102,15 @@ def likeliest(values: Tensor, k: int) -> Tensor:
     if full < vocab:
         maxima = torch.cat((maxima, values[:, full:].amax(-1, keepdim=True)), 1)
     block = largest(maxima, places[:maxima.shape[1]], k)
-    at = (block[..., None] * BLOCK + places[:BLOCK]).flatten(1)                        # (B, k * BLOCK)
-    found = values.gather(1, at.clamp(max=vocab - 1))
-    return largest(torch.where(at < vocab, found, -torch.inf), at, k).sort(-1).values
+    index = (block[..., None] * BLOCK + places[:BLOCK]).flatten(1)                     # (B, k * BLOCK)
+    chosen = values.gather(1, index.clamp(max=vocab - 1))
+    return largest(torch.where(index < vocab, chosen, -torch.inf), index, k).sort(-1).values
 
 
 def largest(values: Tensor, places: Tensor, k: int) -> Tensor:
-    """The places of the k largest of each row, of equals the first ones; in no order.
+    """Return the places of the k largest of each row, of equals the first ones; in no order.
 
-    The bits of floats, as whole numbers, are in order but for the sign; with the place below them no two are alike.
+    The bits of floats, as whole numbers, are in order but for the sign; with the place in the low bits, none are equal.
     """
     bits = (values + 0.0).view(torch.int32)                    # there is a -0.0, which is equal to 0.0
     ordered = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).long()
@@ -123,19 +123,20 @@ def likeliest_by_definition(values: Tensor, k: int) -> Tensor:
 
 
 def _last_kept(weights: Tensor) -> Tensor:
-    """The last place that still has a chance, so that rounding can never choose a token that was cut."""
+    """Return the last index with a probability, so that rounding never chooses a token that was cut."""
     places = torch.arange(weights.shape[-1], device=weights.device)
     return torch.where(weights > 0, places, 0).amax(-1, keepdim=True)
 
 
 def uniform(noise: Tensor, positions: Tensor) -> Tensor:
-    """A number in [0, 1) for each (seed, row, position), from the noise of the row.
+    """Return a number in [0, 1) for each (seed, row, position), from the noise of the row.
 
-    Bits are mixed by the finaliser of splitmix64, on whatever device they are: int64 wraps around as its 64 bits do."""
+    Bits are mixed by the finaliser of splitmix64, on any device: int64 wraps around as its 64 bits do."""
     return _shifted(_mix(noise ^ positions), 11).double() * 2.0**-53
 
 
 def row_noise(seed: int, rows: Tensor) -> Tensor:
+    """Return 64 random bits for each (seed, row)."""
     return _mix(_mix(torch.full_like(rows, _as_signed(seed % 2**64))) ^ rows)
 
 
@@ -147,7 +148,7 @@ def _mix(x: Tensor) -> Tensor:
 
 
 def _shifted(x: Tensor, bits: int) -> Tensor:
-    """To the right, with zeros coming in at the left."""
+    """Shift to the right, with zeros coming in at the left."""
     return (x >> bits) & (2 ** (64 - bits) - 1)
 
 

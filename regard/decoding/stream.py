@@ -1,7 +1,7 @@
 """Generation: read the prompt once, then one token at a time, carrying the state.
 
-The cost of a token does not grow with re-reading. Only a model with a bounded context (a Transformer reads at most
-the length it was trained on) has to look back: when a row is full, its last half is read again, once per half.
+Nothing is read twice, except by a model with a bounded context (a Transformer reads at most the length it was trained
+on): when a row is full, its last half is read again. On a GPU steps are recorded: see `fast/recorded_stream.py`.
 B batch · T time · V vocabulary
 """
 
@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.contract import LanguageModel, Source, State
-from regard.decoding.fast import recorded
-from regard.decoding.fast.recorded import Steps
+from regard.decoding.fast import recorded_stream
+from regard.decoding.fast.recorded_stream import RecordedSteps
 from regard.decoding.sampling import Sampling, choose
 from regard.errors import SettingError
 from regard.kernels.cpu.packing import packing
@@ -28,7 +28,7 @@ def generate_tokens(
     prompts: Sequence[Sequence[int]],
     *,
     new_tokens: int,
-    how: Sampling | None = None,
+    sampling: Sampling | None = None,
     end: int | None = None,
     banned: Sequence[int] = (),
     row_ids: Sequence[int] | None = None,
@@ -36,27 +36,27 @@ def generate_tokens(
     notice: Notice | None = None,
     limits: Sequence[int] | None = None,
 ) -> Iterator[list[int | None]]:
-    """One list a step: the token each row chose, or None once it has ended. Prompts are token ids, not empty.
+    """Yield one list a step: the token of each row, or None once it has ended. Prompts are token ids, not empty.
 
-    `limits` gives each row its own most tokens, at most `new_tokens`: a row reads nothing beyond it.
+    `limits` are the most tokens of each row, at most `new_tokens`: a row reads nothing beyond its own.
     """
     if new_tokens < 0:
         raise SettingError(f"--tokens {new_tokens}: must be 0 or more")
     if isinstance(model, nn.Module):
         model.eval()
-    how = how or Sampling()
-    reader = Reader(model, prompts, new_tokens, source, notice)
+    sampling = sampling or Sampling()
+    reader = TokenReader(model, prompts, new_tokens, source, notice)
     ids = torch.tensor(range(len(prompts)) if row_ids is None else row_ids)
     lengths = torch.tensor([len(prompt) for prompt in prompts])
 
     def pick(log_probs: Tensor, position: int) -> list[int]:
         log_probs[:, list(banned)] = -torch.inf
-        return choose(log_probs, how, ids, lengths + position).tolist()
+        return choose(log_probs, sampling, ids, lengths + position).tolist()
 
     steps = None
-    if source is None and recorded.fits(model, new_tokens):
-        reader.capacity = recorded.room_for(reader.capacity, model.context)
-        steps, why = recorded.take(model, len(prompts), reader.capacity, how, banned)
+    if source is None and recorded_stream.fits(model, new_tokens):
+        reader.capacity = recorded_stream.room_for(reader.capacity, model.context)
+        steps, why = recorded_stream.take(model, len(prompts), reader.capacity, sampling, banned)
         if notice is not None and why:
             notice(f"tokens are chosen one by one: {why}")
     running = [True] * len(prompts)
@@ -72,14 +72,14 @@ def generate_tokens(
                 return
     finally:
         if steps is not None:
-            recorded.give_back(model, len(prompts), reader.capacity, how, banned, steps)
+            recorded_stream.RECORDINGS.give_back(steps)
 
 
 Pick = Callable[[Tensor, int], list[int]]
 
 
-def _plain(reader: Reader, pick: Pick, new_tokens: int, running: list[bool]) -> Iterator[list[int]]:
-    """What is chosen in each step. `running` says which rows go on, and is kept up by whoever asks."""
+def _plain(reader: TokenReader, pick: Pick, new_tokens: int, running: list[bool]) -> Iterator[list[int]]:
+    """Yield the tokens chosen in each step. The caller updates `running`, the rows that go on."""
     if not new_tokens:
         return
     log_probs = reader.read_prompts()
@@ -91,9 +91,11 @@ def _plain(reader: Reader, pick: Pick, new_tokens: int, running: list[bool]) -> 
 
 
 def _recorded(
-    reader: Reader, pick: Pick, new_tokens: int, running: list[bool], steps: Steps, ids: Tensor, lengths: Tensor
+    reader: TokenReader, pick: Pick, new_tokens: int, running: list[bool], steps: RecordedSteps, ids: Tensor,
+    lengths: Tensor
 ) -> Iterator[list[int]]:
-    """The same, by recorded steps; rows that have ended go on unseen. Where a row is full, a step as it is between."""
+    """Yield what `_plain` yields, by recorded steps, in which rows that have ended go on unseen. Where a row is full,
+    one step is eager."""
     log_probs, position = reader.read_prompts(), 0
     while True:
         chosen = pick(log_probs, position)
@@ -103,18 +105,18 @@ def _recorded(
         steps.begin(reader.state, ids)
         reader.state = steps.state
         for following in steps.run(chosen, lengths + position, min(reader.room(), new_tokens - position)):
-            reader.note(chosen, running, every=True)
+            reader.count_read(chosen, running, every=True)
             chosen = following
             yield chosen
             position += 1
         if position == new_tokens:
             return
-        reader.empty(running)
+        reader.restart_ended(running)
         log_probs = reader.read(chosen, running)
 
 
-class Reader:
-    """The state of every row, and the texts behind them, for the rows that must be read again."""
+class TokenReader:
+    """The state of every row, and its text, for rows that must be read again."""
 
     def __init__(
         self, model: LanguageModel, prompts: Sequence[Sequence[int]], new_tokens: int,
@@ -134,28 +136,29 @@ class Reader:
         return self._step(pieces)
 
     def read(self, chosen: list[int], running: list[bool]) -> Tensor:
-        """Read one more token in each running row; a row that is full starts again with the last half of its text."""
+        """Read one more token in each running row; a full row starts again with the last half of its text. Return the
+        log-probabilities (B, V) of the next."""
         full = [row for row, alive in enumerate(running) if alive and self.used[row] >= self.capacity]
-        self.note(chosen, running)
+        self.count_read(chosen, running)
         if full:
             self._read_again(full)
             for row in full:
                 self.used[row] += 1
         return self._step([[chosen[row]] if alive else [] for row, alive in enumerate(running)])
 
-    def note(self, chosen: list[int], running: list[bool], every: bool = False) -> None:
-        """That each running row has read its token, or is about to; or every row has, where those that ended go on."""
+    def count_read(self, chosen: list[int], running: list[bool], every: bool = False) -> None:
+        """Record that each running row consumes its token; with `every`, finished rows too."""
         for row, alive in enumerate(running):
             if alive:
                 self.texts[row].append(chosen[row])
             self.used[row] += alive or every
 
     def room(self) -> int:
-        """How many tokens every row can still read."""
+        """Return how many tokens every row can still read."""
         return self.capacity - max(self.used)
 
-    def empty(self, running: list[bool]) -> None:
-        """Rows that have ended and are full begin anew: what they read is not looked at."""
+    def restart_ended(self, running: list[bool]) -> None:
+        """Give full rows that have ended a new state: their tokens are not looked at."""
         rows = [row for row, alive in enumerate(running) if not alive and self.used[row] >= self.capacity]
         fresh = self.model.start(len(rows), self.capacity) if rows else None
         if fresh is not None and self.state is not None:
@@ -174,10 +177,10 @@ class Reader:
     def _fitting(self, text: list[int]) -> list[int]:
         if len(text) <= self.capacity:
             return text
-        kept = max(1, self._half())
+        last = max(1, self._half())
         self._say(f"the prompt has {len(text)} tokens and the model reads at most {self.model.context}: "
-                  f"it begins with the last {kept}")
-        return text[-kept:]
+                  f"it begins with the last {last}")
+        return text[-last:]
 
     def _read_again(self, rows: list[int]) -> None:
         """Give these rows a new state that has read the last half of their text, but for the token just chosen."""
@@ -204,7 +207,7 @@ class Reader:
 
 
 def padded(pieces: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Rows of unequal length as (B, T) with zeros at the right, and their lengths (B,)."""
+    """Return rows of unequal length as (B, T) with zeros at the right, and their lengths (B,)."""
     lengths = torch.tensor([len(piece) for piece in pieces])
     tokens = torch.zeros(len(pieces), int(lengths.max()), dtype=torch.long)
     for row, piece in enumerate(pieces):

@@ -14,7 +14,8 @@ import torch
 
 from regard.config import at_least
 from regard.contract import Source
-from regard.families.family import LARGEST, Family, initialise, tiny
+from regard.families.family import Family, initialise, tiny
+from regard.families.setting_groups import LARGEST
 from regard.families.sizes import sizes_of
 from regard.families.transformer import embedding_scale, final_norm, heads_of, resize_transformer
 from regard.families.translate import (
@@ -34,7 +35,7 @@ LARGEST_IMAGE = 4096           # pixels
 
 @dataclass(frozen=True)
 class PictureSettings:
-    """What every reader of pictures has settings for."""
+    """The settings of every reader of pictures."""
 
     image: int = 48                        # pixels: pictures are brought to a square of this side
     patch: int = 8                         # pixels: the side of a patch
@@ -93,7 +94,8 @@ class CaptionAttentionSettings(RecurrentDecoderSettings, PictureSettings):
 
     def __post_init__(self) -> None:
         self.check_picture(self.width)
-        self.check(least=1, d_memory=self.width)
+        super().__post_init__()
+        self.check_reader(self.width)
         if self.encoder_layers:
             check_heads(self.width, self.heads)
 

@@ -1,4 +1,4 @@
-"""What a family is, and what a registered layer is: the rows of the two tables."""
+"""Families and registered layers: the rows of the two tables."""
 
 from __future__ import annotations
 
@@ -10,13 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import fill
-from regard.contract import LanguageModel, SequenceLayer, Source
+from regard.contract import LanguageModel, Learner, SequenceLayer, Source
 from regard.families.sizes import Scale, Sizes, Tables
-from regard.layers.feedforward import FeedForward
-from regard.layers.stack import Block
-from regard.models.learner import Learner
-
-LARGEST = 2**20              # of a width, a depth or a context: beyond it is a slip of the finger
+from regard.layers.roles import find_roles
 
 
 @dataclass(frozen=True)
@@ -31,6 +27,7 @@ class Family:
     count: Callable[..., LanguageModel] | None = None            # (settings, vocabulary, tokens, ends) -> at once
     restore: Callable[[Any, int, dict[str, Tensor]], LanguageModel] | None = None      # from saved tensors
     example_source: Callable[[], Source] | None = None          # for an example that needs one
+    begins_with: tuple[str, str] | None = None          # task and family of another model whose encoder it can take up
     older: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict       # a run's table, with what was not said then
 
     def settings_of_run(self, table: Mapping[str, Any]) -> Any:
@@ -51,12 +48,12 @@ class LayerKind:
         return randomised(self.build(8)).to(dtype).eval()
 
 
-def tiny(build: Callable[[Any, int], Learner], settings: Any) -> Callable[[torch.dtype], Any]:
+def tiny(build: Callable[[Any, Any], Learner], settings: Any, vocab: Any = 11) -> Callable[[torch.dtype], Any]:
     """A maker of small models for the laws, with weights that hide nothing."""
 
     def example(dtype: torch.dtype = torch.float64) -> Any:
         torch.manual_seed(0)
-        return randomised(build(settings, 11)).to(dtype).eval()
+        return randomised(build(settings, vocab)).to(dtype).eval()
 
     return example
 
@@ -70,16 +67,10 @@ def randomised(module: nn.Module) -> Any:
 
 
 def initialise(model: Any) -> None:
-    """Normal weights by fan-in; what each block adds starts at zero, so that a deep stack starts as the identity.
-
-    By custom the matrix through which a mixer adds to the stream is called `out`.
-    """
+    """Set normal weights by fan-in, and residual ones to zero, so that a deep stack starts as the identity."""
     for module in model.stack.modules():
         if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, std=0.5 * module.in_features**-0.5)
-    for module in model.stack.modules():
-        last = getattr(module.mixer, "out", None) if isinstance(module, Block) else None
-        if isinstance(last, nn.Linear):
-            nn.init.zeros_(last.weight)
-        elif isinstance(module, FeedForward):
-            nn.init.zeros_(module.down.weight)
+    for name, role in find_roles(model.stack).items():
+        if role.residual:
+            nn.init.zeros_(model.stack.get_parameter(name))

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import cycle, islice
 
-from regard.config import at_least, convert
+from regard.config import convert
 from regard.contract import SequenceLayer
 from regard.errors import SettingError, did_you_mean
-from regard.families.family import LARGEST, Family, initialise, tiny
+from regard.families.family import Family, initialise, tiny
 from regard.families.sizes import Scale, Sizes, Tables, default_sizes, sizes_of
 from regard.families.transformer import (
-    StackSettings,
+    BlockSettings,
     embedding_scale,
     final_norm,
     heads_of,
@@ -35,19 +35,7 @@ from regard.layers.stack import Block, Stack
 from regard.layers.state_space import SelectiveSSM
 from regard.models.neural import NeuralLM
 
-
-@dataclass(frozen=True)
-class BlockSettings(StackSettings):
-    """A stack of residual blocks around any layers."""
-
-    window: int = 0                        # how far back attention reads; 0: all the way
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least("model", self, 0, "window", most=LARGEST)
-
-
-# What may stand in a pattern: each reads vectors of the width and gives vectors of the width.
+# The layers of a pattern: each reads vectors of the width and gives vectors of the width.
 MIXERS: dict[str, Callable[[BlockSettings], SequenceLayer]] = {
     "attention": lambda s: SelfAttention(
         s.width, **heads_of(s), window=s.window, positions=s.positions if s.positions in RELATIVE else "none"),
@@ -95,7 +83,7 @@ def mixer(name: str, s: BlockSettings) -> SequenceLayer:
 
 
 def is_bounded(s: BlockSettings, pattern: tuple[str, ...]) -> bool:
-    """Whether a text may be longer than the context: not if something was learned, or is kept, for each position."""
+    """True if a text may not be longer than the context: something was learned, or is kept, for each position."""
     attends = "attention" in pattern and not reads_on(s.window, s.positions)
     return attends or s.positions in ("learned", "sinusoidal") or any(map(is_user_layer, pattern))
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from regard.config import at_least, one_of, shares
+from regard.config import at_least, one_of
 from regard.contract import SequenceLayer
-from regard.families.family import LARGEST, Family, LayerKind, initialise, tiny
+from regard.families.family import Family, LayerKind, initialise, tiny
+from regard.families.setting_groups import FeedForwardSettings
 from regard.families.sizes import sizes_of
-from regard.layers.feedforward import ACTIVATIONS, FeedForward
+from regard.layers.feedforward import FeedForward
 from regard.layers.linear_recurrence import DiagonalRecurrence, GatedRecurrence, MatrixRecurrence
-from regard.layers.stack import NORMS, Block, Stack, make_norm
+from regard.layers.stack import Block, Stack, make_norm
 from regard.models.neural import NeuralLM
 
 # (width, hidden) -> the layer that mixes positions.
@@ -23,25 +24,14 @@ FORMS: dict[str, Callable[[int, int], SequenceLayer]] = {
 
 
 @dataclass(frozen=True)
-class LinearRNNSettings:
-    layers: int = 4
-    width: int = 128
+class LinearRNNSettings(FeedForwardSettings):
     form: str = "gated"                    # gated · diagonal · matrix: what is done to the past at each step
     state: float = 1.0                     # numbers that a layer remembers / width
-    context: int = 128                     # tokens read at once in training; what can be read has no end
-    activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
-    expand: float = 4.0                    # feed-forward width / width
-    norm: str = "layer"                    # layer · rms
-    tied: bool = False                     # the output matrix is the embedding
-    dropout: float = 0.0
 
     def __post_init__(self) -> None:
         one_of("model.form", self.form, FORMS)
-        one_of("model.activation", self.activation, ACTIVATIONS)
-        one_of("model.norm", self.norm, NORMS)
-        at_least("model", self, 1, "layers", "width", "context", most=LARGEST)
-        at_least("model", self, 0.1, "state", "expand", most=100)
-        shares("model", self, "dropout")
+        super().__post_init__()
+        at_least("model", self, 0.1, "state", most=100)
 
     @property
     def hidden(self) -> int:

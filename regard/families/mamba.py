@@ -4,35 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from regard.config import at_least, one_of, shares
-from regard.families.family import LARGEST, Family, LayerKind, initialise, tiny
+from regard.config import at_least, one_of
+from regard.families.family import Family, LayerKind, initialise, tiny
+from regard.families.setting_groups import NormSettings
 from regard.families.sizes import sizes_of
 from regard.layers.convolution import CausalConvolution
-from regard.layers.stack import NORMS, Block, Stack, make_norm
+from regard.layers.stack import Block, Stack, make_norm
 from regard.layers.state_space import DECAYS, SelectiveSSM
 from regard.models.neural import NeuralLM
 
 
 @dataclass(frozen=True)
-class MambaSettings:
-    layers: int = 4
-    width: int = 128
+class MambaSettings(NormSettings):
     state: int = 16                        # numbers each channel remembers
     expand: float = 2.0                    # channels inside a layer / width
     conv: int = 4                          # positions the short convolution reads
     decay: str = "head"                    # head: Mamba-2, matrix products · channel: Mamba, a scan
-    context: int = 128                     # tokens read at once in training; what can be read has no end
-    norm: str = "layer"                    # layer · rms
-    tied: bool = False                     # the output matrix is the embedding
-    dropout: float = 0.0
 
     def __post_init__(self) -> None:
         one_of("model.decay", self.decay, DECAYS)
-        one_of("model.norm", self.norm, NORMS)
-        at_least("model", self, 1, "layers", "width", "context", most=LARGEST)
+        super().__post_init__()
         at_least("model", self, 1, "state", "conv", most=1024)
         at_least("model", self, 0.1, "expand", most=100)
-        shares("model", self, "dropout")
 
 
 def build_mamba(s: MambaSettings, vocab: int) -> NeuralLM:

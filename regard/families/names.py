@@ -4,3 +4,5 @@ LANGUAGE = ("transformer", "rnn", "gru", "lstm", "average", "window", "linear-rn
 MASKED = ("transformer", "rnn")
 TRANSLATE = ("transformer", "rnn-attention", "rnn", "prefix")
 CAPTION = ("rnn-attention", "transformer")
+CLASSIFY = ("average", "window", "rnn", "gru", "lstm", "transformer", "masked")
+TAG = ("window", "rnn", "gru", "lstm", "transformer", "masked")

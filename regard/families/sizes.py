@@ -19,7 +19,7 @@ Tables = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Scale:
-    """What the default sizes are chosen from."""
+    """The data, machine and budget that default sizes are chosen from."""
 
     tokens: int                  # tokens to learn from
     vocab: int
@@ -101,6 +101,19 @@ caption-rnn            cpu     20     96     128     0.0      384    3e-3
 caption-rnn            cpu     inf    192    256     0.1      384    3e-3
 caption-rnn            gpu     inf    256    512     0.1      1536   3e-3
 
+rows                   device  limit  width  hidden  dropout  batch  learning_rate
+label-average          cpu     inf    128    128     0.2      64     3e-3
+label-average          gpu     inf    256    256     0.2      128    3e-3
+label-window           cpu     inf    96     192     0.2      64     2e-3
+label-window           gpu     inf    192    384     0.2      128    2e-3
+label-rnn              cpu     inf    96     96      0.2      64     2e-3
+label-rnn              gpu     inf    192    256     0.2      128    2e-3
+
+rows                   device  limit  layers  width  heads  dropout  batch  learning_rate
+label-transformer      cpu     8      2       96     3      0.1      64     1e-3
+label-transformer      cpu     inf    4       128    4      0.1      64     1e-3
+label-transformer      gpu     inf    4       256    4      0.1      128    1e-3
+
 rows                   device  limit  encoder_layers  layers  width  heads  dropout  batch
 caption-transformer    cpu     20     1               1       96     2      0.0      384
 caption-transformer    cpu     inf    2               2       192    4      0.1      384
@@ -136,7 +149,7 @@ def row_for(name: str, scale: Scale) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one kind of model is trained, and what follows from its sizes.
+    """The training of one kind of model, and what follows from its sizes.
 
     `weights`, of a language model, counts them from its sizes and its vocabulary: how much to drop, and whether to
     train as `often`, depends on how often the text is read by how many weights.
@@ -178,6 +191,7 @@ UNCOMPILED = dict(compile="no")
 RECORDED = dict(compile="capture", widths=8)        # on a GPU: few shapes, each recorded once
 SMOOTH = dict(label_smoothing=0.1, ema=0.999)
 PAIRS = dict(**MUON, learning_rate=3e-3, muon_rate=0.02)
+LABELS = dict(weight_decay=0.05, ema=0.99)
 RECIPES = {
     "transformer": Recipe("transformer", ONCE, OFTEN, of_stack(12), asked=("layers",), head=32),
     # The pace of the slowest: at the rate of attention a recurrence diverges.
@@ -216,6 +230,11 @@ RECIPES = {
     # or 32 pictures, in tokens of captions; Muon takes the convolutions too, which learn several times faster by it.
     "caption-transformer": Recipe("caption-transformer", PAIRS | dict(ema=0.995), head=48, gpu=Sizes({}, RECORDED),
                                   cpu=Sizes({}, UNCOMPILED | dict(weight_decay=0.5))),
+    # A label says little of a text: few weights learn it, by AdamW, which takes less time than Muon in small steps.
+    "label-average": Recipe("label-average", LABELS),
+    "label-window": Recipe("label-window", LABELS),
+    "label-rnn": Recipe("label-rnn", LABELS | UNCOMPILED),
+    "label-transformer": Recipe("label-transformer", LABELS, head=32),
     "caption-rnn": Recipe("caption-rnn", PAIRS | dict(ema=0.995), gpu=Sizes({}, RECORDED), cpu=Sizes({}, UNCOMPILED)),
 }
 
@@ -280,7 +299,7 @@ OVERHEAD = {False: 2.5e-5, True: 0.0}       # seconds a token that do not depend
 
 
 def risk_of_rote(scale: Scale, weights: int, tokens_a_step: int) -> float:
-    """How often the text will be read by a model that has a weight for each of its tokens; fewer weights, less risk."""
+    """The passes over the text of a model with a weight for each of its tokens; fewer weights, less risk."""
     text = max(1, scale.tokens)
     read: float = scale.budget or scale.steps * tokens_a_step
     if not read:                                                   # as well as can be said before anything was timed
@@ -290,11 +309,11 @@ def risk_of_rote(scale: Scale, weights: int, tokens_a_step: int) -> float:
 
 
 def given(wanted: Tables, table: str, name: str, otherwise: int) -> int:
-    """What the user said of a size, if it is one; whether it will do is checked elsewhere."""
+    """A size that the user gave, else `otherwise`; whether it will do is checked elsewhere."""
     said = str(wanted.get(table, {}).get(name, ""))
     return max(1, int(said)) if said.isdigit() else otherwise
 
 
 def dropout_for(risk: float) -> float:
-    """How much to drop: what is seen once cannot be learned by heart."""
+    """The dropout for a risk: a text seen once cannot be learned by heart."""
     return next(dropout for limit, dropout in ((4, 0.0), (8, 0.1), (16, 0.2), (math.inf, 0.3)) if risk <= limit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from regard.errors import SettingError, did_you_mean
-from regard.families import feedforward, hybrid, linear_rnn, mamba, ngram, recurrent, transformer
+from regard.families import hybrid, linear_rnn, mamba, ngram, perceptrons, recurrent_networks, transformer
 from regard.families.family import Family, LayerKind
 from regard.families.user import is_user_layer
 from regard.layers.positions import LearnedPositions
@@ -13,7 +13,7 @@ from regard.layers.stack import Block, Stack
 
 FAMILIES: dict[str, Family] = {
     family.name: family for family in (
-        transformer.FAMILY, *recurrent.FAMILIES, *feedforward.FAMILIES, linear_rnn.FAMILY, mamba.FAMILY,
+        transformer.FAMILY, *recurrent_networks.FAMILIES, *perceptrons.FAMILIES, linear_rnn.FAMILY, mamba.FAMILY,
         hybrid.FAMILY, ngram.FAMILY)}
 
 STACK = LayerKind(
@@ -21,7 +21,7 @@ STACK = LayerKind(
     lambda d: Stack([LearnedPositions(d, 32), Block(SelfAttention(d, heads=2), None), Elman(d, d)]))
 LAYERS: dict[str, LayerKind] = {
     kind.name: kind for kind in (
-        *transformer.LAYERS, *recurrent.LAYERS, *feedforward.LAYERS, *linear_rnn.LAYERS, *mamba.LAYERS, STACK)}
+        *transformer.LAYERS, *recurrent_networks.LAYERS, *perceptrons.LAYERS, *linear_rnn.LAYERS, *mamba.LAYERS, STACK)}
 
 
 def family(name: str) -> Family:

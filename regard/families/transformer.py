@@ -10,13 +10,14 @@ from torch import nn
 
 from regard.config import at_least, one_of, shares
 from regard.contract import SequenceLayer
-from regard.families.family import LARGEST, Family, LayerKind, initialise, tiny
+from regard.families.family import Family, LayerKind, initialise, tiny
+from regard.families.setting_groups import LARGEST, FeedForwardSettings, HeadSettings
 from regard.families.sizes import sizes_of
-from regard.layers.feedforward import ACTIVATIONS, FeedForward
+from regard.layers.feedforward import FeedForward
 from regard.layers.positions import LearnedPositions, SinusoidalPositions
-from regard.layers.projections import NONLINEARITIES, check_kv_heads, head_widths
+from regard.layers.projections import check_kv_heads, head_widths
 from regard.layers.self_attention import RELATIVE, SelfAttention
-from regard.layers.stack import NORMS, PLACEMENTS, Block, Stack, make_norm
+from regard.layers.stack import PLACEMENTS, Block, Stack, make_norm
 from regard.models.neural import NeuralLM
 
 POSITIONS = ("learned", "sinusoidal", *RELATIVE)
@@ -24,58 +25,54 @@ EMBEDDING_SCALES = ("auto", "width", "none")
 
 
 @dataclass(frozen=True)
-class StackSettings:
-    """What every stack of residual blocks has settings for, whatever stands in the blocks."""
+class StackSettings(FeedForwardSettings, HeadSettings):
+    """The settings of every stack of residual blocks, whatever stands in the blocks."""
 
-    layers: int = 4
-    width: int = 128
-    heads: int = 4                         # of attention
-    head_width: int = 0                    # of a head's queries and keys; 0: width / heads
-    value_width: int = 0                   # of a head's values; 0: as its keys
-    context: int = 128                     # the most tokens read at once, or of a source or a target
     positions: str = "rotary"              # learned · sinusoidal, added below; rotary · alibi · none, in attention
     embedding_scale: str = "auto"          # width: embeddings times its root · none · auto: width with sinusoids
-    f: str = "none"                        # none · tanh · relu · gelu: q, k, v = f(W c)
-    activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
-    expand: float = 4.0                    # feed-forward width / width
-    norm: str = "layer"                    # layer · rms
     placement: str = "pre"                 # pre · post: normalise before each part, or after it was added
-    tied: bool = False                     # the output matrix is the embedding
-    dropout: float = 0.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         one_of("model.positions", self.positions, POSITIONS)
         one_of("model.embedding_scale", self.embedding_scale, EMBEDDING_SCALES)
-        one_of("model.activation", self.activation, ACTIVATIONS)
-        one_of("model.norm", self.norm, NORMS)
         one_of("model.placement", self.placement, PLACEMENTS)
-        at_least("model", self, 1, "layers", "width", "heads", "context", most=LARGEST)
-        at_least("model", self, 0.1, "expand", most=100)
-        shares("model", self, "dropout")
-        check_attention(self, self.width)
+        head_widths(self.width, self.heads, self.head_width, self.value_width)
 
 
 @dataclass(frozen=True)
-class TransformerSettings(StackSettings):
-    kv_heads: int = 0                      # heads of keys and values, each read by several of queries; 0: one each
-    window: int = 0                        # how far back a position reads, itself included; 0: all the way
-    qk_norm: bool = False                  # queries and keys of one length
-    attention_softcap: float = 0.0         # attention scores stay within this; 0: as they are
-    softcap: float = 0.0                   # logits stay within this; 0: as they are
+class BlockSettings(StackSettings):
+    """A stack of residual blocks around any layers that read from the left."""
+
+    window: int = 0                        # how far back attention reads, the position itself included; 0: all the way
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("model", self, 0, "window", most=LARGEST)
+
+
+@dataclass(frozen=True)
+class AttentionDropoutSettings(StackSettings):
+    """A stack whose attention drops some of its weights in training."""
+
     attention_dropout: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least("model", self, 0, "kv_heads", "window", "softcap", "attention_softcap", most=LARGEST)
         shares("model", self, "attention_dropout")
+
+
+@dataclass(frozen=True)
+class TransformerSettings(BlockSettings, AttentionDropoutSettings):
+    kv_heads: int = 0                      # heads of keys and values, each read by several of queries; 0: one each
+    qk_norm: bool = False                  # queries and keys of one length
+    attention_softcap: float = 0.0         # attention scores stay within this; 0: as they are
+    softcap: float = 0.0                   # logits stay within this; 0: as they are
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("model", self, 0, "kv_heads", "softcap", "attention_softcap", most=LARGEST)
         check_kv_heads(self.heads, self.kv_heads or self.heads)
-
-
-def check_attention(s: Any, width: int) -> None:
-    """What every attention has settings for; `width` is what heads share unless they have a width of their own."""
-    one_of("model.f", s.f, ("none", *NONLINEARITIES))
-    at_least("model", s, 0, "head_width", "value_width", most=LARGEST)
-    head_widths(width, s.heads, s.head_width, s.value_width)
 
 
 def build_transformer(s: TransformerSettings, vocab: int) -> NeuralLM:
@@ -98,7 +95,7 @@ def position_layers(positions: str, width: int, context: int) -> list[SequenceLa
 
 
 def embedding_scale(s: Any) -> float:
-    """What embeddings are multiplied by: with sinusoids, unless told otherwise, the square root of the width.
+    """The factor of embeddings: with sinusoids, by default, the square root of the width.
 
     A sinusoid has the length sqrt(width / 2) and never changes. An embedding starts seven times shorter or more, and is
     hardly seen beside it. Learned positions start no longer than embeddings and are learned with them.

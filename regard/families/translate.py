@@ -11,19 +11,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 
-from regard.config import at_least, one_of, shares
+from regard.config import one_of
 from regard.contract import SequenceLayer, Source
 from regard.errors import SettingError
-from regard.families.family import LARGEST, Family, initialise, randomised
-from regard.families.hybrid import MIXERS, BlockSettings
+from regard.families.family import Family, initialise, randomised
+from regard.families.hybrid import MIXERS
+from regard.families.setting_groups import HiddenSettings, SourceSettings, TiedSettings
 from regard.families.sizes import sizes_of
 from regard.families.transformer import (
-    StackSettings,
-    check_attention,
+    AttentionDropoutSettings,
+    BlockSettings,
     embedding_scale,
     final_norm,
     heads_of,
@@ -34,8 +35,7 @@ from regard.families.transformer import older as older_transformer
 from regard.layers.attentive import CELLS, READERS, WHEN, AttentiveRecurrence, make_cell
 from regard.layers.cross_attention import CrossAttention
 from regard.layers.feedforward import FeedForward
-from regard.layers.projections import PROJECTIONS, compared, nearest
-from regard.layers.scores import ALL_SCORES
+from regard.layers.projections import compared, head_widths, nearest
 from regard.layers.self_attention import RELATIVE, SelfAttention
 from regard.layers.stack import Block, Stack
 from regard.models.encoders import RecurrentEncoder, TransformerEncoder
@@ -43,7 +43,7 @@ from regard.models.seq2seq import Prefix, Seq2Seq
 
 
 class Vocabularies(NamedTuple):
-    """How many tokens each side knows; shared: both are one tokenizer's, and one embedding serves both."""
+    """The number of tokens of each side; shared: both are one tokenizer's, and one embedding serves both."""
 
     source: int
     target: int
@@ -57,57 +57,47 @@ class Vocabularies(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RecurrentDecoderSettings:
-    """What every recurrent decoder has settings for, whatever it reads."""
+class RecurrentDecoderSettings(SourceSettings, HiddenSettings, TiedSettings):
+    """The settings of every recurrent decoder, whatever it reads."""
 
     cell: str = "gru"                      # rnn · relu · gru · lstm
     layers: int = 1
-    width: int = 128                       # of the embeddings, and of the patches of a picture
     hidden: int = 192                      # of the decoder's state
     reader: str = "attention"              # attention · mean · none
     when: str = "after"                    # before · after the cell
     feeding: bool = False                  # what was read is an input of the next step
     score: str = "additive"                # dot · scaled-dot · bilinear · low-rank · additive · location
-    projections: str = "auto"              # q and k of the source: auto · both · none, the states as they are
-    f: str = "none"                        # none · tanh · relu · gelu: f in what is projected, f(W c)
     heads: int = 1
-    head_width: int = 0                    # of a head's queries and keys; 0: hidden / heads
-    value_width: int = 0                   # of a head's values; 0: they are the source's vectors
-    context: int = 128                     # the most tokens of a source, a target or a caption
     tied: bool = True
     dropout: float = 0.1
 
-    def check(self, *, least: int, d_memory: int) -> None:
-        """Refuse what no decoder can be built from; `least` is the smallest state, `d_memory` what it reads."""
+    def __post_init__(self) -> None:
         one_of("model.cell", self.cell, CELLS)
         one_of("model.reader", self.reader, READERS)
         one_of("model.when", self.when, WHEN)
-        at_least("model", self, 1, "layers", "width", "heads", "context", most=LARGEST)
-        at_least("model", self, least, "hidden", most=LARGEST)
-        shares("model", self, "dropout")
-        check_reader(self, d_memory)
+        super().__post_init__()
+
+    def check_reader(self, d_memory: int) -> None:
+        """Refuse what cannot read a source of vectors as wide as this."""
+        head_widths(self.hidden, self.heads, self.head_width, self.value_width)
+        if self.reader != "attention":
+            return
+        compared(self.projections, self.score, f=self.f, head_width=self.head_width, heads=self.heads,
+                 d_memory=d_memory, states=True, d_query=self.hidden + self.width * (self.when == "before"))
+        if not self.value_width and d_memory % self.heads:
+            raise SettingError(
+                f"model.heads = {self.heads} does not divide the {d_memory} channels of the source's vectors: "
+                f"try model.heads = {nearest(d_memory, self.heads)}, or set model.value_width")
 
 
 @dataclass(frozen=True)
 class AttentionSettings(RecurrentDecoderSettings):
     both: bool = True                      # the encoder reads in both directions, with half of `hidden` in each
+    least_hidden: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        self.check(least=2, d_memory=2 * (self.hidden // 2) if self.both else self.hidden)
-
-
-def check_reader(s: Any, d_memory: int) -> None:
-    """What a recurrent decoder has settings for that reads a source of vectors as wide as this."""
-    one_of("model.score", s.score, ALL_SCORES)
-    check_attention(s, s.hidden)
-    one_of("model.projections", s.projections, PROJECTIONS)
-    if s.reader != "attention":
-        return
-    compared(s.projections, s.score, f=s.f, head_width=s.head_width, heads=s.heads, d_memory=d_memory, states=True,
-             d_query=s.hidden + s.width * (s.when == "before"))
-    if not s.value_width and d_memory % s.heads:
-        raise SettingError(f"model.heads = {s.heads} does not divide the {d_memory} channels of the source's vectors: "
-                           f"try model.heads = {nearest(d_memory, s.heads)}, or set model.value_width")
+        super().__post_init__()
+        self.check_reader(2 * (self.hidden // 2) if self.both else self.hidden)
 
 
 def older(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,22 +139,17 @@ def resize_recurrent(s: AttentionSettings, size: int) -> AttentionSettings:
 
 
 @dataclass(frozen=True)
-class CrossSettings(StackSettings):
-    """What every stack has settings for that reads a source by cross-attention."""
+class CrossSettings(AttentionDropoutSettings, SourceSettings):
+    """The settings of every stack that reads a source by cross-attention."""
 
     mixer: str = "attention"               # of the decoder's positions: attention, or any layer of a hybrid
-    score: str = "scaled-dot"              # dot · scaled-dot · bilinear · low-rank · additive · location
-    projections: str = "auto"              # q and k of the source: auto · both · none, the states as they are
     tied: bool = True
-    attention_dropout: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of("model.score", self.score, ALL_SCORES)
         compared(self.projections, self.score, f=self.f, head_width=self.head_width, heads=self.heads,
                  d_query=self.width, d_memory=self.width, states=False)
         one_of("model.mixer", self.mixer, MIXERS)
-        shares("model", self, "attention_dropout")
 
 
 @dataclass(frozen=True)
@@ -195,13 +180,13 @@ def build_transformer(s: PairTransformerSettings, vocab: Vocabularies) -> Seq2Se
 
 def transformer_decoder(s: Any, d_memory: int, *, places: int) -> Stack:
     """As the settings say, over a memory of at most `places` vectors."""
-    how: dict[str, Any] = dict(norm=s.norm, placement=s.placement, dropout=s.dropout)
+    options: dict[str, Any] = dict(norm=s.norm, placement=s.placement, dropout=s.dropout)
     layers = position_layers(s.positions, s.width, s.context)
     for _ in range(s.layers):
         cross = CrossAttention(s.width, d_memory, **heads_of(s), score=s.score, places=places,
                                projections=s.projections, dropout=s.attention_dropout)
         feed = FeedForward(s.width, expand=s.expand, activation=s.activation)
-        layers += [Block(decoder_mixer(s), None, **how), Block(cross, feed, **how)]
+        layers += [Block(decoder_mixer(s), None, **options), Block(cross, feed, **options)]
     return Stack(layers)
 
 

@@ -2,8 +2,8 @@
 
     linear · feed_forward · norm · add_norm · dropout · rotary                     vectors, position by position
     attention · in_blocks · attend_next · attend_source                            softmax(q k^T) v
-    recurrent · scan · selective_scan · state_space_dual                           loops over time
-    log_softmax · cross_entropy · draw                                             the vocabulary
+    fused_recurrence · scan · selective_scan · state_space_dual                    loops over time
+    log_softmax · cross_entropy · sample                                           the vocabulary
     precision · host                                                               types, and numbers known to Python
 
 Each file has its readable definition (`by_definition`, or a loop), which tests hold equal to every back-end: those of
@@ -27,15 +27,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.contract import exact_arithmetic
 from regard.errors import SettingError, did_you_mean
+from regard.kernels.precision import exact_arithmetic
 
 PATHS = ("triton", "torch")
 VARIABLE = "REGARD_KERNELS"
 
 
 @dataclass(frozen=True)
-class Path:
+class Backend:
     """The code that computes an operation, and why it is not the faster one."""
 
     name: str                # triton · torch
@@ -67,7 +67,7 @@ def reason_on(device: torch.device) -> str:
 
 
 def arithmetic(device: torch.device, bfloat16: bool) -> AbstractContextManager[None]:
-    """What the precision of a model promises: in float32 a GPU must not take shorter numbers for products."""
+    """A context in which products have the model's precision: in float32 a GPU must not use TF32."""
     return nullcontext() if bfloat16 or device.type != "cuda" else exact_arithmetic()
 
 
@@ -81,4 +81,4 @@ def _why_no_triton() -> str:
     return why
 
 
-__all__ = ["PATHS", "Path", "arithmetic", "path", "reason"]
+__all__ = ["PATHS", "Backend", "arithmetic", "path", "reason"]

@@ -35,7 +35,7 @@ def normalise(x: Tensor, norm: nn.Module) -> Tensor:
 
 
 def can(x: Tensor, norm: nn.Module) -> bool:
-    """Whether the kernel takes this: a step of generation on a GPU, and a norm with a gain only."""
+    """True if the kernel takes this: a step of generation on a GPU, and a norm with a gain only."""
     return (x.is_cuda and x.shape[-2] == 1 and not torch.is_grad_enabled() and x.shape[-1] <= WIDEST
             and x.numel() <= MOST_ROWS * x.shape[-1] and x.dtype != torch.float64 and kind_of(norm) is not None
             and not torch.is_autocast_enabled("cuda") and not torch.compiler.is_compiling()

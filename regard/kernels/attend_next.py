@@ -61,7 +61,7 @@ def attend_next(
     rates: Tensor | None = None,           # (K/2,) of rotary positions
     rows: Tensor | None = None,            # (B, C): the row of `keys` and `values` that holds each slot; None: its own
 ) -> tuple[Tensor, Tensor] | None:
-    """What was read (B, H, K), and the count after it. None where there is no kernel: attention in general has to."""
+    """Attend: (B, H, K), and the count after it. None where there is no kernel: the layer computes its equation."""
     if not can(keys):
         return None
     if not keys.is_cuda:
@@ -77,7 +77,7 @@ def row_table(rows: Tensor, keys: Tensor) -> Tensor | None:
 
 
 def can(keys: Tensor) -> bool:
-    """Whether a kernel takes a cache like this one: by Triton on a GPU or in C, without a gradient."""
+    """True if a kernel takes a cache like this one: Triton on a GPU or C on a CPU, without a gradient."""
     if keys.shape[-1] > WIDEST or torch.is_grad_enabled() or torch.compiler.is_compiling():
         return False
     if not keys.is_cuda:
@@ -89,7 +89,7 @@ def natively(
     q: Tensor, k: Tensor, v: Tensor, keys: Tensor, values: Tensor, count: Tensor, slopes: Tensor | None = None,
     rates: Tensor | None = None, rows: Tensor | None = None,
 ) -> Tensor:
-    """What was read, by the kernel in C; a new key and value go into the row of their own."""
+    """Attend by the kernel in C; a new key and value go into the row of their own."""
     q, k, v = map(native.in_rows, (q, k, v))
     batch, heads, width = q.shape
     slots, key_heads = keys.shape[1:3]

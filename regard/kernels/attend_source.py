@@ -26,12 +26,12 @@ def by_definition(q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> T
 
 
 def attend_source(q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor | None:
-    """What queries (B, H, T, K) read of their sources. None where there is no kernel: attention in general has to."""
+    """Attend from queries (B, H, T, K) to their sources. None where there is no kernel."""
     return natively(q[:, :, 0], keys, values, lengths)[:, :, None] if can(q, keys, values) else None
 
 
 def can(q: Tensor, keys: Tensor, values: Tensor) -> bool:
-    """Whether the kernel takes this: one query (B, H, 1, K) a row, on a CPU, without a gradient."""
+    """True if the kernel takes this: one query (B, H, 1, K) a row, on a CPU, without a gradient."""
     return (q.shape[2] == 1 and q.shape[3] <= WIDEST and native.can(q) and keys.dtype == values.dtype == torch.float32
             and keys.shape == values.shape and keys.stride() == values.stride() and keys.stride(-1) == 1)
 
@@ -42,7 +42,7 @@ def natively(
     values: Tensor,            # (S, H, L, K)
     lengths: Tensor,           # (S,)
 ) -> Tensor:
-    """What each row read of its source (B, H, K), by the kernel in C; zeros of an empty one."""
+    """Attend to each row's source, (B, H, K), by the kernel in C; zeros for an empty one."""
     q = native.in_rows(q)
     batch, heads, width = q.shape
     y = torch.empty(batch, heads, width)

@@ -50,7 +50,7 @@ def with_dropout(
 ) -> Tensor:
     """For a CPU, where torch has no kernel with dropout and writes the weights out too, but draws one number at a time.
 
-    Forward and backward take two thirds of torch's time. What is added in place keeps nothing for the way back.
+    Forward and backward take two thirds of torch's time. Adding in place saves nothing for the backward pass.
     """
     scores = q * (q.shape[-1] ** -0.5 if scale is None else scale) @ shared(k, q).transpose(-1, -2)
     if bias is not None:

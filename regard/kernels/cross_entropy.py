@@ -1,4 +1,4 @@
-"""The loss of a large vocabulary without its logits: gradients are worked out on the way forward, chunk by chunk.
+"""The loss of a large vocabulary without its logits: gradients are computed in the forward pass, chunk by chunk.
 
     loss = - sum_n share[n] log softmax(W h[n])[target[n]]
 
@@ -42,7 +42,7 @@ def cross_entropy(
 
 
 def keeps_logits(positions: int, vocab: int, gpu: bool) -> bool:
-    """Whether the loss of so many positions is computed from all their logits, as they are few enough."""
+    """True if the loss of so many positions is computed from all their logits, as they are few enough."""
     return positions * vocab <= (largest_logits(True) if gpu else FEW_LOGITS)
 
 
@@ -61,7 +61,7 @@ def linear_cross_entropy(
 def by_definition(
     h: Tensor, weight: Tensor, targets: Tensor, shares: Tensor, smoothing: float = 0.0, softcap: float = 0.0
 ) -> Tensor:
-    """What it must equal, gradients included."""
+    """The definition, gradients included."""
     logits = h @ weight.T
     logits = softcap * torch.tanh(logits / softcap) if softcap else logits
     log_probs = logits.log_softmax(-1)
@@ -207,8 +207,9 @@ def softmax_gradient_torch(
 def softmax_gradient_in_place(
     z: Tensor, targets: Tensor, shares: Tensor, smoothing: float, again: Callable[[Tensor], Tensor] | None
 ) -> Tensor:
-    """The same with one exponential: log sum exp z = z_t - log softmax(z)_t for any t. The target will do, unless it is
-    so unlikely that nothing is left of its chance: then the logits of such rows are asked for `again`."""
+    """As `softmax_gradient`, with one exponential: log sum exp z = z_t - log softmax(z)_t for any t.
+
+    The target will do, unless it is so unlikely that its probability is zero: `again` recomputes such rows' logits."""
     wanted = z.gather(1, targets[:, None])[:, 0]
     most = z.amax(-1) if again is None else None
     mean = z.mean(-1) if smoothing else 0.0

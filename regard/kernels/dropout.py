@@ -35,7 +35,7 @@ def drop(x: Tensor, share: float, training: bool = True) -> Tensor:
 
 
 def quickly(x: Tensor, share: float) -> bool:
-    """Where 16 bits a number are quicker, and enough: a share that they round to none or all is torch's to draw."""
+    """True if 16 bits a number are faster, and enough: torch samples a share that they round to none or all."""
     return (x.device.type == "cpu" and x.numel() >= LEAST and 0 < round(share * WAYS) < WAYS
             and not torch.compiler.is_compiling())
 

@@ -91,7 +91,7 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) ->
 
 
 def takes_few_rows(x: Tensor, weight: Tensor) -> bool:
-    """Whether a matrix-vector product does this: a few rows on a GPU, in one type, without a gradient."""
+    """True if a matrix-vector product does this: a few rows on a GPU, in one type, without a gradient."""
     return (x.is_cuda and not torch.is_grad_enabled() and x.numel() <= MOST_ROWS * x.shape[-1]
             and x.dtype == weight.dtype and x.dtype in (torch.bfloat16, torch.float16, torch.float32)
             and x.is_contiguous() and weight.is_contiguous() and not torch.is_autocast_enabled("cuda")

@@ -33,7 +33,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 
 def sparing(x: Tensor) -> bool:
-    """Whether x is not saved: as many small steps that would be slow, so only where a compiler makes one of them."""
+    """True if x is not saved: only in compiled code, as in many small operations that would be slow."""
     kind = x.device.type
     return torch.compiler.is_compiling() and torch.is_grad_enabled() and torch.is_autocast_enabled(kind)
 

@@ -1,6 +1,6 @@
 """The scan: h[t] = a[t] * h[t-1] + b[t], channel by channel. Every linear recurrence comes down to it.
 
-Three ways to the same numbers, held equal by tests:
+Three paths to the same numbers, held equal by tests:
 
     scan_loop        the definition, one step after another
     scan_parallel    plain torch, on any device: pieces of the sequence side by side
@@ -26,7 +26,7 @@ from regard import kernels
 from regard.contract import last_real
 
 WIDE = 4096              # numbers at one position from which a step costs more than the call that makes it (on a CPU)
-SHORT = 16               # positions up to which cutting into pieces does not pay
+SHORT = 16               # positions up to which cutting into pieces is no faster
 
 
 def scan(a: Tensor, b: Tensor, h0: Tensor | None = None) -> Tensor:
@@ -40,9 +40,9 @@ def scan(a: Tensor, b: Tensor, h0: Tensor | None = None) -> Tensor:
     return _by(kernels.path(b), a, b, h0)
 
 
-def path_for(x: Tensor) -> kernels.Path:
+def choose_backend(x: Tensor) -> kernels.Backend:
     """The code that scans tensors like this one, and why it is not the faster one."""
-    return kernels.Path(kernels.path(x), kernels.reason(x))
+    return kernels.Backend(kernels.path(x), kernels.reason(x))
 
 
 def scan_parallel(a: Tensor, b: Tensor, h0: Tensor | None = None) -> Tensor:
@@ -56,7 +56,7 @@ def scan_triton(a: Tensor, b: Tensor, h0: Tensor | None = None) -> Tensor:
 
 
 def scan_loop(a: Tensor, b: Tensor, h0: Tensor | None = None) -> Tensor:
-    """What every other way must equal."""
+    """The definition."""
     h = torch.zeros_like(b[:, 0]) if h0 is None else h0
     states = []
     for a_t, b_t in zip(a.expand_as(b).unbind(1), b.unbind(1), strict=True):
@@ -111,8 +111,8 @@ def _keep(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor | None, str], output: T
 
 def _by(path: str, a: Tensor, b: Tensor, h0: Tensor | None) -> Tensor:
     assert b.ndim == 3 and b.shape[1], f"a scan goes over (B, T, D) with at least one position, not {tuple(b.shape)}"
-    way = _scan_op if torch.compiler.is_compiling() else _Scan.apply
-    return way(a if a.shape == b.shape else a.expand_as(b), b, h0, path)
+    run = _scan_op if torch.compiler.is_compiling() else _Scan.apply
+    return run(a if a.shape == b.shape else a.expand_as(b), b, h0, path)
 
 
 class _Scan(torch.autograd.Function):

@@ -5,10 +5,9 @@
 for each channel d and each of its N states: delta[t] says how much of a step is taken, b[t] what is written, c[t] what
 is read.   x, delta (B, T, D) · a (D, N) · b, c (B, T, N) · h (B, D, N);   B batch · T time · D channels · N states
 
-`selective_scan_loop` is the definition. `selective_scan` computes it by one of two paths, which `path_for` tells in
-advance and `last_path` afterwards: Triton kernels on a CUDA device (`selective_scan_triton.py`), plain torch anywhere
-else. Neither ever holds (B, T, D, N): the state is kept once every `CHUNK` steps, and what lies between is worked out
-again on the way back.
+`selective_scan_loop` is the definition. `selective_scan` computes it by Triton kernels on a CUDA device, in plain torch
+elsewhere; `choose_backend` says which. Neither ever holds (B, T, D, N): the state is kept once every `CHUNK` steps, and
+what lies between is recomputed in the backward pass.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ import torch
 from torch import Tensor
 
 from regard import kernels
-from regard.kernels import Path
+from regard.kernels import Backend
 
-CHUNK = 8                    # steps between two states that are kept for the way back
+CHUNK = 8                    # steps between two states that are saved for the backward pass
 
 
 def selective_scan_loop(
@@ -42,7 +41,7 @@ def selective_scan_loop(
 def selective_scan(
     x: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, h: Tensor | None = None, *, path: str = "auto"
 ) -> tuple[Tensor, Tensor]:
-    """The same, fast: y in the type of x, and the last state, in float32 at least. `path`: auto · triton · torch."""
+    """As the loop, fast: y in the type of x, the last state in float32 at least. `path`: auto · triton · torch."""
     y, last, _ = torch.ops.regard.selective_scan(x, delta, a, b, c, h, path)
     return y, last
 
@@ -50,21 +49,21 @@ def selective_scan(
 # ------------------------------------------------------------------------------------------------------------- the path
 
 
-_last: Path | None = None
+_last: Backend | None = None
 
 
-def path_for(device: torch.device, dtype: torch.dtype) -> Path:
-    """What `selective_scan` does with tensors like these when left to choose; see also `regard.kernels`."""
+def choose_backend(device: torch.device, dtype: torch.dtype) -> Backend:
+    """The back-end that `selective_scan` chooses for tensors like these; see also `regard.kernels`."""
     reason = kernels.reason_on(device)
     if not reason and dtype == torch.float64:
         reason = "the Triton kernel computes in float32"
     if not reason:
         reason = triton_problem(device.index if device.index is not None else torch.cuda.current_device())
-    return Path("torch", reason) if reason else Path("triton")
+    return Backend("torch", reason) if reason else Backend("triton")
 
 
-def last_path() -> Path | None:
-    """What the last scan was computed by; None before the first."""
+def last_path() -> Backend | None:
+    """The back-end of the last scan; None before the first."""
     return _last
 
 
@@ -87,7 +86,7 @@ def triton_problem(index: int) -> str:
 def _implementation(path: str, x: Tensor) -> Any:
     """The module or class whose `forward` and `backward` are to be used; `last_path` will tell."""
     global _last
-    _last = path_for(x.device, x.dtype) if path == "auto" else Path(path, "asked for")
+    _last = choose_backend(x.device, x.dtype) if path == "auto" else Backend(path, "asked for")
     if _last.name == "torch":
         return _Torch
     from regard.kernels.cuda import selective_scan as selective_scan_triton
@@ -102,7 +101,7 @@ def _implementation(path: str, x: Tensor) -> Any:
 def _forward(
     x: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, h: Tensor | None, path: str
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """y (B, T, D); the last state (B, D, N); the state before each chunk (chunks, B, N, D), for the way back."""
+    """y (B, T, D); the last state (B, D, N); the state before each chunk (chunks, B, N, D), for the backward pass."""
     return _implementation(path, x).forward(x, delta, a, b, c, h, CHUNK)
 
 

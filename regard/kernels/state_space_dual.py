@@ -40,7 +40,7 @@ def state_space_dual_loop(
 def state_space_dual(
     x: Tensor, log_decay: Tensor, b: Tensor, c: Tensor, h: Tensor | None = None, *, chunk: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The same by chunks: y (B, T, H, P) in the type of x. Decays and the states between chunks are in float32."""
+    """As the loop, by chunks: y (B, T, H, P) in the type of x. Decays and the states between chunks are in float32."""
     time, dtype = x.shape[1], torch.promote_types(x.dtype, torch.float32)
     size = min(chunk or CHUNK.get(x.device.type, USUAL_CHUNK), time)
     pads = -time % size

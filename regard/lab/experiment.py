@@ -1,4 +1,4 @@
-"""What an experiment is: a claim, arms that are run for each seed, and rules that judge their numbers.
+"""An experiment: a claim, arms that are run for each seed, and rules that judge their numbers.
 
     EXPERIMENT = Experiment(
         name="bottleneck", number=1, title="...", claim="...", source="...", equation="...", refuted="...",
@@ -34,7 +34,7 @@ Seed = Mapping[str, Values]                # of one seed: the values of each arm
 
 @dataclass(frozen=True)
 class Setting:
-    """How an arm is run. `flipped`: the name of the flip, where a cause is taken away."""
+    """The setting in which an arm runs. `flipped`: the name of the flip, where a cause is taken away."""
 
     seed: int = 0
     quick: bool = False
@@ -93,7 +93,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Fixed:
-    """When the rules were last changed, and their hash then (`regard.lab.fixed`): no number came before its rule.
+    """The day of the rules' last change, and their hash (`regard.lab.hashes`): no number came before its rule.
 
     `after` says what was changed after a first look at numbers, and why; empty where nothing was.
     """
@@ -141,7 +141,7 @@ class Experiment:
         return next(flip for flip in self.flips if flip.name == name)
 
     def changes(self, flip: str, arm: Arm) -> bool:
-        """Whether a flip changes what an arm measures; if not, it is not measured again."""
+        """True where a flip changes what an arm measures; if not, the arm is not measured again."""
         changed = self.flip_named(flip).arms
         return not changed or arm.name in changed
 

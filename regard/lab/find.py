@@ -85,12 +85,12 @@ def _their(file: Path, shared: Sequence[Path]) -> Experiment:
     return replace(found, about=module.__doc__ or "", files=(str(file), *map(str, shared)))
 
 
-def _refuse(found: Experiment, file: Path) -> None:
-    """What could not be run or kept: names become names of files and of kept measurements."""
-    if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", found.name) or found.name in RESERVED or found.name.isdigit():
-        raise SettingError(f"{file}: name {found.name!r}: use small letters, digits and dashes, and none of "
+def _refuse(one: Experiment, file: Path) -> None:
+    """Refuse what could not be run or stored: names become names of files and of measurements."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", one.name) or one.name in RESERVED or one.name.isdigit():
+        raise SettingError(f"{file}: name {one.name!r}: use small letters, digits and dashes, and none of "
                            f"{', '.join(RESERVED)}")
-    arms = [arm.name for arm in found.arms]
-    if not arms or len(set(arms)) < len(arms) or not found.rules:
-        raise SettingError(f"{file}: arms {', '.join(arms) or 'none'}; {len(found.rules)} rules: give at least one of "
+    arms = [arm.name for arm in one.arms]
+    if not arms or len(set(arms)) < len(arms) or not one.rules:
+        raise SettingError(f"{file}: arms {', '.join(arms) or 'none'}; {len(one.rules)} rules: give at least one of "
                            "each, and every arm a name of its own")

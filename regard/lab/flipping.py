@@ -1,4 +1,4 @@
-"""What taking a cause away did: for each rule that has this cause, its verdict before and after.
+"""Flips: a cause is taken away, and each rule that has this cause is judged before and after.
 
 A rule that says the same whatever is done to its cause proves nothing. So a flip is compared, rule by rule, with the
 run as it is, at the same size and seeds; a rule is seen to change when it holds before and fails after, or the other
@@ -12,39 +12,39 @@ from typing import Any
 
 from regard.errors import RunError
 from regard.lab.experiment import Experiment, Seed
-from regard.lab.results import Kept
-from regard.lab.runner import Plan
+from regard.lab.results import ClaimResults
+from regard.lab.runner import RunPlan
 from regard.lab.verdict import UNCLEAR, Judged, judge
 
 Flipped = dict[str, Any]
 
 
-def conclude_flip(experiment: Experiment, kept: Kept, plan: Plan, flip: str) -> Flipped | None:
-    """What a flip did to the rules that have its cause; None while something is missing."""
-    seeds, before = (kept.seeds(experiment, plan.settings(each)) for each in (flip, ""))
+def conclude_flip(experiment: Experiment, results: ClaimResults, plan: RunPlan, flip: str) -> Flipped | None:
+    """The outcome of a flip for the rules that have its cause; None while something is missing."""
+    seeds, before = (results.seeds(experiment, plan.settings(each)) for each in (flip, ""))
     if seeds is None or before is None:
         return None
-    verdict, flipped = judge_kept(experiment, seeds)
-    as_it_is = judge_kept(experiment, before)[1]
+    verdict, flipped = judge_stored(experiment, seeds)
+    as_it_is = judge_stored(experiment, before)[1]
     rules = [{"says": one.says, "before": one.verdict, "after": other.verdict, "median_before": one.median,
               "median": other.median, "low": other.low, "high": other.high, "unit": one.unit}
              for one, other in zip(as_it_is, flipped, strict=True) if one.cause == flip]
     return {"does": experiment.flip_named(flip).does, "verdict": verdict, "rules": rules, "seeds": plan.seeds,
-            "quick": plan.quick, "seconds": round(kept.seconds(experiment, plan.settings(flip)), 1),
-            "command": command(experiment, plan, flip), "where": kept.ran(plan.settings(flip)[0])}
+            "quick": plan.quick, "seconds": round(results.seconds(experiment, plan.settings(flip)), 1),
+            "command": command(experiment, plan, flip), "where": results.ran(plan.settings(flip)[0])}
 
 
-def keep_flips(experiment: Experiment, kept: Kept, found: Mapping[str, Flipped | None]) -> None:
-    """Write down what came out of flips, but for those of which a larger run is known; forget those that are gone."""
-    known = kept.record.setdefault("flips", {})
+def store_flips(experiment: Experiment, results: ClaimResults, found: Mapping[str, Flipped | None]) -> None:
+    """Store the outcomes of flips, but for those of which a larger run is stored; forget flips that are gone."""
+    known = results.record.setdefault("flips", {})
     for name, flip in found.items():
         if flip is not None and size_of(flip) >= size_of(known.get(name, {})):
             known[name] = flip
     names = [flip.name for flip in experiment.flips]
-    kept.record["flips"] = {name: known[name] for name in names if name in known}
+    results.record["flips"] = {name: known[name] for name in names if name in known}
 
 
-def judge_kept(experiment: Experiment, seeds: Sequence[Seed]) -> tuple[str, list[Judged]]:
+def judge_stored(experiment: Experiment, seeds: Sequence[Seed]) -> tuple[str, list[Judged]]:
     try:
         return judge(experiment, seeds)
     except Exception as error:
@@ -52,7 +52,7 @@ def judge_kept(experiment: Experiment, seeds: Sequence[Seed]) -> tuple[str, list
                        f"{type(error).__name__}: {error}") from error
 
 
-def command(experiment: Experiment, plan: Plan, flip: str = "") -> str:
+def command(experiment: Experiment, plan: RunPlan, flip: str = "") -> str:
     parts = ["regard lab", "flip" if flip else "run", experiment.name, f"--seeds {plan.seeds}"]
     parts += [f"--cause {flip}"] * (bool(flip) and len(experiment.flips) > 1)
     parts += ["--quick"] * plan.quick + [f"--device {plan.device}"] * (plan.device != "cpu")
@@ -71,7 +71,7 @@ def tell_size(told: Mapping[str, Any]) -> str:
 
 
 def did_change(rule: Mapping[str, Any]) -> bool:
-    """Whether a rule of a flip was seen to change: clear both times, and not the same."""
+    """True for a rule of a flip that was seen to change: clear both times, and not the same."""
     return rule["before"] != rule["after"] and UNCLEAR not in (rule["before"], rule["after"])
 
 
@@ -81,13 +81,13 @@ def rules_with_cause(card: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def flip_of(card: Mapping[str, Any], rule: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What became of one rule of a card with its cause taken away; None where that was not run."""
+    """The outcome of one rule of a card with its cause taken away; None where that was not run."""
     flip = card.get("flips", {}).get(rule.get("cause"), {})
     return next((each for each in flip.get("rules", []) if each["says"] == rule["says"]), None)
 
 
 def tell_flips(card: Mapping[str, Any]) -> str:
-    """What flipping did, in a line: `3 of 3 rules changed (quick, 3 seeds)`; and which did not."""
+    """The outcome of all flips in a line: `3 of 3 rules changed (quick, 3 seeds)`; and which did not."""
     rules = rules_with_cause(card)
     found = [(rule, flip_of(card, rule)) for rule in rules]
     ran = [flip for _, flip in found if flip is not None]

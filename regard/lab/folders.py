@@ -1,4 +1,4 @@
-"""Where results of the lab lie: those measured here, and those that came with Regard.
+"""Folders of results: those measured here, and those that came with Regard.
 
 `regard lab run` writes to `lab/results` in the current folder; `list`, `report` and the page show what is there. Where
 there is no such folder they show the results that came with Regard: inside the package after a wheel was installed, in

@@ -26,7 +26,7 @@ MEASURES = ("name", "arms", "timing")                      # arguments of an Exp
 
 
 def hash_rules(experiment: Experiment) -> str:
-    """Twelve letters of SHA-256; none where the rules are not written in a file of their own."""
+    """Twelve letters of SHA-256; empty where the rules are not written in a file of their own."""
     for file in experiment.files:
         if found := hash_rules_in(Path(file).read_text("utf-8")):
             return found
@@ -34,6 +34,7 @@ def hash_rules(experiment: Experiment) -> str:
 
 
 def hash_measuring(source: str) -> str:
+    """The SHA-256 of a file's code that measures."""
     module = ast.parse(source)
     names = sorted(f"{each.name} as {each.asname or each.name}" for node in ast.walk(module) if _is_ours(node)
                    for each in node.names)
@@ -41,7 +42,7 @@ def hash_measuring(source: str) -> str:
 
 
 def _is_ours(node: ast.AST) -> TypeGuard[ast.ImportFrom]:
-    """Whether a node imports names from a module of Regard."""
+    """True for a node that imports names from a module of Regard."""
     return isinstance(node, ast.ImportFrom) and (node.module or "").startswith("regard")
 
 
@@ -54,7 +55,7 @@ def imported_claims(source: str) -> list[str]:
 
 
 def hash_rules_in(source: str) -> str:
-    """Of the text of a file; none where it has no rules."""
+    """The hash of the rules in the text of a file; empty where it has none."""
     module = ast.parse(source)
     calls = (node for node in ast.walk(module) if isinstance(node, ast.Call))
     rules = next((found for node in calls if (found := _rules_of(node))), None)

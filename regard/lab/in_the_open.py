@@ -1,4 +1,4 @@
-"""What fast kernels hide: attention with its weights written out, and operations followed one after another.
+"""The work that fast kernels hide: attention with its weights written out, and operations followed one after another.
 
     layer.score = OpenDot()                # the same attention, with the (T, S) weights in memory
     depth_of(lambda: model(tokens))        # how many operations have to wait for one another
@@ -61,7 +61,7 @@ def tensors_in(value: Any) -> list[Tensor]:
 
 @torch.no_grad()
 def depth_of(work: Callable[[], Any]) -> int:
-    """How many operations of `work` stand one after another, each waiting for the one before; on a CPU.
+    """The number of operations of `work` in the longest chain, each waiting for the one before; on a CPU.
 
     Torch's own recurrent kernels are kept out, so that their steps are seen. What goes on inside one operation, such as
     the sum of a product, is not counted.

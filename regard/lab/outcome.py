@@ -1,8 +1,8 @@
-"""From what was measured to a card: the verdict, the table, the charts, and the command that made them.
+"""From results to a card: the verdict, the table, the charts, and the command that made them.
 
-A card is what the report and the page show. All of it is worked out from the arms that are kept, and can be worked out
-again without measuring anything (`redraw`). Where runs of several sizes are kept, the card tells of the largest that is
-complete: full over quick, then more seeds over fewer. The same goes for what came out of each flip (`flipping`).
+The report and the page show cards. A card is worked out from the arms that are stored, and can be worked out again
+without measuring anything (`redraw`). Where runs of several sizes are stored, the card shows the largest that is
+complete: full over quick, then more seeds over fewer. The same holds for the outcome of each flip (`flipping`).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any
 from regard import storage
 from regard.errors import RunError
 from regard.lab.experiment import Experiment, Seed
-from regard.lab.flipping import command, conclude_flip, judge_kept, keep_flips, size_of, tell_flips, tell_size
+from regard.lab.flipping import command, conclude_flip, judge_stored, size_of, store_flips, tell_flips, tell_size
 from regard.lab.hashes import hash_rules
-from regard.lab.results import Kept, open_results
-from regard.lab.runner import QUICK_SEEDS, SEEDS, Plan
+from regard.lab.results import ClaimResults, open_results
+from regard.lab.runner import QUICK_SEEDS, SEEDS, RunPlan
 from regard.lab.verdict import as_dicts
-from regard.report.charts import Chart, draw, drawing, rows_of
+from regard.report.charts import Chart, draw, hash_drawing, rows_of
 from regard.report.tables import Table
 
 Card = dict[str, Any]
@@ -33,35 +33,35 @@ Card = dict[str, Any]
 # ---------------------------------------------------------------------------------------------- concluding
 
 
-def conclude(experiment: Experiment, kept: Kept, plan: Plan) -> Card | None:
-    """What came out of a run; None while something is missing. The card on disk is brought up to date with it.
+def conclude(experiment: Experiment, results: ClaimResults, plan: RunPlan) -> Card | None:
+    """The card of a run; None while something is missing. The card on disk is brought up to date with it.
 
-    A run that is smaller than the one the card tells of leaves the card as it is, and says so in `smaller_than`.
+    A run smaller than the one that the card shows leaves the card as it is, and says so in `smaller_than`.
     """
-    seeds = kept.seeds(experiment, plan.settings())
+    seeds = results.seeds(experiment, plan.settings())
     if seeds is None:
         return None
-    own, before = _tell(experiment, kept, plan, seeds), kept.record
-    smaller = size_of(own) < size_of(before)
+    card, before = _tell(experiment, results, plan, seeds), results.record
+    smaller = size_of(card) < size_of(before)
     size_before = tell_size(before) if smaller else None
     charts, table = _show(experiment, seeds)
-    own |= {"table": asdict(table), "plots": []}
+    card |= {"table": asdict(table), "plots": []}
     if not smaller:
-        own["plots"] = _write_charts(charts, kept.path.with_suffix(""), before.get("plots", []))
-        kept.record.update(about(experiment), **own)
-    own["flips"] = {flip: found for flip in plan.flips_of(experiment)
-                    if (found := conclude_flip(experiment, kept, plan, flip))}
-    keep_flips(experiment, kept, own["flips"])
-    kept.look(hash_rules(experiment))
-    kept.save()
-    return {**about(experiment), **own, "machine": kept.path.parent.name, "smaller_than": size_before}
+        card["plots"] = _write_charts(charts, results.path.with_suffix(""), before.get("plots", []))
+        results.record.update(about(experiment), **card)
+    card["flips"] = {flip: found for flip in plan.flips_of(experiment)
+                    if (found := conclude_flip(experiment, results, plan, flip))}
+    store_flips(experiment, results, card["flips"])
+    results.look(hash_rules(experiment))
+    results.save()
+    return {**about(experiment), **card, "machine": results.path.parent.name, "smaller_than": size_before}
 
 
-def _tell(experiment: Experiment, kept: Kept, plan: Plan, seeds: Sequence[Seed]) -> Card:
-    verdict, judged = judge_kept(experiment, seeds)
+def _tell(experiment: Experiment, results: ClaimResults, plan: RunPlan, seeds: Sequence[Seed]) -> Card:
+    verdict, judged = judge_stored(experiment, seeds)
     return {"verdict": verdict, "rules": as_dicts(judged), "seeds": plan.seeds, "quick": plan.quick,
-            "seconds": round(kept.seconds(experiment, plan.settings()), 1),
-            "command": command(experiment, replace(plan, flipped=False)), "where": kept.ran(plan.settings()[0])}
+            "seconds": round(results.seconds(experiment, plan.settings()), 1),
+            "command": command(experiment, replace(plan, flipped=False)), "where": results.ran(plan.settings()[0])}
 
 
 def _show(experiment: Experiment, seeds: Sequence[Seed]) -> tuple[Sequence[Chart], Table]:
@@ -81,70 +81,70 @@ def about(experiment: Experiment) -> dict[str, Any]:
 
 
 def _write_charts(charts: Sequence[Chart], stem: Path, before: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Draw them beside the results; what would be drawn by the same code from the same numbers is left as it is."""
+    """Draw charts beside the results. A chart that the same code drew from the same numbers is left as it is."""
     drawn = {plot["file"]: plot.get("drawn") for plot in before}
-    told = []
+    plots = []
     for number, chart in enumerate(charts, 1):
         files = {kind: stem.with_name(f"{stem.name}-{number}.{kind}") for kind in ("svg", "png")}
-        plot = {"title": chart.title, "file": files["svg"].name, "drawn": drawing(chart)}
+        plot = {"title": chart.title, "file": files["svg"].name, "drawn": hash_drawing(chart)}
         if drawn.get(plot["file"]) != plot["drawn"] or not all(file.exists() for file in files.values()):
             for kind, file in files.items():
                 storage.write_file(file, draw(chart, kind))
-        told.append(plot)
+        plots.append(plot)
     for file in stem.parent.glob(f"{stem.name}-*.*"):
         if (old := re.fullmatch(rf"{re.escape(stem.name)}-(\d+)\.(svg|png)", file.name)) and int(old[1]) > len(charts):
             storage.remove(file)                             # of a chart that is no longer made
-    return told
+    return plots
 
 
 # --------------------------------------------------------------------------------------- reading them again
 
 
 def redraw(experiments: Iterable[Experiment], folder: Path) -> list[tuple[str, str]]:
-    """Conclude again whatever is kept and complete, by its rules and charts of today; nothing is measured.
+    """Conclude again all results that are complete, by the rules and charts of today; nothing is measured.
 
-    Gives name and machine of results by other code than today's, which can only be shown as they are.
+    Returns name and machine of results by other code than today's, which can only be shown as they are.
     """
     old = []
     for each in experiments:
         for path in sorted(folder.glob(f"*/{each.name}.json")):
-            kept = open_results(folder, each, path.parent.name)
-            if not kept.arms:
+            results = open_results(folder, each, path.parent.name)
+            if not results.arms:
                 old.append((each.name, path.parent.name))
-            if plan := _largest(each, kept, kept.record):
-                conclude(each, kept, plan)
+            if plan := _largest(each, results, results.record):
+                conclude(each, results, plan)
             for flip in each.flips:
-                if plan := _largest(each, kept, kept.record.get("flips", {}).get(flip.name, {}), flip.name):
-                    keep_flips(each, kept, {flip.name: conclude_flip(each, kept, plan, flip.name)})
-                    kept.save()
+                if plan := _largest(each, results, results.record.get("flips", {}).get(flip.name, {}), flip.name):
+                    store_flips(each, results, {flip.name: conclude_flip(each, results, plan, flip.name)})
+                    results.save()
     return old
 
 
-def _largest(experiment: Experiment, kept: Kept, told: Mapping[str, Any], flip: str = "") -> Plan | None:
-    """The largest run that is complete: the one that is told of, or one that nobody stayed to conclude."""
-    sizes = {(True, SEEDS), (False, QUICK_SEEDS), *([size_of(told)] if "verdict" in told else [])}
-    plans = [Plan(seeds, not full, kept.path.parent.name) for full, seeds in sorted(sizes)]
+def _largest(experiment: Experiment, results: ClaimResults, shown: Mapping[str, Any], flip: str = "") -> RunPlan | None:
+    """The largest run that is complete: the one that the card shows, or one that nobody stayed to conclude."""
+    sizes = {(True, SEEDS), (False, QUICK_SEEDS), *([size_of(shown)] if "verdict" in shown else [])}
+    plans = [RunPlan(seeds, not full, results.path.parent.name) for full, seeds in sorted(sizes)]
     return next((plan for plan in reversed(plans)
-                 if all(kept.seeds(experiment, plan.settings(each)) is not None for each in {"", flip})), None)
+                 if all(results.seeds(experiment, plan.settings(each)) is not None for each in {"", flip})), None)
 
 
-def cards(folder: str | Path) -> list[Card]:
+def load_cards(folder: str | Path) -> list[Card]:
     """Every card under a folder of results, in the order of their numbers; machines one after another."""
-    found = []
+    loaded = []
     for path in sorted(Path(folder).rglob("*.json")):
         try:
-            found.append(card_of(path))
+            loaded.append(load_card(path))
         except (ValueError, KeyError, TypeError, AttributeError):
             raise RunError(f"{path} is no result of the lab: move it away") from None
-    return in_order([card for card in found if card is not None])
+    return in_order([card for card in loaded if card is not None])
 
 
 def in_order(found: Sequence[Card]) -> list[Card]:
     return sorted(found, key=lambda card: (card["number"], card["name"], card["machine"]))
 
 
-def card_of(path: Path) -> Card | None:
-    """A card from its file, charts included; None where nothing has been concluded yet, or by rules of another kind."""
+def load_card(path: Path) -> Card | None:
+    """A card from its file, charts included; None where nothing was concluded yet, or by rules of another kind."""
     record = json.loads(path.read_text())
     if "verdict" not in record or any("median" not in rule for rule in record["rules"]):
         return None                                          # not concluded yet, or by an earlier version of the lab
@@ -157,7 +157,7 @@ def card_of(path: Path) -> Card | None:
 
 
 def tell_looks(record: Mapping[str, Any]) -> str:
-    """Whether rules or sizes were changed after numbers were seen, and what was changed; empty where they were not."""
+    """The change of rules or sizes after numbers were seen, in a line; empty where there was none."""
     looks, fixed = record.get("looks", []), record.get("fixed") or {}
     if len(looks) > 1:
         why = f": {fixed['after']}" if fixed.get("after") else ""
@@ -166,9 +166,9 @@ def tell_looks(record: Mapping[str, Any]) -> str:
 
 
 def _where(where: Mapping[str, Any]) -> dict[str, str]:
-    """Where it was run, in a line, and when."""
-    told = (str(value) if name == "device" else f"{name} {value}" for name, value in where.items() if name != "when")
-    return {"where": ", ".join(told), "when": where.get("when", "")}
+    """The machine in a line, and the day."""
+    parts = (str(value) if name == "device" else f"{name} {value}" for name, value in where.items() if name != "when")
+    return {"where": ", ".join(parts), "when": where.get("when", "")}
 
 
 def _as_csv(table: dict[str, Any]) -> str:

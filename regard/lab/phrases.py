@@ -19,9 +19,9 @@ from torch import Tensor
 
 from regard.corpora.phrasebook import pairs
 from regard.data.tokens.words import WordTokenizer
-from regard.lab.tasks import FIRST, generator
-from regard.lab.tiny import Batch
-from regard.metrics.alignment import Gold
+from regard.lab.exercises import FIRST, generator
+from regard.lab.tiny import Exercise
+from regard.metrics.alignment_error import Gold
 
 DRAWN = 14_000                             # pairs of the phrasebook, of which the short and common are taken
 LONGEST = 7                                # words, on either side; <eos> comes after them
@@ -42,24 +42,24 @@ class Phrases:
     def __len__(self) -> int:
         return len(self.source)
 
-    def rows(self, at: Tensor) -> Batch:
-        targets, lengths = self.target[at], self.target_lengths[at]
-        tokens = torch.cat((torch.ones(len(at), 1, dtype=torch.long), targets[:, :-1]), 1)             # <bos> first
+    def rows(self, row: Tensor) -> Exercise:
+        targets, lengths = self.target[row], self.target_lengths[row]
+        tokens = torch.cat((torch.ones(len(row), 1, dtype=torch.long), targets[:, :-1]), 1)             # <bos> first
         counts = torch.arange(targets.shape[1]) < lengths[:, None]
-        return Batch(tokens, targets, counts, self.source[at], self.source_lengths[at], lengths)
+        return Exercise(tokens, targets, counts, self.source[row], self.source_lengths[row], lengths)
 
-    def drawn(self, rows: int, seed: int, step: int) -> Batch:
+    def drawn(self, rows: int, seed: int, step: int) -> Exercise:
         return self.rows(torch.randint(len(self), (rows,), generator=generator(seed, step)))
 
-    def all(self) -> Batch:
+    def all(self) -> Exercise:
         return self.rows(torch.arange(len(self)))
 
-    def gold(self, at: int) -> Gold:
-        return Gold(self.links[at])
+    def gold(self, row: int) -> Gold:
+        return Gold(self.links[row])
 
     def crossing(self) -> Tensor:
         """The rows in which not every word stands where its translation does."""
-        return torch.tensor([at for at, links in enumerate(self.links) if any(i != j for i, j in links)])
+        return torch.tensor([row for row, links in enumerate(self.links) if any(i != j for i, j in links)])
 
 
 @cache
@@ -69,11 +69,11 @@ def phrases() -> tuple[Phrases, Phrases]:
     every = [(split(pair.source.lower()), split(pair.target.lower()), pair.alignment) for pair in pairs(DRAWN)]
     short = [each for each in every if len(each[0]) <= LONGEST and len(each[1]) <= LONGEST]
     common = {word for word, _ in Counter(word for words, _, _ in short for word in words).most_common(WORDS)}
-    kept = [each for each in short if common.issuperset(each[0])]
-    english = sorted({word for _, words, _ in kept for word in words})
-    source, source_lengths = _ids([words for words, _, _ in kept], sorted(common))
-    target, target_lengths = _ids([words for _, words, _ in kept], english)
-    links, vocab = tuple(frozenset(each[2]) for each in kept), (FIRST + len(common), FIRST + len(english))
+    usual = [each for each in short if common.issuperset(each[0])]
+    english = sorted({word for _, words, _ in usual for word in words})
+    source, source_lengths = _ids([words for words, _, _ in usual], sorted(common))
+    target, target_lengths = _ids([words for _, words, _ in usual], english)
+    links, vocab = tuple(frozenset(each[2]) for each in usual), (FIRST + len(common), FIRST + len(english))
 
     def part(rows: slice) -> Phrases:
         return Phrases(source[rows], target[rows], source_lengths[rows], target_lengths[rows], links[rows], vocab)
@@ -82,6 +82,6 @@ def phrases() -> tuple[Phrases, Phrases]:
 
 
 def _ids(lines: list[list[str]], words: list[str]) -> tuple[Tensor, Tensor]:
-    known = {word: FIRST + at for at, word in enumerate(words)}
+    known = {word: FIRST + row for row, word in enumerate(words)}
     rows = [[*(known[word] for word in line), EOS, *[0] * (LONGEST - len(line))] for line in lines]
     return torch.tensor(rows), torch.tensor([len(line) + 1 for line in lines])

@@ -1,5 +1,5 @@
-"""What was measured, on disk: one JSON file an experiment and machine, written after every arm, so that a run can be
-stopped and taken up again at any time. Verdict, table and charts are worked out from the arms that are kept.
+"""Results on disk: one JSON file an experiment and machine, written after every arm, so that a run can be stopped and
+resumed at any time. Verdict, table and charts are worked out from the arms that are stored.
 
     lab/results/cpu/bottleneck.json        arms of each seed; the card (verdict, table, where, when) of the largest run;
                                            what came out of the largest run of each flip; and by which rules the
@@ -24,16 +24,16 @@ from typing import Any
 
 from regard import __version__, storage
 from regard.errors import RunError
-from regard.lab import in_the_open, phrases, stopwatch, tasks, tiny
+from regard.lab import exercises, in_the_open, phrases, stopwatch, tiny
 from regard.lab.experiment import Arm, Experiment, Seed, Setting, Values
 from regard.lab.hashes import hash_measuring, imported_claims
 
-HELPERS = (tiny, tasks, phrases, in_the_open, stopwatch)   # what claims share: if it changes, they are measured again
+HELPERS = (tiny, exercises, phrases, in_the_open, stopwatch)   # shared: if one changes, every claim is measured again
 
 
 @dataclass
-class Kept:
-    """All that is known of one experiment on one kind of machine."""
+class ClaimResults:
+    """Everything measured of one experiment on one kind of machine."""
 
     path: Path
     version: str
@@ -58,26 +58,26 @@ class Kept:
         return fsum(self.arms[key]["seconds"] for key in keys if key in self.arms)      # in any order the same
 
     def ran(self, setting: Setting) -> dict[str, Any]:
-        """Where and when arms of this kind were measured last."""
+        """The machine and the day on which arms of this kind were measured last."""
         return self.record.get("ran", {}).get(kind_of(setting)) or self.record.get("where", {})
 
     def runs_here(self, setting: Setting) -> None:
         self.record.setdefault("ran", {})[kind_of(setting)] = where(setting.device)
 
     def look(self, rules: str) -> None:
-        """Write down that the numbers are looked at by these rules: the first time, with the day."""
+        """Record that these rules judge the numbers: the first time, with the day."""
         looks = self.record.setdefault("looks", [])
         if rules and all(look["rules"] != rules for look in looks):
             looks.append({"rules": rules, "when": today()})
 
     def save(self) -> None:
         storage.make_folder(self.path.parent)
-        kept = {**self.record, "version": self.version, "arms": self.arms}
-        storage.write_file(self.path, json.dumps(kept, indent=1, allow_nan=True) + "\n")
+        values = {**self.record, "version": self.version, "arms": self.arms}
+        storage.write_file(self.path, json.dumps(values, indent=1, allow_nan=True) + "\n")
 
 
 def key_of(experiment: Experiment, arm: Arm, setting: Setting) -> str:
-    """Under which name an arm is kept. What a flip does not change is kept, and measured, once."""
+    """The name under which an arm is stored. An arm that a flip does not change is measured once."""
     if setting.flipped and not experiment.changes(setting.flipped, arm):
         setting = replace(setting, flipped="")
     return f"{arm.name} · {'once' if arm.once else f'seed {setting.seed}'} · {kind_of(setting)}"
@@ -87,13 +87,12 @@ def kind_of(setting: Setting) -> str:
     return f"{'quick' if setting.quick else 'full'}{f' · flip {setting.flipped}' if setting.flipped else ''}"
 
 
-def open_results(folder: Path, experiment: Experiment, device: str) -> Kept:
-    """What is kept of an experiment. Arms measured by other code are dropped; by which rules they were looked at is
-    not."""
+def open_results(folder: Path, experiment: Experiment, device: str) -> ClaimResults:
+    """The results of an experiment. Arms measured by other code are dropped; the rules that judged them stay."""
     path = folder / device / f"{experiment.name}.json"
     version = version_of(experiment)
     if not path.exists():
-        return Kept(path, version)
+        return ClaimResults(path, version)
     try:
         record = json.loads(path.read_text())
         arms = record.pop("arms")
@@ -101,7 +100,7 @@ def open_results(folder: Path, experiment: Experiment, device: str) -> Kept:
     except (ValueError, KeyError, TypeError, AttributeError):
         raise RunError(f"{path} is no result of the lab: move it away, and it is measured again") from None
     looks = {"looks": record["looks"]} if "looks" in record else {}
-    return Kept(path, version, arms if same else {}, record if same else looks)
+    return ClaimResults(path, version, arms if same else {}, record if same else looks)
 
 
 def version_of(experiment: Experiment) -> str:
@@ -117,7 +116,7 @@ def version_of(experiment: Experiment) -> str:
 
 
 def has_changed(experiment: Experiment, version: str) -> bool:
-    """Whether the code on disk is other than it was."""
+    """True where the code on disk is no longer what it was."""
     try:
         return version_of(experiment) != version
     except (OSError, SyntaxError):                           # a file that is gone, or half written
@@ -125,7 +124,7 @@ def has_changed(experiment: Experiment, version: str) -> bool:
 
 
 def where(device: str) -> dict[str, Any]:
-    """On what it was measured; no names of machines or people."""
+    """The machine that measures; no names of machines or people."""
     import torch
 
     on = torch.cuda.get_device_name() if device == "cuda" else f"{os.cpu_count()} CPU cores"

@@ -26,7 +26,7 @@ import torch
 from regard.errors import RunError
 from regard.lab.experiment import Arm, Experiment, Setting, Values
 from regard.lab.find import experiment as named
-from regard.lab.results import Kept, has_changed, key_of, open_results
+from regard.lab.results import ClaimResults, has_changed, key_of, open_results
 from regard.trained import pick_device
 
 SEEDS, QUICK_SEEDS = 9, 3                  # from nine on an interval is sure and lets one seed be far off
@@ -36,8 +36,8 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How to run: for how many seeds, how large, where, for how long."""
+class RunPlan:
+    """The plan of a run: how many seeds, how large, where, for how long."""
 
     seeds: int = SEEDS
     quick: bool = False
@@ -61,7 +61,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Task:
+class ArmRun:
     """One arm with one setting, that is still to be run."""
 
     experiment: Experiment
@@ -73,10 +73,10 @@ class Task:
         return key_of(self.experiment, self.arm, self.setting)
 
 
-def run(experiments: Sequence[Experiment], plan: Plan, out: Path, say: Say) -> list[Experiment]:
-    """Run what is missing; gives the experiments that are not complete yet: the time was over, an arm failed, or their
-    code changed. An arm that fails is told in a line, and the others go on. Without anything to run no device is asked
-    for.
+def run_arms(experiments: Sequence[Experiment], plan: RunPlan, out: Path, say: Say) -> list[Experiment]:
+    """Run the missing arms. Returns the experiments that are not complete yet: time was over, an arm failed, or
+    their code changed. An arm that fails is reported in a line, and the others go on. Without anything to run no
+    device is asked for.
     """
     progress = Progress(experiments, plan, out, say)
     if progress.open:
@@ -85,17 +85,18 @@ def run(experiments: Sequence[Experiment], plan: Plan, out: Path, say: Say) -> l
     _one_by_one(progress)
     return [each for each in experiments
             if each.name in progress.changed or any(
-                progress.kept[each.name].seeds(each, plan.settings(flip)) is None
+                progress.results[each.name].seeds(each, plan.settings(flip)) is None
                 for flip in ("", *plan.flips_of(each)))]
 
 
-def missing(experiment: Experiment, plan: Plan, kept: Kept) -> list[Task]:
-    return [task for task in _all_tasks([experiment], plan) if not kept.has(task.key)]
+def list_missing(experiment: Experiment, plan: RunPlan, results: ClaimResults) -> list[ArmRun]:
+    """The arms of an experiment that are still to be run."""
+    return [arm_run for arm_run in _list_all([experiment], plan) if not results.has(arm_run.key)]
 
 
-def _all_tasks(experiments: Sequence[Experiment], plan: Plan) -> list[Task]:
-    """Every arm of the run as it is, and of each flip those arms that it changes."""
-    return [Task(each, arm, setting) for each in experiments for flip in ("", *plan.flips_of(each))
+def _list_all(experiments: Sequence[Experiment], plan: RunPlan) -> list[ArmRun]:
+    """Every arm of the run as it is; for each flip also the arms that it changes."""
+    return [ArmRun(each, arm, setting) for each in experiments for flip in ("", *plan.flips_of(each))
             for setting in plan.settings(flip) for arm in each.arms
             if not (arm.once and setting.seed) and (not flip or each.changes(flip, arm))]
 
@@ -104,12 +105,12 @@ def _all_tasks(experiments: Sequence[Experiment], plan: Plan) -> list[Task]:
 
 
 class Progress:
-    """What is kept, what is still open, how long that may take, and what is said about it."""
+    """Results so far, arms that are still open, the time these may take, and reports to the user."""
 
-    def __init__(self, experiments: Sequence[Experiment], plan: Plan, out: Path, say: Say):
-        self.kept = {each.name: open_results(out, each, plan.device) for each in experiments}
-        self.open = [task for each in experiments for task in missing(each, plan, self.kept[each.name])]
-        self.total = len(_all_tasks(experiments, plan))
+    def __init__(self, experiments: Sequence[Experiment], plan: RunPlan, out: Path, say: Say):
+        self.results = {each.name: open_results(out, each, plan.device) for each in experiments}
+        self.open = [arm_run for each in experiments for arm_run in list_missing(each, plan, self.results[each.name])]
+        self.total = len(_list_all(experiments, plan))
         self.done = self.total - len(self.open)
         self.until = None if plan.minutes is None else time.monotonic() + 60 * plan.minutes
         self.workers = plan.side_by_side
@@ -117,78 +118,78 @@ class Progress:
         self.took: dict[tuple[str, str], list[float]] = defaultdict(list)
         self.say = say
 
-    def coming(self, *, timing: bool) -> Iterator[Task]:
-        """What is to be run next, as long as there is time and its code is the same."""
-        for task in [task for task in self.open if task.experiment.timing == timing]:
+    def coming(self, *, timing: bool) -> Iterator[ArmRun]:
+        """The arms to run next, as long as there is time and their code is the same."""
+        for arm_run in [arm_run for arm_run in self.open if arm_run.experiment.timing == timing]:
             if self.until is not None and time.monotonic() >= self.until:
                 return
-            if task.experiment.name not in self.changed:
-                yield task
+            if arm_run.experiment.name not in self.changed:
+                yield arm_run
 
-    def keep(self, task: Task, measured: Callable[[], tuple[Values, float]]) -> None:
-        """Take what an arm gave, or say why there is nothing to take."""
-        self.open.remove(task)
-        name, failed = task.experiment.name, None
+    def keep(self, arm_run: ArmRun, measured: Callable[[], tuple[Values, float]]) -> None:
+        """Store the values of an arm, or report why there are none."""
+        self.open.remove(arm_run)
+        name, failed = arm_run.experiment.name, None
         try:
             values, seconds = measured()
         except Exception as error:
             failed = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
-        if has_changed(task.experiment, self.kept[name].version):
+        if has_changed(arm_run.experiment, self.results[name].version):
             self._leave(name)
         elif failed is not None:
-            self.say(f"     {name}: {task.key} failed: {failed}")
+            self.say(f"     {name}: {arm_run.key} failed: {failed}")
         else:
-            self._take(task, values, seconds)
+            self._store(arm_run, values, seconds)
 
-    def _take(self, task: Task, values: Values, seconds: float) -> None:
-        name, kept = task.experiment.name, self.kept[task.experiment.name]
+    def _store(self, arm_run: ArmRun, values: Values, seconds: float) -> None:
+        name, results = arm_run.experiment.name, self.results[arm_run.experiment.name]
         self.done += 1
-        self.took[name, task.arm.name].append(seconds)
-        kept.add(task.key, values, seconds)
-        kept.runs_here(task.setting)
-        kept.save()
-        self.say(f"{self.done:>4} of {self.total}   {name}: {task.key}   {seconds:.1f} s{self._left()}")
+        self.took[name, arm_run.arm.name].append(seconds)
+        results.add(arm_run.key, values, seconds)
+        results.runs_here(arm_run.setting)
+        results.save()
+        self.say(f"{self.done:>4} of {self.total}   {name}: {arm_run.key}   {seconds:.1f} s{self._left()}")
 
     def _leave(self, name: str) -> None:
-        """No more of an experiment whose code changed: what is kept would not be what its hash says."""
+        """Run no more of an experiment whose code changed: its values would not be what its hash says."""
         if name not in self.changed:
-            self.say(f"     {changed(name)}")
+            self.say(f"     {tell_changed(name)}")
         self.changed.add(name)
 
     def _left(self) -> str:
-        """Nothing where it is less than a minute: nobody plans by that."""
-        waiting = [task for task in self.open if task.experiment.name not in self.changed]
-        beside = self.expected([task for task in waiting if not task.experiment.timing]) / self.workers
-        seconds = beside + self.expected([task for task in waiting if task.experiment.timing])
-        return f"   {roughly(seconds)} left" if seconds >= 60 else ""
+        """The time left, in words; nothing below a minute: nobody plans by that."""
+        waiting = [arm_run for arm_run in self.open if arm_run.experiment.name not in self.changed]
+        beside = self.expected([arm_run for arm_run in waiting if not arm_run.experiment.timing]) / self.workers
+        seconds = beside + self.expected([arm_run for arm_run in waiting if arm_run.experiment.timing])
+        return f"   {tell_time(seconds)} left" if seconds >= 60 else ""
 
-    def expected(self, tasks: Sequence[Task]) -> float:
+    def expected(self, arm_runs: Sequence[ArmRun]) -> float:
         """Seconds for these, one after another: each as long as its arm took so far, or as an arm took on average."""
         usual = fmean(seconds for each in self.took.values() for seconds in each)
-        return sum(fmean(self.took.get((task.experiment.name, task.arm.name), [usual])) for task in tasks)
+        return sum(fmean(self.took.get((arm_run.experiment.name, arm_run.arm.name), [usual])) for arm_run in arm_runs)
 
 
-def changed(name: str) -> str:
+def tell_changed(name: str) -> str:
     return (f"{name}: its code changed during the run, so it has no verdict and what ran since is not kept: the same "
             "command measures it anew")
 
 
-def roughly(seconds: float) -> str:
+def tell_time(seconds: float) -> str:
     return f"about {seconds / 60:.0f} min" if seconds < 7200 else f"about {seconds / 3600:.1f} h"
 
 
 # ------------------------------------------------------------------------------------------ carrying out
 
 
-def _side_by_side(progress: Progress, plan: Plan) -> None:
+def _side_by_side(progress: Progress, plan: RunPlan) -> None:
     coming = progress.coming(timing=False)
-    workers = min(progress.workers, sum(not task.experiment.timing for task in progress.open))
+    workers = min(progress.workers, sum(not arm_run.experiment.timing for arm_run in progress.open))
     if workers <= 1:
-        for task in coming:
-            progress.keep(task, partial(timed, task.arm, task.setting))
+        for arm_run in coming:
+            progress.keep(arm_run, partial(time_arm, arm_run.arm, arm_run.setting))
         return
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_one_thread) as pool:
-        running: dict[Future[Any], Task] = {}
+        running: dict[Future[Any], ArmRun] = {}
         while True:
             while len(running) < workers and (new := next(coming, None)) is not None:
                 running[_submitted(pool, new, plan.folder)] = new
@@ -198,31 +199,33 @@ def _side_by_side(progress: Progress, plan: Plan) -> None:
                 progress.keep(running.pop(future), future.result)
 
 
-def _submitted(pool: ProcessPoolExecutor, task: Task, folder: str | None) -> Future[Any]:
+def _submitted(pool: ProcessPoolExecutor, arm_run: ArmRun, folder: str | None) -> Future[Any]:
     try:
-        return pool.submit(carry_out, task.experiment.name, task.arm.name, task.setting, folder)
+        return pool.submit(run_arm, arm_run.experiment.name, arm_run.arm.name, arm_run.setting, folder)
     except BrokenProcessPool:
         raise RunError("a process that measured was ended, perhaps for want of memory; what was measured is kept: the "
                        "same command goes on, with --workers 1 in less memory") from None
 
 
 def _one_by_one(progress: Progress) -> None:
-    alone = dict.fromkeys(task.experiment.name for task in progress.open if task.experiment.timing)
-    for number, task in enumerate(progress.coming(timing=True)):
+    alone = dict.fromkeys(arm_run.experiment.name for arm_run in progress.open if arm_run.experiment.timing)
+    for number, arm_run in enumerate(progress.coming(timing=True)):
         if number == 0:
             progress.say(f"     these measure times, and run alone, one arm after another: {', '.join(alone)}")
-        if (load := others_load()) > BUSY:
-            progress.say(f"     other work keeps {load:.1f} cores busy: the times of {task.experiment.name} may be off")
-        progress.keep(task, partial(timed, task.arm, task.setting))
+        if (load := measure_others_load()) > BUSY:
+            progress.say(f"     other work keeps {load:.1f} cores busy: the times of {arm_run.experiment.name} may be "
+                         "off")
+        progress.keep(arm_run, partial(time_arm, arm_run.arm, arm_run.setting))
 
 
-def carry_out(experiment: str, arm: str, setting: Setting, folder: str | None) -> tuple[Values, float]:
-    """One arm, in a process of its own."""
-    found = named(experiment, folder)
-    return timed(next(each for each in found.arms if each.name == arm), setting)
+def run_arm(experiment: str, arm: str, setting: Setting, folder: str | None) -> tuple[Values, float]:
+    """Run one arm, in a process of its own."""
+    arms = named(experiment, folder).arms
+    return time_arm(next(each for each in arms if each.name == arm), setting)
 
 
-def timed(arm: Arm, setting: Setting) -> tuple[Values, float]:
+def time_arm(arm: Arm, setting: Setting) -> tuple[Values, float]:
+    """The values of an arm, and the seconds that it took."""
     torch.manual_seed(setting.seed)
     began = time.perf_counter()
     values = arm.run(setting)
@@ -241,7 +244,7 @@ def _one_thread() -> None:
     torch.set_flush_denormal(True)
 
 
-def others_load(pause: float = 0.25) -> float:
+def measure_others_load(pause: float = 0.25) -> float:
     """Cores kept busy by other processes just now; 0 where that cannot be known."""
 
     def busy() -> tuple[float, float]:

@@ -1,7 +1,7 @@
 """Times and memory of one piece of work: medians after a warm-up, on whatever device it runs.
 
     seconds(lambda: step(batch), "cpu")
-    kept_bytes(lambda: layer(x)[0], "cpu")         # what training has to hold until the way back
+    kept_bytes(lambda: layer(x)[0], "cpu")         # what training has to hold until the backward pass
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from torch import Tensor
 
 def seconds(work: Callable[[], Any], device: str, *, repeats: int = 5, warm: int = 1) -> float:
     """The median time of `work`, waiting for the device where it runs ahead."""
-    taken = []
-    for at in range(warm + repeats):
+    times = []
+    for repeat in range(warm + repeats):
         began = _now(device)
         work()
-        if at >= warm:
-            taken.append(_now(device) - began)
-    return statistics.median(taken)
+        if repeat >= warm:
+            times.append(_now(device) - began)
+    return statistics.median(times)
 
 
 def _now(device: str) -> float:
@@ -35,7 +35,7 @@ def _now(device: str) -> float:
 
 
 def kept_bytes(forward: Callable[[], Tensor], device: str) -> int:
-    """Bytes held between a forward pass and the way back: each storage once. On CUDA, the most that was allocated."""
+    """Bytes held between a forward and a backward pass: each storage once. On CUDA, the most that was allocated."""
     if device != "cpu":
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()

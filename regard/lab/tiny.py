@@ -1,8 +1,8 @@
-"""What experiments share: small models by family, a short training loop, and counting what is right.
+"""Shared by experiments: small models by family, a short training loop, and counting what is right.
 
     model = language_model("gru", vocab=12, width=32)
-    losses = fit(model, lambda step: task.batch(64, step), steps=400)
-    right = accuracy(model, task.batch(512, -1))
+    losses = fit(model, lambda step: letters(64, 32, seed, step), steps=400)
+    right = accuracy(model, letters(512, 32, seed, -1))
 """
 
 from __future__ import annotations
@@ -10,21 +10,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from regard.config import fill
-from regard.contract import Source
+from regard.contract import Learner, Source
 from regard.families import FAMILIES
 from regard.families.translate import TRANSLATE, Vocabularies
-from regard.models.learner import Learner
+
+Layer = TypeVar("Layer", bound=nn.Module)
 
 
 @dataclass
-class Batch:
-    """Tokens read, targets scored, and which of the targets count; perhaps a source."""
+class Exercise:
+    """A batch of an exercise: tokens read, targets scored, and which of the targets count; perhaps a source."""
 
     tokens: Tensor                         # (B, T)
     targets: Tensor                        # (B, T)
@@ -33,9 +34,9 @@ class Batch:
     source_lengths: Tensor | None = None
     lengths: Tensor | None = None
 
-    def to(self, device: torch.device | str) -> Batch:
+    def to(self, device: torch.device | str) -> Exercise:
         moved: dict[str, Any] = {name: each if each is None else each.to(device) for name, each in vars(self).items()}
-        return Batch(**moved)
+        return Exercise(**moved)
 
 
 def language_model(family: str, vocab: int, device: str = "cpu", **settings: Any) -> Any:
@@ -52,7 +53,7 @@ def translator(family: str, source_vocab: int, target_vocab: int, device: str = 
 
 
 def fit(
-    model: Learner, batch_at: Callable[[int], Batch], steps: int, *, rate: float = 3e-3, warm: int = 20,
+    model: Learner, batch_at: Callable[[int], Exercise], steps: int, *, rate: float = 3e-3, warm: int = 20,
     clip: float = 1.0, watch_gradient: Callable[[int, nn.Module], None] | None = None,
 ) -> list[float]:
     """Train by AdamW with a short warm-up and a cosine to a tenth; the loss of each step. A loss that is not finite
@@ -77,14 +78,14 @@ def fit(
     return losses
 
 
-def loss_of(model: Learner, batch: Batch) -> Tensor:
+def loss_of(model: Learner, batch: Exercise) -> Tensor:
     """Average negative log-likelihood of the targets that count."""
     scores, _ = model.learn(batch.tokens, batch.targets, None, batch.lengths, batch.source, batch.source_lengths)
     return -(scores * batch.counts).sum() / batch.counts.sum()
 
 
 @torch.no_grad()
-def predictions(model: Any, batch: Batch) -> Tensor:
+def predictions(model: Any, batch: Exercise) -> Tensor:
     """(B, T): the likeliest next token at every position, from vectors and head."""
     model.eval()
     batch = batch.to(model.device)
@@ -96,16 +97,21 @@ def predictions(model: Any, batch: Batch) -> Tensor:
     return model.head(vectors).argmax(-1).cpu()
 
 
-def accuracy(model: Any, batch: Batch) -> float:
+def accuracy(model: Any, batch: Exercise) -> float:
     """The share of the targets that count for which the likeliest token is the right one."""
     right = predictions(model, batch) == batch.targets
     return float(right[batch.counts].float().mean())
 
 
 @torch.no_grad()
-def loss_on(model: Learner, batch: Batch) -> float:
+def loss_on(model: Learner, batch: Exercise) -> float:
     model.eval()
     return float(loss_of(model, batch.to(model.device)))
+
+
+def find_layers(model: nn.Module, kind: type[Layer]) -> list[Layer]:
+    """The layers of one kind, in the order in which the model holds them; the model itself may be one."""
+    return [layer for layer in model.modules() if isinstance(layer, kind)]
 
 
 def parameters(model: nn.Module) -> int:

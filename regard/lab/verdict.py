@@ -20,7 +20,7 @@ FEWEST = 3                                 # seeds, for a rule that has chance i
 
 @dataclass(frozen=True)
 class Judged:
-    """What one rule says of the numbers."""
+    """The verdict of one rule on the numbers."""
 
     says: str
     values: tuple[float, ...]              # one a seed
@@ -70,14 +70,14 @@ def _verdict(rule: Rule, values: Sequence[float], low: float, high: float) -> st
 
 
 def tell_bound(rule: Rule) -> str:
-    """What a rule asks for, before anything is measured."""
+    """A rule in a line, before anything is measured."""
     side = "above" if rule.above is not None else "below"
     kind = f"; a condition: {rule.condition}" if rule.condition else f"; cause: {rule.cause}" if rule.cause else ""
     return f"{rule.says} ({side} {rule.bound:g}{rule.unit}{', every seed' * rule.exact}{kind})"
 
 
 def tell_rule(rule: Mapping[str, Any]) -> str:
-    """What one rule says, in a line: the number, what it lies between, the bound, and the verdict."""
+    """A judged rule in a line: the number, its interval, the bound, and the verdict."""
     unit = rule.get("unit", "")
     kind = "least and largest of the seeds" if rule.get("exact") else SEEDS
     condition = f" (a condition: {rule['condition']})" if rule.get("condition") else ""

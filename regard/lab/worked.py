@@ -25,7 +25,7 @@ ROUNDING = 1e-12                           # what float64 may lose, relative to 
 
 
 @dataclass(frozen=True)
-class Line:
+class ExampleLine:
     """One thing worked out: by what of ours, what came out, and what it has to be."""
 
     what: str
@@ -56,7 +56,7 @@ class Example:
     name: str
     title: str
     source: str                            # the lecture it is from
-    run: Callable[[], list[Line]]
+    run: Callable[[], list[ExampleLine]]
     presets: tuple[str, ...] = field(default=())
 
     @property
@@ -65,7 +65,7 @@ class Example:
 
     @property
     def preset(self) -> str:
-        """What it is called on the page, all its lines."""
+        """The name of the preset on the page that shows all its lines."""
         return f"worked-{self.name}"
 
     def as_dict(self) -> dict[str, Any]:
@@ -73,13 +73,13 @@ class Example:
                 "preset": self.preset, "presets": list(self.presets)}
 
 
-def line(what: str, by: str, ours: Any, expected: Any) -> Line:
+def line(what: str, by: str, ours: Any, expected: Any) -> ExampleLine:
     """A line of numbers, however they are nested."""
-    return Line(what, by, tuple(flat(ours)), tuple(flat(expected)), row_of(expected))
+    return ExampleLine(what, by, tuple(flat(ours)), tuple(flat(expected)), row_of(expected))
 
 
 def row_of(numbers: Any) -> int:
-    """How long the rows of a matrix are; 0 of a vector or a number."""
+    """The length of a matrix's rows; 0 for a vector or a number."""
     if isinstance(numbers, Tensor):
         return numbers.shape[-1] if numbers.dim() > 1 else 0
     nested = isinstance(numbers, list) and isinstance(numbers[0], list)
@@ -116,7 +116,7 @@ def examples() -> dict[str, Example]:
     return {each.name: each for each in every}
 
 
-def work_out() -> list[tuple[Example, list[Line]]]:
+def work_out() -> list[tuple[Example, list[ExampleLine]]]:
     return [(each, each.run()) for each in examples().values()]
 
 
@@ -128,16 +128,16 @@ def as_dicts() -> list[dict[str, Any]]:
     return [{**each.as_dict(), "lines": [one.as_dict() for one in lines]} for each, lines in work_out()]
 
 
-def as_text(found: Sequence[dict[str, Any]]) -> str:
+def as_text(examples: Sequence[dict[str, Any]]) -> str:
     """Example by example: whether it is equal, what, by what of ours, and the two sides where they fit on a line."""
-    told = []
-    for each in found:
-        told.append(f"\n{each['title']} ({each['source']})\n  {each['about']}")
+    lines = []
+    for each in examples:
+        lines.append(f"\n{each['title']} ({each['source']})\n  {each['about']}")
         for one in each["lines"]:
             sides = short(one["ours"]), "=" if one["equal"] else "NOT EQUAL", short(one["expected"])
-            told.append(f"    {one['what']}   [{one['by']}]\n      {'  '.join(sides)}")
-    right, every = counted(found)
-    return "\n".join([*told, f"\n{right} of {every} lines come out, to the digit"])
+            lines.append(f"    {one['what']}   [{one['by']}]\n      {'  '.join(sides)}")
+    right, every = counted(examples)
+    return "\n".join([*lines, f"\n{right} of {every} lines come out, to the digit"])
 
 
 def short(text: str, width: int = 64) -> str:
@@ -145,7 +145,7 @@ def short(text: str, width: int = 64) -> str:
 
 
 def counted(found: Sequence[dict[str, Any]]) -> tuple[int, int]:
-    """How many lines are equal, and how many there are."""
+    """The number of lines that are equal, and of all lines."""
     equal = [one["equal"] for each in found for one in each["lines"]]
     return sum(equal), len(equal)
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-from regard.lab.worked import Example, Line, line
+from regard.lab.worked import Example, ExampleLine, line
 from regard.layers.attend import CAUSAL, attend, scores_of, weights
 from regard.layers.average import RunningMean
 from regard.layers.scores import Dot
@@ -56,7 +56,7 @@ def softmax_of_base(powers_of: list[int], base: int) -> list[Fraction]:
     return [each / sum(powers) for each in powers]
 
 
-def aaba() -> list[Line]:
+def aaba() -> list[ExampleLine]:
     """A = [1, 0], B = [0, 1]; the keys are the embeddings, and q = [0, 1] looks for Bs."""
     q, k, v = rows_of("aaba")
     sixths = [F(1, 6), F(1, 6), F(1, 2), F(1, 6)]
@@ -71,7 +71,7 @@ def aaba() -> list[Line]:
     ]
 
 
-def aaba_10() -> list[Line]:
+def aaba_10() -> list[ExampleLine]:
     """With q = [0, 10] the weight is almost all on B; W_K = I and W_Q = 10 I do the same to the query of B."""
     q, k, v = rows_of("aaba-10")
     rest, three = math.e**10 + 3, F(3) ** 10
@@ -87,7 +87,7 @@ def aaba_10() -> list[Line]:
     ]
 
 
-def aaba_self() -> list[Line]:
+def aaba_self() -> list[ExampleLine]:
     """Every word is a query: S = Q K^T for E = Q = K, and 10 E E^T for K = 10 E."""
     e = tensor(numbers(PRESETS["aaba-self-a"].values))
     of_a, of_b = [1, 1, 0, 1], [0, 0, 1, 0]
@@ -130,7 +130,7 @@ def table_of(*names: str) -> list[list[Fraction]]:
     return [[F(x) for x in PRESETS[name].weights] for name in names]
 
 
-def hidden_states() -> list[Line]:
+def hidden_states() -> list[ExampleLine]:
     """h_3 = 0.3 v_1 + 0.5 v_2 + 0.2 v_3 and h_2 = 0.7 v_1 + 0.3 v_2 are rows of one lower-triangular product."""
     table = table_of("table-1", "h2", "h3")
     alpha, h = through_softmax(table, tensor(VALUES))
@@ -145,7 +145,7 @@ def hidden_states() -> list[Line]:
     ]
 
 
-def table_times_v() -> list[Line]:
+def table_times_v() -> list[ExampleLine]:
     """The table 1 / .3 .7 / .1 .5 .4 times V: three hidden states by one product."""
     table = table_of("table-1", "table-2", "table-3")
     alpha, h = through_softmax(table, tensor(VALUES))

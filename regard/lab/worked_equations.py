@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.lab.in_the_open import OpenDot
-from regard.lab.worked import Example, Line, line
+from regard.lab.worked import Example, ExampleLine, line
 from regard.lab.worked_attention import PLAIN, read, rows_of, tensor
 from regard.layers.attend import attend
 from regard.layers.positions import SinusoidalPositions
@@ -29,11 +29,11 @@ Matrix = list[list[Fraction]]
 # ---------------------------------------------------------------------------------------- the sinusoid table
 
 
-def sinusoids() -> list[Line]:
+def sinusoids() -> list[ExampleLine]:
     """PE_2i(t) = sin(t / 10000^(2i/D)), PE_2i+1(t) = cos of the same; a shift is the same linear map everywhere."""
-    width, at = 6, torch.arange(5)
+    width, position = 6, torch.arange(5)
     layer = SinusoidalPositions(width)
-    ours = layer.vectors(at, torch.float64)
+    ours = layer.vectors(position, torch.float64)
     rates = [10000 ** -(2 * i / width) for i in range(width // 2)]
     table = [[f(t * rate) for rate in rates for f in (math.sin, math.cos)] for t in range(5)]
     shift = torch.block_diag(*(tensor([[math.cos(3 * r), math.sin(3 * r)], [-math.sin(3 * r), math.cos(3 * r)]])
@@ -47,12 +47,12 @@ def sinusoids() -> list[Line]:
         line("the longest of D = 512: 10000^(510/512), which nears 10000 as D grows", "SinusoidalPositions",
              lengths[1] / (2 * math.pi) / 10000 ** (510 / 512), 1),
         line("a shift by 3 is one matrix for every t: PE(t + 3) = R PE(t)", "SinusoidalPositions",
-             layer.vectors(at, torch.float64) @ shift.T, layer.vectors(at + 3, torch.float64)),
+             layer.vectors(position, torch.float64) @ shift.T, layer.vectors(position + 3, torch.float64)),
     ]
 
 
 def angle_of_a_step(layer: SinusoidalPositions, pair: int) -> Tensor:
-    """How far a pair of channels turns from one position to the next."""
+    """The angle by which a pair of channels turns from one position to the next."""
     sin, cos = layer.vectors(torch.tensor(1), torch.float64)[2 * pair:2 * pair + 2]
     return torch.atan2(sin, cos)
 
@@ -97,7 +97,7 @@ def by_equation(x: Matrix) -> Matrix:
     return product(softmax3(product(x, WQK, transposed(x))), x, W_V)
 
 
-def expanded() -> list[Line]:
+def expanded() -> list[ExampleLine]:
     """A(X) = softmax(Q K^T) V = softmax(X W_Q (X W_K)^T) X W_V = softmax(X W_Q W_K^T X^T) X W_V."""
     q, k, v = product(X, W_Q), product(X, W_K), product(X, W_V)
     return [
@@ -108,7 +108,7 @@ def expanded() -> list[Line]:
     ]
 
 
-def equivariance() -> list[Line]:
+def equivariance() -> list[ExampleLine]:
     """A(P X) = P A(X), line by line, exactly; P moves the rows of X."""
     px, pt = product(P, X), transposed(P)
     s = product(X, WQK, transposed(X))
@@ -136,7 +136,7 @@ def equivariance() -> list[Line]:
 # ---------------------------------------------------------------------------------------- location scores
 
 
-def location() -> list[Line]:
+def location() -> list[ExampleLine]:
     """e(q, k_i) = w_i · q + b_i is the score of a query (q, 1) and keys (w_i, b_i): A(q, K, V) with K = (W, b)."""
     query, keys, v = rows_of("location")                        # (q, 1), (W, b) and V
     layer = Location(1, 2, places=3).double()
@@ -161,7 +161,7 @@ def location() -> list[Line]:
 # ------------------------------------------------------------------------------------------------ heads
 
 
-def heads() -> list[Line]:
+def heads() -> list[ExampleLine]:
     """Multi-head is concat(A_1(X), .., A_H(X)) W_H; reshaped, heads are a batch; the work is the same for any H."""
     width, length = 8, 5
     x = (torch.arange(length * width, dtype=torch.float64).reshape(length, width) * 0.7).sin()

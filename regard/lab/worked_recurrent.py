@@ -11,9 +11,9 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-from regard.data.batching.batches import Batch as TrainingBatch
-from regard.lab.tiny import Batch, loss_of
-from regard.lab.worked import Example, Line, line
+from regard.data.batching.text_batches import Batch as TrainingBatch
+from regard.lab.tiny import Exercise, loss_of
+from regard.lab.worked import Example, ExampleLine, line
 from regard.layers.linear_recurrence import MatrixRecurrence
 from regard.layers.recurrent import Elman
 from regard.layers.self_attention import SelfAttention
@@ -61,27 +61,27 @@ def bigram_model(chances: dict[tuple[str, str], Fraction]) -> NeuralLM:
     return model
 
 
-def batch_of(sentences: list[str]) -> tuple[Batch, list[int]]:
+def batch_of(sentences: list[str]) -> tuple[Exercise, list[int]]:
     """Sentences as rows with <bos> and <eos>; shorter ones are padded, and pads do not count."""
     rows = [ids(sentence) for sentence in sentences]
     longest = max(map(len, rows))
     held = torch.tensor([row + [0] * (longest - len(row)) for row in rows])
     real = torch.tensor([len(row) - 1 for row in rows])
-    return Batch(held[:, :-1], held[:, 1:], torch.arange(longest - 1) < real[:, None], lengths=real), real.tolist()
+    return Exercise(held[:, :-1], held[:, 1:], torch.arange(longest - 1) < real[:, None], lengths=real), real.tolist()
 
 
-def training_loss(model: NeuralLM, batch: Batch) -> Tensor:
+def training_loss(model: NeuralLM, batch: Exercise) -> Tensor:
     """Return what a training run minimises: what its own step adds up, over the number of real tokens."""
     piece = TrainingBatch(batch.tokens, batch.targets, batch.lengths)
     total, _ = ForwardBackward(model, bfloat16=False)(piece, None, 1.0)      # a share in float32 would cost us digits
     return total / piece.real
 
 
-def the_loss() -> list[Line]:
+def the_loss() -> list[ExampleLine]:
     """L = (L_1 + L_2 + L_3) / 3: the average negative log-likelihood over all tokens of a batch; a pad is no token."""
     halves = {("students", "opened"): F(1, 2), ("opened", "their"): F(1, 4), ("their", "books"): F(1, 8)}
-    three = Batch(torch.tensor([ids("students opened their")[1:-1]]), torch.tensor([ids("opened their books")[1:-1]]),
-                  torch.ones(1, 3, dtype=torch.bool), lengths=torch.tensor([3]))
+    read, due = (torch.tensor([ids(words)[1:-1]]) for words in ("students opened their", "opened their books"))
+    three = Exercise(read, due, torch.ones(1, 3, dtype=torch.bool), lengths=torch.tensor([3]))
     scores, _ = bigram_model(halves).score(three.tokens, three.targets)
     bits = [1, 2, 3]                                            # L_1, L_2 and L_3 in units of ln 2
     counted = {("<bos>", "students"): F(1, 3), ("<bos>", "people"): F(1, 3), ("<bos>", "the"): F(1, 3),
@@ -133,7 +133,7 @@ def inside(h: list[Fraction], c: list[Fraction]) -> list[Fraction]:
             for of_h, of_c in zip(W_H, W_C, strict=True)]
 
 
-def rnn_step() -> list[Line]:
+def rnn_step() -> list[ExampleLine]:
     """h_t = f(W_h h_{t-1} + W_c c_t) with d_h = 2 and d_c = 3, for f = tanh and f = ReLU, from h_0 = 0."""
     zero = [F(0), F(0)]
     first = [max(x, F(0)) for x in inside(zero, C[0])]
@@ -158,7 +158,7 @@ def rnn_step() -> list[Line]:
 # --------------------------------------------------------------------------------- queries, keys and values
 
 
-def queries_keys_values() -> list[Line]:
+def queries_keys_values() -> list[ExampleLine]:
     """q = f(W_q c), k = f(W_k c), v = f(W_v c), with f = tanh, with f = ReLU, and without f."""
     w = [[1, -1], [2, 0], [0, 3], [-1, 1], [1, 1], [-2, 1]]     # W_q, W_k and W_v, one above another
     c = [F(1, 2), F(-1)]
@@ -182,7 +182,7 @@ def queries_keys_values() -> list[Line]:
 # ------------------------------------------------------------------------------- recurrent networks set by hand
 
 
-def adds_words() -> list[Line]:
+def adds_words() -> list[ExampleLine]:
     """W_h = W_c = I and f = ReLU: each word is added into the state, h_i = h_{i-1} + w_i."""
     words = [[1, 2], [0, 5], [3, 1]]
     one: list[list[Fraction]] = [[F(1), F(0)], [F(0), F(1)]]
@@ -190,7 +190,7 @@ def adds_words() -> list[Line]:
     return [line("[1 2], [0 5], [3 1] added up", "Elman", h[0], [[1, 2], [1, 7], [4, 8]])]
 
 
-def adds_some() -> list[Line]:
+def adds_some() -> list[ExampleLine]:
     """Only words of a certain value are added: Bs by their embedding, numbers by a flag that a second unit reads.
 
     A word (value, flag) goes through g = ReLU(value - 100 (1 - flag)), which is 0 without the flag; the state adds g a

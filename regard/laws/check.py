@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.contract import LanguageModel, Memory, SequenceLayer, Source, exact_arithmetic
+from regard.contract import LanguageModel, Memory, SequenceLayer, Source
 from regard.errors import SettingError
+from regard.kernels.precision import exact_arithmetic
 from regard.laws.law import Law, LawBroken, LawSkipped
 from regard.laws.layer_laws import LAYER_LAWS
 from regard.laws.model_laws import MODEL_LAWS
@@ -28,7 +29,7 @@ MARKS = {PASSED: "✓", FAILED: "✗", SKIPPED: "–"}
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one law."""
+    """The outcome of one law."""
 
     law: str
     meaning: str

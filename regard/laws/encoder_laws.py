@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 from torch.autograd.gradcheck import GradcheckError
 
-from regard.contract import Encoder, Memory, Source, watch
+from regard.contract import Encoder, Memory, Source
 from regard.laws.check import Report, try_laws
 from regard.laws.gradient_laws import reach_all
 from regard.laws.law import Law, LawBroken, all_finite, bit_equal, same
 from regard.laws.prepared import prepared
+from regard.watching import watch
 
 
 class EncoderReader:
@@ -36,7 +37,7 @@ class EncoderReader:
         return EncoderReader(prepared(self.encoder, torch.float64), vocab=self.vocab, sources=3, length=3)
 
     def sizes(self) -> Sequence[tuple[int, int]]:
-        """How many sources, and of how many positions, are to be tried."""
+        """The numbers of sources and of positions to try."""
         return (self.sources, self.length), (1, 1), (2, 3)
 
     def ragged(self, counts: Sequence[int]) -> Tensor | None:
@@ -89,7 +90,7 @@ class PictureReader(EncoderReader):
 
 
 def compared(memory: Memory) -> dict[str, Tensor]:
-    """What is held equal of two memories, under names for messages."""
+    """The tensors of a memory that must be equal, under names for messages."""
     found = {"the vectors": memory.vectors, "the lengths": memory.lengths}
     return found if memory.summary is None else found | {"the summary": memory.summary}
 

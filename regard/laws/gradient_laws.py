@@ -32,7 +32,7 @@ def gradients(reader: Reader) -> None:
 
 
 def differentiable(reader: Reader, inputs: Tensor) -> dict[str, Tensor]:
-    """What a gradient can be asked of: the parameters, and inputs that are vectors."""
+    """The tensors that have a gradient: the parameters, and inputs that are vectors."""
     named: dict[str, Tensor] = {INPUT: inputs.requires_grad_()} if inputs.is_floating_point() else {}
     return named | {name: each for name, each in reader.thing.named_parameters() if each.requires_grad}
 

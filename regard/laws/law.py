@@ -40,7 +40,7 @@ class Law:
 
 
 def tolerance_for(values: Tensor, dtype: torch.dtype | None = None) -> float:
-    """What rounding may do to numbers like these; `dtype`, if coarser, is what they were computed in."""
+    """The error that rounding may make in numbers like these; `dtype`, if coarser, is what they were computed in."""
     allowed = max(TOLERANCE.get(values.dtype, 0.0), TOLERANCE.get(dtype, 0.0) if dtype is not None else 0.0)
     finite = values[values.isfinite()]
     return allowed * (1.0 + (finite.abs().max().item() if finite.numel() else 0.0))

@@ -74,7 +74,7 @@ def shapes(reader: MaskedReader) -> None:
 
 
 def probabilities(reader: MaskedReader) -> None:
-    """What predict gives are the logarithms of probabilities that sum to one."""
+    """`predict` gives logarithms of probabilities that sum to one."""
     tokens, _ = reader.draw()
     with reader.eval():
         total = reader.model.predict(tokens, reader.places()).logsumexp(-1)

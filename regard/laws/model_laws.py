@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.contract import watch
 from regard.errors import RegardError
 from regard.laws import reading_laws, state_laws
 from regard.laws.gradient_laws import gradients, parameters
@@ -13,6 +12,7 @@ from regard.laws.law import Law, LawBroken, LawSkipped, bit_equal, same
 from regard.laws.reader import Reader
 from regard.laws.reading_laws import causality, cuts, padding, train_is_eval
 from regard.laws.state_laws import steps_stand_still
+from regard.watching import watch
 
 
 def shapes(reader: Reader) -> None:
@@ -46,7 +46,7 @@ def each_step(reader: Reader, inputs: Tensor) -> Tensor:
 
 
 def probabilities(reader: Reader) -> None:
-    """What `step` gives are the logarithms of probabilities that sum to one."""
+    """`step` gives logarithms of probabilities that sum to one."""
     with reader.mode(training=False):
         said = each_step(reader, reader.draw(reader.batch, reader.time))
     total = said.logsumexp(-1)

@@ -24,7 +24,7 @@ TIME = 6
 
 
 class Reader(ABC):
-    """What the laws need to know of a layer or a model; `sources` is the number of sources its rows belong to."""
+    """A layer or a model as the laws see it; `sources` is the number of sources its rows belong to."""
 
     thing: Any
     source: Any                                      # the Memory or Source of every start, or None
@@ -43,7 +43,7 @@ class Reader(ABC):
 
     @abstractmethod
     def garbage(self, batch: int, time: int) -> Tensor:
-        """What may stand at pads."""
+        """Values for pads."""
 
     @abstractmethod
     def start(self, batch: int, capacity: int | None = None) -> State | None: ...
@@ -53,7 +53,7 @@ class Reader(ABC):
 
     @abstractmethod
     def with_source(self, source: Any) -> Self:
-        """The same reader with another source."""
+        """A copy of the reader with another source."""
 
     @abstractmethod
     def in_float64(self) -> Self:

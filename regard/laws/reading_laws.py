@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
-from regard.contract import watch
 from regard.laws.law import LawSkipped, all_finite, bit_equal, same
 from regard.laws.reader import Reader
+from regard.watching import watch
 
 Reading = Callable[[Tensor], Tensor]
 
@@ -122,7 +122,7 @@ def _rows_stand_alone(reader: Reader, inputs: Tensor, counts: list[int]) -> None
 
 
 def _has_room(reader: Reader) -> bool:
-    """Whether two more tokens fit behind the sequence."""
+    """True if two more tokens fit behind the sequence."""
     limit = getattr(reader.thing, "context", None)
     return limit is None or limit >= reader.time + 2
 

@@ -89,7 +89,7 @@ def steps_stand_still(reader: Reader, read: Reading) -> None:
 
 
 def form_of(state: Any, batch: int) -> dict[str, str]:
-    """What must not change from step to step: each tensor's shape, type and device, each plain value, each class."""
+    """The form that no step may change: each tensor's shape, type and device, each plain value, each class."""
     if not isinstance(state, State):
         raise LawBroken("static shapes", f"it was given a state and returned {type(state).__name__}")
     form: dict[str, str] = {}

@@ -1,0 +1,1 @@
+"""Layers: the equations; attend.py has the one softmax over keys."""

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.contract import Edit, watching
 from regard.kernels.attention import CAUSAL as CAUSAL
 from regard.kernels.attention import Mask, attention, in_full, shared
 from regard.kernels.dropout import drop
 from regard.layers.scores import LowRank, ProductScore, Score, plain
+from regard.watching import Edit, watching
 
 
 def attend(
@@ -98,12 +98,12 @@ def attend_by_definition(
     q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | Mask | None = None, bias: Tensor | None = None,
     softcap: float = 0.0, score: Score | None = None,
 ) -> Tensor:
-    """What every kernel must equal: the weights, then the weighted sum."""
+    """The definition for every kernel: the weights, then the weighted sum."""
     return weights(q, k, mask, bias, softcap, score) @ shared(v, q)
 
 
 def is_edited() -> bool:
-    """Whether a watcher changes scores: attention then runs by `attend` alone, which obeys."""
+    """True if a watcher changes scores: attention then runs by `attend` alone, which obeys."""
     recorder = watching()
     return recorder is not None and recorder.edit is not None
 
@@ -142,7 +142,7 @@ def as_edited(
 def row_of_everything(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | Mask | None, bias: Tensor | None, beams: int
 ) -> dict[str, Tensor | None]:
-    """What the weights are worked out from, for each row by itself; copied, as a cache is written over."""
+    """The inputs of the weights, for each row by itself; copied, as a cache is written over."""
 
     def of_all(x: Tensor | None) -> Tensor | None:
         return None if x is None else row_by_row(x.detach().broadcast_to(*q.shape[:3], k.shape[2]), beams)

@@ -19,13 +19,14 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import one_of
-from regard.contract import Memory, Reading, SequenceLayer, State, watching
+from regard.contract import Memory, SequenceLayer, State
 from regard.errors import SettingError
 from regard.layers.cross_attention import SourceKeys, keys_of, read_source, score_of
 from regard.layers.gated import GRU, LSTM
 from regard.layers.projections import bend, check_heads, compared, head_widths, in_heads
 from regard.layers.recurrent import Elman, Recurrence, Vectors
 from regard.layers.whole import mean_of_real
+from regard.watching import Reading, watching
 
 CELLS = ("rnn", "relu", "gru", "lstm")
 READERS = ("attention", "mean", "none")
@@ -100,7 +101,7 @@ class Mean(nn.Module):
 
 @dataclass
 class DecoderState(State):
-    """What the cell carries, what was read last (for feeding), and the source; `whole`: for one read of everything."""
+    """The cell's state, the last output (for feeding), and the source; `whole`: for one read of everything."""
 
     cell: State
     fed: Tensor | None
@@ -127,6 +128,7 @@ class AttentiveRecurrence(SequenceLayer):
         self.cell = make_cell(cell, d_in + hidden * feeding, hidden, layers, dropout)
         self.bridge = nn.Linear(d_summary, layers * hidden * len(self.cell._carried()))
         d_query = d_in + hidden if when == "before" else hidden
+        self.reads = "source" if reader == "attention" else ""
         self.reader: Attention | Mean | None = None
         if reader == "attention":
             self.reader = Attention(d_query, d_memory, hidden, heads=heads, score=score, places=places, f=f,
@@ -209,7 +211,7 @@ class AttentiveRecurrence(SequenceLayer):
 
 
 def of_all_steps(steps: list[Reading]) -> Reading:
-    """One reading of what was read step by step; what has a row for each step is put together."""
+    """One reading of all steps; tensors with a row for each step are concatenated."""
     about = dict(steps[0].about)
     for name in ("q", "allowed", "scores", "output"):
         if about.get(name) is not None:

@@ -1,4 +1,4 @@
-"""The running mean: each position sees the mean of everything up to it, and no order.
+"""The running mean: each position sees the mean of everything up to it, and no order. Dropout of whole words.
 
 Iyyer et al. 2015 (deep averaging networks), read left to right.   B batch · T time · D width
 """
@@ -15,7 +15,7 @@ from regard.contract import Memory, SequenceLayer, State, last_real
 
 @dataclass
 class Sum(State):
-    """What has been read so far, added up: in float32 at least, as small numbers are added to large ones."""
+    """The sum of all inputs so far: in float32 at least, as small numbers are added to large ones."""
 
     total: Tensor            # (B, D)
     count: Tensor            # (B,)
@@ -60,3 +60,21 @@ class RunningMean(SequenceLayer):
             after = Sum(torch.where(read[:, None], after.total, before.total),
                         torch.where(read, after.count, before.count))
         return y, after
+
+
+class WordDropout(SequenceLayer):
+    """y[t] = x[t]. In training a share of the words becomes zeros, the others are scaled up in their place."""
+
+    def __init__(self, width: int, *, dropout: float = 0.0):
+        super().__init__()
+        self.d_in = self.d_out = width
+        self.dropout = dropout
+
+    def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> None:
+        return None
+
+    def forward(self, x: Tensor, state: None = None, lengths: Tensor | None = None) -> tuple[Tensor, None]:
+        if not self.training or not self.dropout:
+            return x, None
+        kept = torch.rand(x.shape[:2], device=x.device) >= self.dropout                # (B, T)
+        return x * (kept / (1 - self.dropout))[..., None].to(x.dtype), None

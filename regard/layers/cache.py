@@ -20,7 +20,7 @@ from regard.layers.positions import advance, positions_of_chunk
 
 @dataclass
 class Readable:
-    """What the queries of a chunk may read: keys and values (B, S, H, K), and the position of each.
+    """Keys and values (B, S, H, K) that the queries of a chunk may read, and the position of each.
 
     A position that is not to be read by anybody, for it was never written, is -1.
     """
@@ -68,7 +68,7 @@ class KeyValueCache(State):
                              advance(self.count, length, lengths))
 
     def _write_together(self, keys: Tensor, values: Tensor, first: int) -> tuple[KeyValueCache, Readable]:
-        """The same where all rows stand at one place: slots side by side need no index."""
+        """As `_write`, where all rows stand at one place: neighbouring slots need no index."""
         part = slice(first, first + keys.shape[1])
         self.keys[:, part], self.values[:, part] = keys, values
         cache, readable = self._read_on(self.keys, self.values, self.count + keys.shape[1])
@@ -81,7 +81,7 @@ class KeyValueCache(State):
         return cache, Readable(keys[:, :most], values[:, :most], torch.arange(most, device=count.device))
 
     def together(self) -> int | None:
-        """How much all rows have read, where it is the same and can be known without waiting for a device."""
+        """The number of tokens that every row has read, where it is one and known without waiting for a device."""
         known = least_and_most(self.count)
         return known[1] if known is not None and known[0] == known[1] else None
 

@@ -34,8 +34,7 @@ class CausalConvolution(SequenceLayer):
             raise SettingError(f"model.conv = {taps}: a convolution reads at least its own position; choose 1 or more")
         self.d_in = self.d_out = width
         self.taps = taps
-        # (D, 1, K), as torch has it: no matrix, so no optimiser will take it for one.
-        self.weight = nn.Parameter(torch.empty(width, 1, taps).uniform_(-1, 1) / math.sqrt(taps))
+        self.weight = nn.Parameter(torch.empty(width, 1, taps).uniform_(-1, 1) / math.sqrt(taps))     # as torch has it
         self.bias = nn.Parameter(torch.zeros(width))
 
     def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> Tail | None:

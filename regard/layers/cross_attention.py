@@ -12,13 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.contract import Memory, SequenceLayer, State, of_source, watching
+from regard.contract import Memory, Role, SequenceLayer, State, of_source
 from regard.errors import SettingError
 from regard.kernels.attend_source import attend_source
 from regard.kernels.linear import Linear
 from regard.layers.attend import attend, is_edited, row_by_row, side_by_side
 from regard.layers.projections import OWN_MATRICES, Compared, bend, compared, head_widths, in_heads, parts_of
+from regard.layers.roles import RESIDUAL
 from regard.layers.scores import Score, make_score
+from regard.watching import watching
 
 
 @dataclass
@@ -51,11 +53,15 @@ class CrossAttention(SequenceLayer):
         self.sizes = [heads * own * self.compares.keys, heads * value * gives]
         self.q = Linear(width, heads * own, bias=bias) if self.compares.queries else None
         self.kv = Linear(d_memory, sum(self.sizes), bias=bias) if any(self.sizes) else None
-        if self.kv is not None:
-            self.kv.weight.parts = parts_of(*self.sizes)       # type: ignore[attr-defined]  # two matrices in one
         self.out = Linear(self.sizes[1] or d_memory, width, bias=bias)
         self.score = None if score == "scaled-dot" else score_of(
             self.compares, heads, own, d_query=width, d_memory=d_memory, places=places)
+
+    reads = "source"
+
+    def parameter_roles(self) -> dict[str, Role]:
+        keys_values = {} if self.kv is None else {"kv.weight": Role("matrix", parts_of(*self.sizes))}
+        return {**keys_values, "out.weight": RESIDUAL}
 
     def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> SourceKeys:
         if memory is None:
@@ -97,7 +103,7 @@ def keys_of(compares: Compared, projected: Tensor | None, vectors: Tensor, heads
 
 
 def read_source(q: Tensor, state: SourceKeys, **options: Any) -> Tensor:
-    """What queries (B, H, T, K) read of their sources: (B, H, T, V). The beams of a source read it side by side."""
+    """Attend from queries (B, H, T, K) to their sources: (B, H, T, V). The beams of a source read it side by side."""
     keys, values = state.keys.to(q.dtype), state.values.to(q.dtype)
     plain = options.get("score") is None and not options.get("dropout") and not is_edited()
     y = attend_source(q, keys, values, state.lengths) if plain else None

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from regard.contract import Role
+from regard.layers.roles import EMBEDDING
+
 
 class Embedding(nn.Embedding):
     """scale * E[w], (B, T) to (B, T, D). The weight is E itself: a tied head reads it without the scale."""
@@ -17,6 +20,9 @@ class Embedding(nn.Embedding):
         super().__init__(vocab, width)
         self.scale = scale
         nn.init.normal_(self.weight, std=std)
+
+    def parameter_roles(self) -> dict[str, Role]:
+        return {"weight": EMBEDDING}
 
     def forward(self, tokens: Tensor) -> Tensor:
         vectors: Tensor = super().forward(tokens)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from regard.contract import Role
 from regard.kernels.linear import Linear
 from regard.layers.attend import attend
 from regard.layers.positions import Rotary, alibi_slopes
 from regard.layers.projections import head_widths, parts_of, project_heads
+from regard.layers.roles import RESIDUAL
 from regard.layers.scores import make_score
 from regard.layers.whole import WholeLayer, real_positions
 
@@ -30,27 +32,31 @@ class FullAttention(WholeLayer):
     ):
         super().__init__()
         self.d_in = self.d_out = width
-        self.heads, self.dropout, self.f = heads, dropout, f
-        own, value = head_widths(width, heads, head_width, value_width)
-        keys = 0 if score == "location" and not unread_keys else own
-        self.sizes = [heads * each for each in (own, keys, value)]
+        self.heads, self.dropout, self.f, self.maps = heads, dropout, f, heads
+        width_of_head, value = head_widths(width, heads, head_width, value_width)
+        keys = 0 if score == "location" and not unread_keys else width_of_head
+        self.sizes = [heads * each for each in (width_of_head, keys, value)]
         self.qkv = Linear(width, sum(self.sizes), bias=bias)
-        self.qkv.weight.parts = parts_of(*self.sizes)          # type: ignore[attr-defined]  # three matrices in one
         self.out = Linear(heads * value, width, bias=bias)
-        self.rotary = Rotary(own) if positions == "rotary" else None
+        self.rotary = Rotary(width_of_head) if positions == "rotary" else None
         self.register_buffer("slopes", alibi_slopes(heads) if positions == "alibi" else None, persistent=False)
-        self.score = None if score == "scaled-dot" else make_score(score, heads, own, places=places)
+        self.score = None if score == "scaled-dot" else make_score(score, heads, width_of_head, places=places)
 
     slopes: Tensor | None
+    reads = "encoder"
+
+    def parameter_roles(self) -> dict[str, Role]:
+        return {"qkv.weight": Role("matrix", parts_of(*self.sizes)), "out.weight": RESIDUAL}
 
     def forward(self, x: Tensor, state: None = None, lengths: Tensor | None = None) -> tuple[Tensor, None]:
-        at = torch.arange(x.shape[1], device=x.device)
-        q, k, v = self.queries_keys_values(x, at)
+        positions = torch.arange(x.shape[1], device=x.device)
+        q, k, v = self.queries_keys_values(x, positions)
         # Without this mask a row would read the pads behind it: nothing here is hidden by causality.
         readable = None if lengths is None else real_positions(lengths, x.shape[1])[:, None, None]
         y = attend(
-            q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask=readable, bias=self.bias(at),
-            score=self.score, dropout=self.dropout if self.training else 0.0, seen_by=self, queries=at, keys=at)
+            q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask=readable, bias=self.bias(positions),
+            score=self.score, dropout=self.dropout if self.training else 0.0, seen_by=self, queries=positions,
+            keys=positions)
         return self.out(y.transpose(1, 2).flatten(2)), None
 
     def queries_keys_values(self, x: Tensor, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:

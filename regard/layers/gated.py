@@ -42,7 +42,7 @@ class GRU(Recurrence):
 
 @dataclass
 class HiddenAndCell(State):
-    """What an LSTM shows, h, and what it keeps to itself, c, of each layer."""
+    """The state of an LSTM: the output h and the cell c of each layer."""
 
     h: Tensor                # (B, L, N)
     c: Tensor                # (B, L, N)

@@ -23,16 +23,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.contract import Memory, SequenceLayer, State, watching
-from regard.kernels import Path
-from regard.kernels.scan import SHORT, path_for, piece, scan, state_after
+from regard.contract import Memory, Role, SequenceLayer, State
+from regard.kernels import Backend
+from regard.kernels.scan import SHORT, choose_backend, piece, scan, state_after
+from regard.layers.roles import RESIDUAL
+from regard.watching import watching
 
 GROUPS = 8                   # of channels, at most, whose mean kernels a watcher is shown
 LONGEST = 64                # the longest memory at the start, in positions; the shortest is little more than one
 
 
 @dataclass
-class Hidden(State):
+class HiddenVector(State):
     """The hidden state: all that is known of the past."""
 
     h: Tensor                # (B, N)
@@ -60,12 +62,18 @@ class MatrixRecurrence(SequenceLayer):
         self.w_c = nn.Parameter(nn.init.xavier_uniform_(torch.empty(d_hidden, d_in)))
         self.out = None if d_out is None else nn.Linear(d_hidden, d_out, bias=False)
 
-    def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> Hidden | None:
-        return None if capacity is None else Hidden(nothing(self.w_h, batch, self.d_hidden))
+    maps = 1
+    kernel_form = "matrix"             # which arithmetic its kernel has: look/arithmetic_kernel.py
+
+    def parameter_roles(self) -> dict[str, Role]:
+        return {} if self.out is None else {"out.weight": RESIDUAL}
+
+    def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> HiddenVector | None:
+        return None if capacity is None else HiddenVector(nothing(self.w_h, batch, self.d_hidden))
 
     def forward(
-        self, x: Tensor, state: Hidden | None = None, lengths: Tensor | None = None
-    ) -> tuple[Tensor, Hidden | None]:
+        self, x: Tensor, state: HiddenVector | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, HiddenVector | None]:
         recorder = watching()
         if recorder is not None:
             matrices = dict(w_h=self.w_h.detach(), w_c=self.w_c.detach()) if recorder.closely else {}
@@ -74,7 +82,7 @@ class MatrixRecurrence(SequenceLayer):
         b = F.linear(x, self.w_c)                                                     # (B, T, N)
         h = matrix_scan(self.w_h.to(b.dtype), b, None if state is None else state.h.to(b.dtype))
         y = h if self.out is None else self.out(h)
-        return y, None if state is None else Hidden(state_after(state.h, h, lengths).to(state.h.dtype))
+        return y, None if state is None else HiddenVector(state_after(state.h, h, lengths).to(state.h.dtype))
 
     @torch.no_grad()
     def kernel(self, x: Tensor) -> Tensor:
@@ -98,7 +106,7 @@ def matrix_scan_loop(w: Tensor, b: Tensor, h: Tensor | None = None) -> Tensor:
 
 
 def matrix_scan(w: Tensor, b: Tensor, h: Tensor | None = None) -> Tensor:
-    """The same in pieces side by side: where each would end if it began at zero, then all from where they do begin.
+    """As `matrix_scan_loop`, in pieces at once: their ends from a start at zero, then all from their true starts.
 
     A piece of C positions turns the state that enters it into W^C h + its end, so only the pieces are gone through one
     after another: twice the products of the loop, in C + T / C steps instead of T.
@@ -127,7 +135,7 @@ def matrix_scan(w: Tensor, b: Tensor, h: Tensor | None = None) -> Tensor:
 
 
 @dataclass
-class Recurrent(Hidden):
+class Recurrent(HiddenVector):
     """The hidden state, and the last input."""
 
     last: Tensor             # (B, D)
@@ -135,7 +143,7 @@ class Recurrent(Hidden):
 
 @dataclass
 class Terms:
-    """What is done at each position: h[t] = a * h[t-1] + c * v, and o * h[t] is shown. All broadcast to (B, T, N)."""
+    """The terms of h[t] = a * h[t-1] + c * v, of which o * h[t] is the output. All broadcast to (B, T, N)."""
 
     a: Tensor                # how much of the past is kept
     c: Tensor                # how much of the value is written
@@ -149,24 +157,28 @@ class LinearRecurrence(SequenceLayer):
     All of them are read from x[t] + m * (x[t-1] - x[t]), with a learned share m for each channel.
     """
 
+    kernel_form = "channels"
+
     def __init__(self, width: int, hidden: int, *, parts: int):
         super().__init__()
         self.d_in = self.d_out = width
-        self.hidden = hidden
+        self.hidden, self.parts, self.maps = hidden, parts, min(GROUPS, hidden)
         self.into = nn.Linear(width, parts * hidden, bias=False)
-        self.into.weight.parts = parts                         # type: ignore[attr-defined]  # matrices in one
         self.out = nn.Linear(hidden, width, bias=False)
         self.decay = nn.Parameter(spread_of_memories(hidden))
         self.mix = nn.Parameter(torch.full((width,), 0.2))
 
+    def parameter_roles(self) -> dict[str, Role]:
+        return {"into.weight": Role("matrix", self.parts), "out.weight": RESIDUAL}
+
     @property
-    def path(self) -> Path:
-        """What computes the recurrence where the weights are: triton or torch, and why."""
-        return path_for(self.decay)
+    def backend(self) -> Backend:
+        """The code that computes the recurrence where the weights are, triton or torch, and why."""
+        return choose_backend(self.decay)
 
     @abstractmethod
     def terms(self, x: Tensor) -> Terms:
-        """What is done at each position, from the mixed inputs."""
+        """The terms of each position, from the mixed inputs."""
 
     def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> Recurrent | None:
         weight = self.out.weight

@@ -22,7 +22,7 @@ from regard.kernels.rotary import turn
 
 @dataclass
 class Position(State):
-    """How many tokens each row has read."""
+    """The number of tokens that each row has read."""
 
     count: Tensor            # (B,)
 
@@ -47,9 +47,9 @@ def angles(at: Tensor, pairs: Tensor, width: int, dtype: torch.dtype, base: floa
 
 
 class AddPositions(SequenceLayer):
-    """x[t] + p[t]. Subclasses say what p is; `limit` is the largest number of positions there are."""
+    """x[t] + p[t]. Subclasses say what p is, and how many positions there are."""
 
-    limit: int | None = None
+    adds_positions = True
 
     def __init__(self, width: int):
         super().__init__()
@@ -62,9 +62,9 @@ class AddPositions(SequenceLayer):
     def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> Position | None:
         if capacity is None:
             return None
-        if self.limit is not None and capacity > self.limit:
-            raise SettingError(f"room for {capacity} tokens was asked of a model with {self.limit} learned positions: "
-                               f"read at most {self.limit} at once, or train with --context {capacity}")
+        if (most := self.most_positions) is not None and capacity > most:
+            raise SettingError(f"room for {capacity} tokens was asked of a model with {most} learned positions: "
+                               f"read at most {most} at once, or train with --context {capacity}")
         return Position(torch.zeros(batch, dtype=torch.long, device=self.home.device))
 
     def forward(
@@ -74,8 +74,8 @@ class AddPositions(SequenceLayer):
         if state is None:
             return x + self.vectors(torch.arange(length, device=x.device), x.dtype).to(x.dtype), None
         at = positions_of_chunk(state.count, length)
-        if self.limit is not None:
-            at = at.clamp(max=self.limit - 1)          # only pads can stand beyond the room asked for
+        if self.most_positions is not None:
+            at = at.clamp(max=self.most_positions - 1)          # only pads can stand beyond the room asked for
         return x + self.vectors(at, x.dtype).to(x.dtype), Position(advance(state.count, length, lengths))
 
     @property
@@ -89,13 +89,13 @@ class LearnedPositions(AddPositions):
 
     def __init__(self, width: int, limit: int):
         super().__init__(width)
-        self.limit = limit
+        self.most_positions = limit
         self.table = nn.Parameter(torch.empty(limit, width))
         nn.init.normal_(self.table, std=0.02)
 
     def vectors(self, at: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-        if self.limit is not None and at.shape[-1] > self.limit:
-            raise SettingError(f"{at.shape[-1]} tokens were given to a model with {self.limit} learned positions: "
+        if (most := self.most_positions) is not None and at.shape[-1] > most:
+            raise SettingError(f"{at.shape[-1]} tokens were given to a model with {most} learned positions: "
                                "cut the text, or train with a larger --context")
         return self.table[at]
 
@@ -180,5 +180,5 @@ def who_reads_whom(
 
 
 def alibi_slopes(heads: int) -> Tensor:
-    """How fast each head forgets: what its scores lose a position, 1/2 for the first of 8 heads, 1/256 for the last."""
+    """(H,): the amount that each head's scores lose a position, 1/2 for the first of 8 heads, 1/256 for the last."""
     return 2.0 ** (-8.0 * torch.arange(1, heads + 1) / heads)

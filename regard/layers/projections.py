@@ -63,7 +63,7 @@ def project_heads(
 
 
 def parts_of(*sizes: int) -> int:
-    """How many parts of equally many rows a matrix has, whose first `sizes[0]` rows are one matrix, and so on."""
+    """The number of parts of equally many rows in a matrix whose first `sizes[0]` rows are one matrix, and so on."""
     return sum(sizes) // math.gcd(*sizes)
 
 
@@ -90,7 +90,7 @@ def nearest(whole: int, wanted: int) -> int:
 
 @dataclass(frozen=True)
 class Compared:
-    """What a score compares of a target's states and a source's: which of them is projected first."""
+    """The inputs of a score: which of a target's and a source's states are projected first."""
 
     score: str
     queries: bool                  # q = f(W_q s), else s
@@ -111,8 +111,8 @@ def compared(
     projections: str, score: str, *, f: str = "none", head_width: int = 0, heads: int = 1, d_query: int, d_memory: int,
     states: bool,
 ) -> Compared:
-    """What is projected. `states`: with "auto", whether scores take states as they are (but scaled-dot, which is the
-    Transformers'), or only the location score does. A choice that cannot be is one clear line."""
+    """Choose what is projected. `states`: with "auto", whether scores take states as they are (but scaled-dot, which is
+    the Transformers'), or only the location score does. A choice that cannot be is one clear line."""
     one_of("model.projections", projections, PROJECTIONS)
     one_of("model.f", f, ("none", *NONLINEARITIES))
     if projections == "auto":

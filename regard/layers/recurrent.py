@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.contract import Memory, SequenceLayer, State
+from regard.contract import Memory, Role, SequenceLayer, State
 from regard.errors import SettingError
 from regard.kernels.dropout import Dropout
-from regard.kernels.recurrent import run_recurrent
+from regard.kernels.fused_recurrence import run_recurrent
 
 ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu}
 INITIAL = ("zero", "learned")
@@ -65,7 +65,6 @@ class Recurrence(SequenceLayer):
         for layer in range(self.layers):
             self._name_weights(layer)
             self._initialise(self.weights(layer))
-        # One row of numbers rather than a matrix: nothing that an optimiser should make orthogonal.
         for name in self._carried() if initial == "learned" else ():
             self.register_parameter(f"{name}_0", nn.Parameter(torch.zeros(self.layers * self.d_out)))
         self.learned = initial == "learned"
@@ -73,10 +72,11 @@ class Recurrence(SequenceLayer):
     def _name_weights(self, layer: int) -> None:
         """The kernel's own parameters, under the names of the equation (it keeps two biases, which it adds)."""
         for name, fused in (("w_h", "weight_hh"), ("w_c", "weight_ih"), ("b_h", "bias_hh"), ("b_c", "bias_ih")):
-            weight = getattr(self.kernel, f"{fused}_l{layer}")
-            if weight.ndim == 2 and self.gates > 1:
-                weight.parts = self.gates                    # several matrices in one, each orthogonal by itself
-            self.register_parameter(_numbered(name, layer), weight)
+            self.register_parameter(_numbered(name, layer), getattr(self.kernel, f"{fused}_l{layer}"))
+
+    def parameter_roles(self) -> dict[str, Role]:
+        matrices = Role("matrix", self.gates)
+        return {_numbered(name, layer): matrices for layer in range(self.layers) for name in ("w_h", "w_c")}
 
     def _initialise(self, weights: Weights) -> None:
         for gate in weights.w_h.chunk(self.gates):
@@ -95,7 +95,7 @@ class Recurrence(SequenceLayer):
         return None if capacity is None else self.remembers(*self.first(batch))
 
     def first(self, batch: int) -> Vectors:
-        """What is known before the first token."""
+        """The vectors before the first token."""
         shape = (batch, self.layers, self.d_out)
         if not self.learned:
             return tuple(self.w_h.new_zeros(shape) for _ in self._carried())
@@ -126,7 +126,7 @@ class Recurrence(SequenceLayer):
 
     @staticmethod
     def _for_kernel(vectors: Vectors, x: Tensor) -> Any:
-        """What is carried as the kernel wants it: layers first, and h alone not in a tuple."""
+        """The carried vectors in the kernel's layout: layers first, and h alone not in a tuple."""
         carried = tuple(each.to(x.dtype).transpose(0, 1).contiguous() for each in vectors)
         return carried if len(carried) > 1 else carried[0]
 

@@ -29,6 +29,10 @@ LARGEST = 2**24                # entries of tanh(W q + U k) held at once
 class Score(nn.Module, ABC):
     """e(q, k) of queries (B, H, T, K) and keys (B, H, L, J): (B, H, T, L)."""
 
+    name: str                          # as `model.score` has it
+    scale: float = 1.0                 # what a product is multiplied by
+    most_positions: int | None = None  # keys that it can tell apart, a pad beside them; None: no limit
+
     @abstractmethod
     def forward(self, q: Tensor, k: Tensor) -> Tensor: ...
 
@@ -48,7 +52,7 @@ class ProductScore(Score):
 class Dot(ProductScore):
     def __init__(self, heads: int, width: int, *, scaled: bool = True):
         super().__init__()
-        self.scale = width**-0.5 if scaled else 1.0
+        self.scale, self.name = (width**-0.5, "scaled-dot") if scaled else (1.0, "dot")
 
     def factors(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor, float]:
         return q, k, self.scale
@@ -58,6 +62,7 @@ class Bilinear(ProductScore):
     def __init__(self, heads: int, width: int, d_key: int = 0):
         super().__init__()
         d_key = d_key or width
+        self.name = "bilinear"
         self.weight = nn.Parameter(torch.empty(heads, width, d_key))
         nn.init.normal_(self.weight, std=1 / math.sqrt(width * d_key))
 
@@ -70,7 +75,7 @@ class LowRank(ProductScore):
 
     def __init__(self, heads: int, width: int, rank: int = 16, d_key: int = 0, *, scaled: bool = False):
         super().__init__()
-        self.scale = rank**-0.5 if scaled else 1.0
+        self.scale, self.name = (rank**-0.5, "scaled-low-rank") if scaled else (1.0, "low-rank")
         self.u = nn.Parameter(torch.empty(heads, width, rank))
         self.v = nn.Parameter(torch.empty(heads, d_key or width, rank))
         for weight in (self.u, self.v):
@@ -84,6 +89,7 @@ class Additive(Score):
     def __init__(self, heads: int, width: int, inner: int | None = None, d_key: int = 0):
         super().__init__()
         inner = inner or width
+        self.name = "additive"
         self.w = nn.Parameter(torch.empty(heads, width, inner))
         self.u = nn.Parameter(torch.empty(heads, d_key or width, inner))
         self.v = nn.Parameter(torch.empty(heads, inner, 1))
@@ -111,6 +117,7 @@ class Location(Score):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(heads, width, places))
         self.bias = nn.Parameter(torch.zeros(heads, 1, places))
+        self.name, self.most_positions = "location", places - 1
         nn.init.normal_(self.weight, std=width**-0.5)
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:

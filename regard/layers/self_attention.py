@@ -12,16 +12,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.contract import Memory, SequenceLayer, watching
+from regard.contract import Memory, Role, SequenceLayer
 from regard.kernels.attention import Mask, prompt_piece
 from regard.kernels.in_blocks import attend_in_blocks
 from regard.kernels.linear import Linear
 from regard.layers.attend import attend, by_kernel, is_edited
 from regard.layers.cache import Cache, KeyValueCache, Readable, make_cache, read_in_pieces
-from regard.layers.norm import RMSNorm
+from regard.layers.norms import RMSNorm
 from regard.layers.positions import Rotary, alibi_slopes, positions_of_chunk, who_reads_whom
 from regard.layers.projections import check_kv_heads, head_widths, parts_of, project_heads
+from regard.layers.roles import RESIDUAL
 from regard.layers.scores import Location, make_score
+from regard.watching import watching
 
 RELATIVE = ("rotary", "alibi", "none")
 
@@ -55,14 +57,14 @@ class SelfAttention(SequenceLayer):
     ):
         super().__init__()
         self.d_in = self.d_out = width
-        self.heads, self.kv_heads = heads, kv_heads or heads
+        self.heads = self.maps = heads
+        self.kv_heads = kv_heads or heads
         self.head_width, self.value_width = head_widths(width, heads, head_width, value_width)
         check_kv_heads(heads, self.kv_heads)
         self.window, self.f, self.softcap, self.dropout = window, f, softcap, dropout
         self.key_width = 0 if score == "location" and not unread_keys else self.head_width
         self.sizes = [heads * self.head_width, self.kv_heads * self.key_width, self.kv_heads * self.value_width]
         self.qkv = Linear(width, sum(self.sizes), bias=bias)
-        self.qkv.weight.parts = parts_of(*self.sizes)          # type: ignore[attr-defined]  # matrices in one
         self.out = Linear(heads * self.value_width, width, bias=bias)
         self.score = None if score == "scaled-dot" else make_score(score, heads, self.head_width, places=places)
         self.rotary = Rotary(self.head_width) if positions == "rotary" else None
@@ -71,6 +73,10 @@ class SelfAttention(SequenceLayer):
         self.k_norm = RMSNorm(self.head_width, eps=1e-6) if qk_norm and self.key_width else None
 
     slopes: Tensor | None
+    reads = "self"
+
+    def parameter_roles(self) -> dict[str, Role]:
+        return {"qkv.weight": Role("matrix", parts_of(*self.sizes)), "out.weight": RESIDUAL}
 
     def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> Cache | None:
         if capacity is None:
@@ -94,16 +100,16 @@ class SelfAttention(SequenceLayer):
     def read(
         self, q: Tensor, k: Tensor, v: Tensor, state: Cache | None, lengths: Tensor | None, y: Tensor | None
     ) -> tuple[Tensor, Cache | None]:
-        """What queries (B, T, H, K) read of all up to them (B, H, T, V), and the state after it. `y` is the same where
-        a kernel has read one token: its key and value are written, and its weights are shown to a watcher."""
+        """Attend from queries (B, T, H, K) to all up to them: (B, H, T, V), and the state after it. `y` is that output
+        where a kernel has read one token: its key and value are written, and a watcher is shown its weights."""
         whole, length = state is None, q.shape[1]
         if state is None:
-            at = torch.arange(length, device=q.device)
+            positions = torch.arange(length, device=q.device)
         else:
-            at = positions_of_chunk(state.count if y is None else state.count - 1, length)
-        q, k = self.turned(q, k, at)
+            positions = positions_of_chunk(state.count if y is None else state.count - 1, length)
+        q, k = self.turned(q, k, positions)
         if state is None:
-            readable = Readable(k, v, at)
+            readable = Readable(k, v, positions)
         elif y is None:
             state, readable = state.write(k, v, lengths)
             if isinstance(self.score, Location) and isinstance(state, KeyValueCache):
@@ -116,10 +122,10 @@ class SelfAttention(SequenceLayer):
             y = attend_in_blocks(partial(by_kernel, **options), q, k, v, self.window, self.slopes)
             if watching() is None:
                 return y, state
-        mask, bias = self.who_reads_whom(at, readable.at, whole)
+        mask, bias = self.who_reads_whom(positions, readable.at, whole)
         if readable.even and q.shape[2] == 1 and not self.window and watching() is None:
             mask = None                              # the last of all reads all: a kernel is quicker without
-        return attend(q, k, v, mask=mask, bias=bias, score=self.score, output=y, seen_by=self, queries=at,
+        return attend(q, k, v, mask=mask, bias=bias, score=self.score, output=y, seen_by=self, queries=positions,
                       keys=readable.at, **options), state
 
     def who_reads_whom(self, queries: Tensor, keys: Tensor, whole: bool) -> tuple[Tensor | Mask | None, Tensor | None]:
@@ -127,11 +133,11 @@ class SelfAttention(SequenceLayer):
 
     @property
     def is_plain(self) -> bool:
-        """Whether scores are q · k / sqrt K, with positions and nothing else, and values as wide as keys."""
+        """True if scores are q · k / sqrt K, with positions and nothing else, and values are as wide as keys."""
         return self.key_width == self.value_width and not (self.window or self.softcap or self.score)
 
     def is_changed(self) -> bool:
-        """Whether weights are changed now: dropped in training, or edited by a watcher."""
+        """True while weights are changed: dropped in training, or edited by a watcher."""
         return bool(self.training and self.dropout) or is_edited()
 
     def queries_keys_values(self, x: Tensor, at: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from regard.contract import Memory, SequenceLayer, State
 from regard.kernels.add_norm import add_norm, normalise
 from regard.kernels.dropout import Dropout
-from regard.layers.norm import NORMS as NORMS
-from regard.layers.norm import make_norm as make_norm
+from regard.layers.norms import NORMS as NORMS
+from regard.layers.norms import make_norm as make_norm
 
 
 @dataclass

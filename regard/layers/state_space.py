@@ -20,12 +20,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.contract import Memory, SequenceLayer, State, watching
+from regard.contract import Memory, Role, SequenceLayer, State
 from regard.errors import SettingError
-from regard.kernels import Path
-from regard.kernels.selective_scan import path_for, selective_scan, selective_scan_loop
+from regard.kernels import Backend
+from regard.kernels.selective_scan import choose_backend, selective_scan, selective_scan_loop
 from regard.kernels.state_space_dual import state_space_dual, state_space_dual_loop
 from regard.layers.convolution import CausalConvolution, Tail
+from regard.layers.roles import RESIDUAL
+from regard.watching import watching
 
 DECAYS = ("channel", "head")
 HEAD_WIDTH = 64              # channels of a head, about
@@ -35,7 +37,7 @@ MOST_GROUPS = 8              # kernels shown to a watcher
 
 @dataclass
 class SelectiveState(State):
-    """What the recurrence holds, and the last inputs of the convolution before it."""
+    """The state of the recurrence, and the last inputs of the convolution before it."""
 
     h: Tensor                # (B, D, N), or (B, H, P, N) for heads
     tail: Tail
@@ -43,6 +45,8 @@ class SelectiveState(State):
 
 class SelectiveSSM(SequenceLayer):
     """A convolution, a selective recurrence and a gate, between two matrices."""
+
+    kernel_form = "states"
 
     def __init__(self, width: int, *, expand: float = 2.0, state: int = 16, conv: int = 4, decay: str = "channel"):
         super().__init__()
@@ -52,22 +56,21 @@ class SelectiveSSM(SequenceLayer):
         self.decay, self.states = decay, state
         self.heads = max(1, round(expand * width / HEAD_WIDTH)) if decay == "head" else 0
         self.inner = round_up(max(1, round(expand * width)), self.heads or 1)         # heads are of one width
+        self.maps = min(MOST_GROUPS, self.heads or self.inner)
         self.into = nn.Linear(width, 2 * self.inner, bias=False)
-        self.into.weight.parts = 2                             # type: ignore[attr-defined]  # u and z: two matrices in one
         self.conv = CausalConvolution(self.inner, taps=conv)
         self.codes = nn.Linear(self.inner, 2 * state, bias=False)                     # b and c
-        self.codes.weight.parts = 2                            # type: ignore[attr-defined]
         self.steps = self._make_steps()
         size = self.heads or self.inner
         self.step_bias = nn.Parameter(inverse_softplus(between(SLOWEST, FASTEST, size)))
-        # log(-a). A vector, although (D, N) is meant: an optimiser for matrices must not take it for one.
+        # log(-a), (D, N) as a vector: saved runs have it so.
         rates = between(1.0, 16.0, size) if self.heads else torch.arange(1.0, state + 1).repeat(size)
         self.log_rate = nn.Parameter(rates.log())
         self.skip = nn.Parameter(torch.ones(size))
         self.out = nn.Linear(self.inner, width, bias=False)
 
     def _make_steps(self) -> nn.Module:
-        """How delta, before its bias, is worked out: a number a head, or one a channel through a narrow middle."""
+        """The map from u to delta, before its bias: a number a head, or one a channel through a narrow middle."""
         if self.heads:
             return nn.Linear(self.inner, self.heads, bias=False)
         rank = max(1, math.ceil(self.d_in / 16))
@@ -79,12 +82,16 @@ class SelectiveSSM(SequenceLayer):
         rates = -self.log_rate.exp()
         return rates if self.heads else rates.view(self.inner, self.states)
 
+    def parameter_roles(self) -> dict[str, Role]:
+        two = Role("matrix", parts=2)                          # u and z; b and c
+        return {"into.weight": two, "codes.weight": two, "out.weight": RESIDUAL}
+
     @property
-    def path(self) -> Path:
-        """What computes the recurrence where the weights are: triton or torch, and why."""
+    def backend(self) -> Backend:
+        """The code that computes the recurrence where the weights are, triton or torch, and why."""
         if self.heads:
-            return Path("torch", "products of matrices")
-        return path_for(self.log_rate.device, self.log_rate.dtype)
+            return Backend("torch", "products of matrices")
+        return choose_backend(self.log_rate.device, self.log_rate.dtype)
 
     def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> SelectiveState | None:
         tail = self.conv.start(batch, capacity)

@@ -1,6 +1,6 @@
 """Looking at a model: one run on one input, and every number it read by, whatever its family."""
 
-from regard.look.look import look
-from regard.look.parts import Look, Request, Said, Side, Token, Track
+from regard.look.look import Look, LookSide, Prediction, Request, Token, look
+from regard.look.track import Track
 
-__all__ = ["Look", "Request", "Said", "Side", "Token", "Track", "look"]
+__all__ = ["Look", "LookSide", "Prediction", "Request", "Token", "Track", "look"]

@@ -2,8 +2,8 @@
 
     seen = look(model, "the cat sat")
     told = arithmetic(model, seen, "self", layer=1, head=2, row=3, column=1)
-    told.sheet.quantities["alpha"].values              # what row 3 reads of every column
-    told.sheet.largest_difference()                    # between doing it again and what PyTorch had
+    told.quantities["alpha"].values              # what row 3 reads of every column
+    told.largest_difference()                    # between doing it again and what PyTorch had
     arithmetic(model, seen, "self", 1, 2, 3, 1, scores=[0, 0, 5, 0]).next      # what would be said, had it read so
 
 Layers, heads and channels are counted from 1, rows and columns from 0.
@@ -20,53 +20,82 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.contract import Edit, Reading, Recorder, editing
 from regard.errors import SettingError
 from regard.look.arithmetic_attention import attention_sheet, score_name
 from regard.look.arithmetic_backoff import backoff_sheet
 from regard.look.arithmetic_influence import influence_sheet
 from regard.look.arithmetic_kernel import kernel_sheet
 from regard.look.arithmetic_sheet import Sheet
-from regard.look.parts import Look, Side, Track
-from regard.look.saying import shown
-from regard.models.masked import MaskedModel
+from regard.look.influence import evaluating
+from regard.look.look import Look, LookSide
+from regard.look.predictions import name_token
+from regard.look.track import Track
 from regard.models.ngram.counting import UNPREDICTED
-from regard.probe.influence import evaluating
+from regard.watching import Edit, Reading, Recorder, editing
 
 BARS = 12                            # of next tokens
 
 
-@dataclass
-class Arithmetic:
-    """The steps of one cell, and what its names stand for."""
+@dataclass(frozen=True)
+class TokenChange:
+    """The probability of one token as the next, as it is and with edited scores."""
+
+    id: int
+    piece: str
+    before: float
+    after: float | None
+
+
+@dataclass(frozen=True)
+class RestChange:
+    """The probability of all other tokens together."""
+
+    before: float
+    after: float | None
+
+
+@dataclass(frozen=True)
+class NextTokens:
+    """The likeliest next tokens of a row that predicts, as it is and with edited scores."""
+
+    row: int
+    after: str                       # the token that the row stands at
+    in_place: bool                   # it predicts that very token, which is hidden
+    tokens: tuple[TokenChange, ...]
+    rest: RestChange
+    moved: float | None              # half of the summed differences; None where nothing was edited
+
+
+@dataclass(kw_only=True)
+class Arithmetic(Sheet):
+    """The sheet of one cell, to be read step by step and done again; and what its names stand for."""
 
     kind: str                        # attention · kernel · back-off · influence
     about: str                       # which score, which family of kernel: a few words
-    sheet: Sheet
     names: dict[str, list[str]]      # what the entries of a quantity are called, by what they are over
     column: int                      # of the selected entry among "columns"
-    next: dict[str, Any] | None = None           # what is said next, as it is and with edited scores
+    next: NextTokens | None = None
     channels: tuple[int, int] | None = None      # those of the group, from 1: the first and the last
     channel: int | None = None                   # the one that is worked out by itself
-    edited: dict[str, list[float]] = field(default_factory=dict)
+    edited: dict[str, list[float]] = field(default_factory=dict)       # weights and output of the row, run again
 
-    def as_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "about": self.about, "names": self.names, "column": self.column, "next": self.next,
-                "channels": self.channels, "channel": self.channel, "edited": self.edited, **self.sheet.as_dict()}
+    @classmethod
+    def of(cls, kind: str, about: str, sheet: Sheet, names: dict[str, list[str]], column: int) -> Arithmetic:
+        return cls(quantities=sheet.quantities, steps=sheet.steps, kind=kind, about=about, names=names, column=column)
 
 
 def arithmetic(
     trained: Any, look: Look, track: Track | str, layer: int, head: int, row: int, column: int,
     scores: Sequence[float | None] | None = None, channel: int | None = None,
 ) -> Arithmetic:
-    """What is worked out for one cell. `scores` (None for -inf) stand in the place of the row's own, and the model is
+    """The arithmetic of one cell. `scores` (None for -inf) stand in the place of the row's own, and the model is
     run again with them; `channel` is the one of a kernel's group that is shown by itself."""
     track = look.track(track) if isinstance(track, str) else track
     check_cell(track, layer, head, row, column)
     if scores is not None and track.kind != "weights":
         raise SettingError(f"scores can be edited of attention only, and {track.name} is {track.kind}: leave them out")
     if track.kind == "influence":
-        return Arithmetic("influence", track.badge, influence_sheet(trained, look, track, row, column),
+        return Arithmetic.of("influence", track.badge, influence_sheet(trained, look, track, row, column),
                           {"columns": pieces(look, track.columns)}, column)
     if track.kind == "back-off":
         return of_counts(trained, look, track, row, column)
@@ -102,13 +131,13 @@ def of_counts(trained: Any, look: Look, track: Track, row: int, column: int) -> 
     model, details = trained.model, track.details
     own = {name: details[name][row] for name in ("count", "total", "discount", "weight", "share", "rest")}
     sheet = backoff_sheet(own, smoothing=str(details["smoothing"]), words=model.vocab - UNPREDICTED,
-                          p=math.exp(-look.said[row].bits * math.log(2)), k=model.k)
+                          p=math.exp(-look.predictions[row].bits * math.log(2)), k=model.k)
     named = [f"{k}: {context(look.sides[track.columns], row, k - 1)}" for k in range(1, int(details["order"]) + 1)]
-    return Arithmetic("back-off", f"{details['smoothing']}, order {details['order']}", sheet,
+    return Arithmetic.of("back-off", f"{details['smoothing']}, order {details['order']}", sheet,
                       {"columns": pieces(look, track.columns), "orders": named}, column)
 
 
-def context(side: Side, row: int, length: int) -> str:
+def context(side: LookSide, row: int, length: int) -> str:
     """The last so many tokens up to a row, as they stand in the text."""
     tokens = side.tokens[max(0, row + 1 - length):row + 1] if length else ()
     words = [token for token in tokens if not token.special]
@@ -123,7 +152,7 @@ def of_kernel(
     reading = reading_of(look, watched(look), track, layer)
     with torch.no_grad():
         sheet = kernel_sheet(reading, head - 1, row, column, None if channel is None else channel - 1)
-    told = Arithmetic("kernel", str(reading.about["of"]), sheet, {"columns": pieces(look, track.columns)}, column)
+    told = Arithmetic.of("kernel", str(reading.about["of"]), sheet, {"columns": pieces(look, track.columns)}, column)
     if "groups" in reading.about:
         first, last = reading.about["groups"][head - 1]
         told.channels, told.channel = (first + 1, last), first + 1 if channel is None else channel
@@ -143,7 +172,7 @@ def of_attention(
     with torch.no_grad():
         sheet = attention_sheet(reading, head - 1, row + offset, column)
     columns = pieces(look, "text" if offset else track.columns)
-    told = Arithmetic("attention", score_name(reading.about["score"]), sheet, {"columns": columns}, column)
+    told = Arithmetic.of("attention", score_name(reading.about["score"]), sheet, {"columns": columns}, column)
     after = None
     if scores is not None:
         edit = Edit(reading.layer, head - 1, row + offset, edited_scores(sheet, scores))
@@ -181,7 +210,7 @@ def final_vectors(model: Any) -> Iterator[list[Tensor]]:
         vectors = output if isinstance(output, Tensor) else output.vectors
         found.append(vectors.detach()[0])
 
-    handle = (model.encoder if isinstance(model, MaskedModel) else model.norm).register_forward_hook(keep)
+    handle = model.get_submodule(model.vectors_from).register_forward_hook(keep)
     try:
         yield found
     finally:
@@ -191,7 +220,7 @@ def final_vectors(model: Any) -> Iterator[list[Tensor]]:
 @torch.no_grad()
 def next_tokens(
     trained: Any, look: Look, track: Track, row: int, before: Tensor, after: Tensor | None
-) -> dict[str, Any]:
+) -> NextTokens:
     """The likeliest tokens of a row that predicts, with their probabilities as it is and after an edit."""
     model = trained.model
     with evaluating(model):
@@ -201,14 +230,12 @@ def next_tokens(
     most = own if new is None else torch.maximum(own, new)
     best = most.topk(min(BARS, len(most))).indices.tolist()
     tokenizer = trained.writes
-    told: dict[str, Any] = {
-        "row": at, "after": pieces(look, look.written)[at], "in_place": isinstance(model, MaskedModel),
-        "tokens": [{"id": id, "piece": shown(tokenizer, id), "before": float(own[id]),
-                    "after": None if new is None else float(new[id])} for id in best]}
-    told["rest"] = {"before": max(0.0, 1 - float(own[best].double().sum())),
-                    "after": None if new is None else max(0.0, 1 - float(new[best].double().sum()))}
-    told["moved"] = None if new is None else float((own - new).abs().double().sum() / 2)
-    return told
+    tokens = tuple(TokenChange(id, name_token(tokenizer, id), float(own[id]), None if new is None else float(new[id]))
+                   for id in best)
+    rest = RestChange(max(0.0, 1 - float(own[best].double().sum())),
+                      None if new is None else max(0.0, 1 - float(new[best].double().sum())))
+    moved = None if new is None else float((own - new).abs().double().sum() / 2)
+    return NextTokens(at, pieces(look, look.written)[at], look.in_place, tokens, rest, moved)
 
 
 def row_that_says(

@@ -15,19 +15,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.contract import Reading
 from regard.layers.scores import Additive, Bilinear, Dot, Location, LowRank, Score
 from regard.look.arithmetic_sheet import Sheet
-
-SCORE_NAMES = {Bilinear: "bilinear", Additive: "additive", Location: "location"}
+from regard.watching import Reading
 
 
 def score_name(score: Score | None) -> str:
-    if score is None or isinstance(score, Dot):
-        return "scaled-dot" if score is None or score.scale != 1 else "dot"
-    if isinstance(score, LowRank):
-        return "low-rank" if score.scale == 1 else "scaled-low-rank"
-    return SCORE_NAMES[type(score)]
+    """The name of a score; without one, attention uses q · k / sqrt K."""
+    return "scaled-dot" if score is None else score.name
 
 
 def attention_sheet(reading: Reading, head: int, row: int, column: int) -> Sheet:
@@ -195,9 +190,7 @@ def changed_scores(sheet: Sheet, reading: Reading, head: int, row: int) -> None:
 
 
 def scale_of(score: Score | None, width: int) -> float:
-    if score is None:
-        return 1 / math.sqrt(width)
-    return score.scale if isinstance(score, Dot | LowRank) else 1.0
+    return 1 / math.sqrt(width) if score is None else score.scale
 
 
 # -------------------------------------------------------------------------------------- 4 and 5: alpha, alpha v

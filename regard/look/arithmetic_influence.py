@@ -19,17 +19,17 @@ from torch import Tensor, nn
 
 from regard.contract import Source
 from regard.data.tokens.vocabulary import UNK
-from regard.decoding.caption import pixels_of
+from regard.decoding.source_batches import pixels_of
 from regard.look.arithmetic_sheet import Sheet
-from regard.look.parts import Look, Track
+from regard.look.influence import evaluating, leaf_outputs
+from regard.look.look import Look
 from regard.look.picture import decoded
-from regard.models.masked import MaskedModel
-from regard.probe.influence import evaluating, leaf_outputs
+from regard.look.track import Track
 
 
 @dataclass
 class Scene:
-    """What was read for a look, ready to be read again with something changed."""
+    """The input of a look, ready to be read again with something changed."""
 
     model: Any
     tokens: Tensor                       # (1, T)
@@ -37,11 +37,12 @@ class Scene:
     source: Source | None = None
     patch: int = 0                       # of a picture, pixels along a side of a patch
     columns: int = 0                     # of a picture, patches in a row
+    mask: int | None = None              # of a masked model, the id of <mask>: it is asked for one row at a time
 
     def score(self, row: int, tokens: Tensor | None = None, source: Source | None = None) -> Tensor:
         """The log-probability of the target of one row."""
         tokens, source = self.tokens if tokens is None else tokens, source or self.source
-        if isinstance(self.model, MaskedModel):
+        if self.mask is not None:
             wanted = torch.zeros_like(self.targets)
             wanted[0, row] = self.targets[0, row]
             return self.model.score(tokens, wanted)[0][0, row]
@@ -52,7 +53,7 @@ class Scene:
 def scene_of(trained: Any, look: Look) -> Scene:
     model = trained.model
     tokens = torch.tensor([[token.id for token in look.sides[look.written].tokens]], device=model.device)
-    targets = torch.tensor([[each.id for each in look.said]], device=model.device)
+    targets = torch.tensor([[each.id for each in look.predictions]], device=model.device)
     if "source" in look.sides:
         items = torch.tensor([[token.id for token in look.sides["source"].tokens]], device=model.device)
         return Scene(model, tokens, targets, Source(items))
@@ -60,14 +61,14 @@ def scene_of(trained: Any, look: Look) -> Scene:
         assert look.request.image is not None
         pixels = pixels_of(decoded(look.request.image, trained.size)[None], model.device)
         return Scene(model, tokens, targets, Source(pixels), trained.patch, trained.grid[1])
-    return Scene(model, tokens, targets)
+    return Scene(model, tokens, targets, mask=model.mask if look.in_place else None)
 
 
 def influence_sheet(trained: Any, look: Look, track: Track, row: int, column: int) -> Sheet:
     scene, how = scene_of(trained, look), track.name.rsplit("-", 1)[-1]
-    if isinstance(scene.model, MaskedModel):
+    if scene.mask is not None:
         scene.tokens = scene.tokens.clone()
-        scene.tokens[0, row] = scene.model.mask                   # a row is asked for what stands behind <mask>
+        scene.tokens[0, row] = scene.mask                   # a row is asked for what stands behind <mask>
     on_source = track.columns != look.written
     with evaluating(scene.model):
         return WAYS[how](scene, look, on_source, row, column)
@@ -80,8 +81,8 @@ def influence_sheet(trained: Any, look: Look, track: Track, row: int, column: in
 def by_occlusion(scene: Scene, look: Look, on_source: bool, row: int, column: int) -> Sheet:
     whole = scene.score(row)
     lost = scene.score(row, *without(scene, on_source, column))
-    sheet, said = Sheet(), look.said[row].piece
-    instead = "the mean colour" if scene.patch else "<mask>" if isinstance(scene.model, MaskedModel) else "<unk>"
+    sheet, said = Sheet(), look.predictions[row].piece
+    instead = "the mean colour" if scene.patch else "<unk>" if scene.mask is None else "<mask>"
     sheet.put("with", whole, symbol="log p", about=f"of “{said}”, with everything read")
     sheet.work("p with", "exp", "with", symbol="p", about="as a probability")
     sheet.put("without", lost, symbol="log p without", about=f"with {instead} in the place of the selected column")
@@ -104,7 +105,7 @@ def without(scene: Scene, on_source: bool, column: int) -> tuple[Tensor | None, 
     """The tokens or the source with one place saying nothing."""
     if not on_source:
         tokens = scene.tokens.clone()
-        tokens[0, column] = scene.model.mask if isinstance(scene.model, MaskedModel) else UNK
+        tokens[0, column] = UNK if scene.mask is None else scene.mask
         return tokens, None
     assert scene.source is not None
     items = scene.source.items.clone()
@@ -121,12 +122,11 @@ def without(scene: Scene, on_source: bool, column: int) -> tuple[Tensor | None, 
 
 
 def embeddings(scene: Scene, on_source: bool) -> tuple[nn.Embedding, int]:
-    """What gives the embeddings of the columns, and at which place of what it gives they begin."""
+    """The module that gives the embeddings of the columns, and the position at which they begin."""
     model = scene.model
-    if isinstance(model, MaskedModel):
-        return model.encoder.embedding, 0
+    if scene.source is None:
+        return model.embedding, 0
     if model.one_text:
-        assert scene.source is not None
         return model.embedding, 0 if on_source else scene.source.items.shape[1]
     return (model.encoder.embedding if on_source else model.embedding), 0
 
@@ -165,7 +165,7 @@ def by_sensitivity(scene: Scene, look: Look, on_source: bool, row: int, column: 
 def _gradient_step(look: Look, g: Tensor, row: int) -> Sheet:
     sheet = Sheet()
     sheet.put("g", g, symbol="g", over="channels",
-              about=f"how fast log p of “{look.said[row].piece}” rises with each channel of the embedding")
+              about=f"how fast log p of “{look.predictions[row].piece}” rises with each channel of the embedding")
     sheet.step("The gradient", "g = ∂ log p / ∂ x", "From one read of the text, backwards.", "g")
     return sheet
 

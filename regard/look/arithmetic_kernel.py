@@ -15,22 +15,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.contract import Reading
 from regard.errors import SettingError
-from regard.layers.linear_recurrence import MatrixRecurrence, Terms, kernel_by_definition
-from regard.layers.state_space import SelectiveSSM
+from regard.layers.linear_recurrence import Terms, kernel_by_definition
 from regard.look.arithmetic_sheet import Sheet
+from regard.watching import Reading
 
 LATER = "This column comes after the row, and nothing of it can have been read: the kernel is 0 there."
 
 
 def kernel_sheet(reading: Reading, group: int, row: int, column: int, channel: int | None = None) -> Sheet:
     """All steps for what `row` holds of `column`, in a channel of the group; everything counts from 0."""
-    if isinstance(reading.layer, MatrixRecurrence):
+    layer: Any = reading.layer
+    if layer.kernel_form == "matrix":
         return matrix_sheet(reading, row, column)
-    chosen = channel_of(reading, group, channel)
-    by = state_space_sheet if isinstance(reading.layer, SelectiveSSM) else linear_sheet
-    return by(reading, group, row, column, chosen)
+    make_sheet = state_space_sheet if layer.kernel_form == "states" else linear_sheet
+    return make_sheet(reading, group, row, column, channel_of(reading, group, channel))
 
 
 def channel_of(reading: Reading, group: int, channel: int | None) -> int:
@@ -63,8 +62,8 @@ def state_space_sheet(reading: Reading, group: int, row: int, column: int, chann
                "what the column writes and what the row reads.", "delta", "a", "b", "c")
     if column <= row:
         fade_steps(sheet, row, column)
-    assert isinstance(reading.layer, SelectiveSSM)
-    own = reading.layer.kernel(about["delta"], about["b"], about["c"], slice(channel, channel + 1))
+    layer: Any = reading.layer
+    own = layer.kernel(about["delta"], about["b"], about["c"], slice(channel, channel + 1))
     whole_row(sheet, "fading", ("delta", "a", "codes", "c"), own[0, 0, row], row, column)
     group_of_states(sheet, reading, group, row, column, a, delta)
     sheet.put("u", u, symbol="u", about="the input of the channel at each position", over="columns")
@@ -106,7 +105,7 @@ def fade_steps(sheet: Sheet, row: int, column: int) -> None:
 def group_of_states(
     sheet: Sheet, reading: Reading, group: int, row: int, column: int, a: Tensor, delta: Tensor
 ) -> None:
-    """The same for every channel of the group, and their mean: the number on the map."""
+    """The steps of every channel of the group, and their mean: the number on the map."""
     if column > row:
         return
     first, stop = reading.about["groups"][group]

@@ -9,7 +9,6 @@ by the same table of operations, and says by how much it differs from what PyTor
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[Any]                     # float32 as PyTorch has it, or float64 where a model counts
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Quantity:
     """A number, a vector or a matrix, and where it comes from."""
 
@@ -34,17 +33,16 @@ class Quantity:
     how: dict[str, Any] = field(default_factory=dict)
     checked: bool = False                 # worked out, and the values are PyTorch's own
     exact: tuple[str, ...] = ()           # the same as fractions, where they are known
+    shape: tuple[int, ...] = ()           # of the values
+    dtype: str = ""                       # float32 · float64
 
-    def as_dict(self) -> dict[str, Any]:
-        kind = "float64" if self.values.dtype == np.float64 else "float32"
-        raw = np.ascontiguousarray(self.values, "<f8" if kind == "float64" else "<f4").tobytes()
-        return {"name": self.name, "symbol": self.symbol or self.name, "about": self.about, "over": self.over,
-                "op": self.op, "of": list(self.of), "how": self.how, "shape": list(self.values.shape), "dtype": kind,
-                "values": base64.b64encode(raw).decode(), "checked": self.checked, "exact": list(self.exact)}
+    def __post_init__(self) -> None:
+        self.symbol = self.symbol or self.name
+        self.shape, self.dtype = self.values.shape, str(self.values.dtype)
 
 
 @dataclass(frozen=True)
-class Step:
+class SheetStep:
     """One step to read: a formula, what it means, and the quantities to show for it."""
 
     title: str
@@ -58,7 +56,7 @@ class Sheet:
     """Quantities in the order in which they are worked out, and the steps."""
 
     quantities: dict[str, Quantity] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[SheetStep] = field(default_factory=list)
 
     def put(self, name: str, values: ArrayLike, **told: Any) -> Floats:
         """A quantity that is given."""
@@ -79,7 +77,7 @@ class Sheet:
         return quantity.values
 
     def step(self, title: str, formula: str, about: str, *shows: str) -> None:
-        self.steps.append(Step(title, formula, about, tuple(name for name in shows if name in self.quantities)))
+        self.steps.append(SheetStep(title, formula, about, tuple(name for name in shows if name in self.quantities)))
 
     def redo(self) -> dict[str, Floats]:
         """Everything worked out again from what is given, in float64."""
@@ -102,11 +100,6 @@ class Sheet:
             apart = np.abs(again[finite] - own[finite]) / np.maximum(1, np.abs(own[finite]))
             worst = max(worst, float(apart.max(initial=0.0)))
         return worst
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"quantities": [each.as_dict() for each in self.quantities.values()],
-                "steps": [{"title": step.title, "formula": step.formula, "about": step.about,
-                           "shows": list(step.shows)} for step in self.steps]}
 
 
 def _plain(values: Any) -> Floats:

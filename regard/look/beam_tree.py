@@ -1,6 +1,6 @@
 """Beam search as a tree: at every step what was considered, what was kept, and why the rest was not.
 
-    tree = beam_tree(regard.load("runs/fr-en"), "Le chat noir dort.", Beam(width=3))
+    tree = beam_tree(regard.load("runs/fr-en"), "Le chat noir dort.", BeamOptions(width=3))
     for node in tree.columns[0]:
         print(node.piece, node.score, node.why)
 
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.decoding.beam import Beam, Hypothesis, Step, beam_search
+from regard.decoding.beam import BeamOptions, BeamStep, Hypothesis, beam_search
 from regard.decoding.best import best_of
 from regard.look.opening import Opening
 
@@ -48,7 +48,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Found:
+class BeamResult:
     """A result of the search, and the node at which it ends."""
 
     node: int
@@ -65,34 +65,22 @@ class BeamTree:
     """A whole search."""
 
     columns: tuple[tuple[Node, ...], ...]
-    finished: tuple[Found, ...]
+    finished: tuple[BeamResult, ...]
     source: tuple[str, ...]            # the pieces that were read first: of the source, or of a prompt
     text: str                          # what was read, cut to what the model can read
-    how: Beam
+    how: BeamOptions
     force: tuple[int, ...]
     notes: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
-        """For the page: plain values; a log-probability of -inf is null."""
-        return {
-            "columns": [[_plain(node) for node in column] for column in self.columns],
-            "finished": [_plain(found) for found in self.finished], "source": list(self.source), "text": self.text,
-            "how": _plain(self.how), "force": list(self.force), "notes": list(self.notes)}
-
-
-def _plain(value: Any) -> dict[str, Any]:
-    return {name: None if isinstance(each, float) and not math.isfinite(each) else each
-            for name, each in vars(value).items()}
-
 
 def beam_tree(
-    trained: Any, what: Any, how: Beam | None = None, *, force: Sequence[int] = (), new_tokens: int = NEW_TOKENS
+    trained: Any, what: Any, how: BeamOptions | None = None, *, force: Sequence[int] = (), new_tokens: int = NEW_TOKENS
 ) -> BeamTree:
     """The search for a translation or summary of a text, a caption of a picture (S, S, 3), or what follows a prompt.
 
     With `force`, only for targets that begin with these tokens.
     """
-    how = how or Beam()
+    how = how or BeamOptions()
     how = replace(how, n_best=how.width)
     return search_tree(trained.open(what, new_tokens=new_tokens), how, tuple(force))
 
@@ -100,28 +88,29 @@ def beam_tree(
 # ---------------------------------------------------------------------------------------------- the tree
 
 
-def search_tree(opening: Opening, how: Beam, force: tuple[int, ...]) -> BeamTree:
+def search_tree(opening: Opening, how: BeamOptions, force: tuple[int, ...]) -> BeamTree:
     """Search, and keep what was considered on the way."""
-    growing = Growing(opening, how, force)
+    builder = TreeBuilder(opening, how, force)
     (found,) = beam_search(
-        opening.model, opening.source, limits=[opening.limit], begin=opening.prompt, end=opening.marks.end, how=how,
-        banned=opening.marks.banned, force=force, observer=growing)
-    columns = growing.settled(found)
-    finished = tuple(growing.placed(each) for each in found)
+        opening.model, opening.source, limits=[opening.limit], begin=opening.prompt, end=opening.special_tokens.end,
+        options=how,
+        banned=opening.special_tokens.banned, force=force, observer=builder)
+    columns = builder.settled(found)
+    finished = tuple(builder.placed(each) for each in found)
     return BeamTree(columns, finished, opening.pieces, opening.text, how, force, opening.notes)
 
 
-class Growing:
+class TreeBuilder:
     """The observer of one search: a column a step."""
 
-    def __init__(self, opening: Opening, how: Beam, force: tuple[int, ...]):
+    def __init__(self, opening: Opening, how: BeamOptions, force: tuple[int, ...]):
         self.opening, self.how, self.force = opening, how, force
         self.columns: list[tuple[Node, ...]] = []
         self.paths: list[tuple[int, ...]] = []             # of each node: the tokens up to it
         self.beams = [ROOT]                                # the node of each running beam
         self.at: dict[tuple[int, ...], int] = {}           # the node at the end of a path
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: BeamStep) -> None:
         reasons = Reasons(step, self.how, len(self.columns) < len(self.force))
         places = np.flatnonzero(np.isfinite(step.best[0])).tolist()
         considered = [self.node(step, reasons, int(step.beams[0, at]), int(step.tokens[0, at]), at) for at in places]
@@ -130,17 +119,17 @@ class Growing:
         self.columns.append(tuple(sorted(considered, key=lambda node: (-node.total, node.id))))
         self.beams = [kept.get(int(at), ROOT) for at in step.order[0]]
 
-    def node(self, step: Step, reasons: Reasons, beam: int, token: int, place: int | None) -> Node:
+    def node(self, step: BeamStep, reasons: Reasons, beam: int, token: int, place: int | None) -> Node:
         """`place` says where it stands among the best of the search; None: it may not be said."""
         parent = self.beams[beam]
         path = (*(self.paths[parent] if parent != ROOT else ()), token)
-        id, ended = len(self.paths), token == self.opening.marks.end
+        id, ended = len(self.paths), token == self.opening.special_tokens.end
         self.paths.append(path)
         self.at[path] = id
         log_prob = float(step.log_probs[beam, token])
         total = float(step.totals[0, beam]) + log_prob if place is None else float(step.best[0, place])
         covered = None if step.covered is None else step.covered[beam]
-        kept, why, margin = reasons.of(place, total, ended=ended, banned=token in self.opening.marks.banned)
+        kept, why, margin = reasons.of(place, total, ended=ended, banned=token in self.opening.special_tokens.banned)
         return Node(id, parent, token, self.opening.tokenizer.token(token), self.adds(path), len(path), log_prob, total,
                     covered, self.how.score(total, len(path), covered or 0.0), kept, why, margin, ended)
 
@@ -161,14 +150,14 @@ class Growing:
         return (*before, tuple(replace(node, why=f"{node.why}; {why}") if node.kept and not node.ended else node
                                for node in last))
 
-    def placed(self, found: Hypothesis) -> Found:
-        path = (*found.tokens, self.opening.marks.end) if found.finished else found.tokens
+    def placed(self, found: Hypothesis) -> BeamResult:
+        path = (*found.tokens, self.opening.special_tokens.end) if found.finished else found.tokens
         stream = self.opening.tokenizer.stream(after=() if self.opening.source is not None else self.opening.prompt)
         text = "".join([stream.push(token) for token in found.tokens]) + stream.flush()
-        return Found(self.at[path], text, found.tokens, len(path), found.log_prob, found.score, found.finished)
+        return BeamResult(self.at[path], text, found.tokens, len(path), found.log_prob, found.score, found.finished)
 
 
-def forbidden(step: Step) -> list[tuple[int, int]]:
+def forbidden(step: BeamStep) -> list[tuple[int, int]]:
     """(beam, token) of those among the model's own best 2 k that the search could not choose."""
     number, vocab = step.best.shape[1], step.log_probs.shape[-1]
     best, at = best_of(step.totals[:1], step.log_probs[:step.totals.shape[1]], number)
@@ -183,7 +172,7 @@ def forbidden(step: Step) -> list[tuple[int, int]]:
 class Reasons:
     """Why each candidate of a step was kept or not."""
 
-    def __init__(self, step: Step, how: Beam, forcing: bool):
+    def __init__(self, step: BeamStep, how: BeamOptions, forcing: bool):
         self.how, self.forcing = how, forcing
         best = step.best[0]
         self.kept = [int(at) for at in step.order[0] if np.isfinite(best[at])]

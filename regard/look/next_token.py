@@ -6,8 +6,8 @@
     found.chosen                                 # what `regard generate --seed 3` would say here
     texts.after("Tom had a", [found.chosen])     # one step on: costs one step, as does going back
 
-The prompt is read in one go and then a token at a time, exactly as generation does it, by the same `Reader`: so are the
-numbers, and so is the token that is drawn, with the noise of (seed, row 0, position).   V vocabulary
+The prompt is read in one go and then a token at a time, exactly as generation does it, by the same `TokenReader`: so
+are the numbers, and so is the token that is drawn, with the noise of (seed, row 0, position).   V vocabulary
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from regard.data.tokens.vocabulary import FIRST, Tokenizer
 from regard.decoding.sampling import Sampling, choose
-from regard.decoding.stream import Reader
+from regard.decoding.stream import TokenReader
 from regard.errors import SettingError
 from regard.look.opening import Opening
 
@@ -53,10 +53,10 @@ class Next:
 
 
 @dataclass
-class Told:
+class ReadText:
     """A text as far as it was read: its reader, what it says follows, and the log-probabilities of what was said."""
 
-    reader: Reader
+    reader: TokenReader
     log_probs: Tensor                            # (1, V)
     scores: tuple[float, ...]
     notes: tuple[str, ...]
@@ -68,9 +68,9 @@ class Continuations:
 
     def __init__(self, trained: Any):
         self.trained = trained
-        self.model, self.tokenizer, self.banned = trained.model, trained.writes, trained.marks.banned
+        self.model, self.tokenizer, self.banned = trained.model, trained.writes, trained.special_tokens.banned
         self.continues = trained.task.card.continues
-        self.known: OrderedDict[Hashable, Told] = OrderedDict()
+        self.known: OrderedDict[Hashable, ReadText] = OrderedDict()
 
     def after(
         self, prompt: str = "", said: Sequence[int] = (), how: Sampling | None = None, *, source: Given = None,
@@ -96,7 +96,7 @@ class Continuations:
     # ------------------------------------------------------------------------------------- reading
 
     @torch.no_grad()
-    def _read(self, opening: Opening, said: Sequence[int]) -> Told:
+    def _read(self, opening: Opening, said: Sequence[int]) -> ReadText:
         """From the longest part of it that is remembered, a token at a time."""
         if isinstance(self.model, nn.Module):
             self.model.eval()
@@ -108,15 +108,15 @@ class Continuations:
         self.known.move_to_end((opening.key, *said))
         return told
 
-    def _begin(self, opening: Opening) -> Told:
+    def _begin(self, opening: Opening) -> ReadText:
         notes: list[str] = []
-        reader = Reader(self.model, [opening.prompt], most_of(opening), opening.source, notes.append)
-        told = Told(reader, reader.read_prompts().float(), (), ())
+        reader = TokenReader(self.model, [opening.prompt], most_of(opening), opening.source, notes.append)
+        told = ReadText(reader, reader.read_prompts().float(), (), ())
         self._remember((opening.key,), told)
         told.notes = tuple(notes)
         return told
 
-    def _step(self, told: Told, token: int) -> Told:
+    def _step(self, told: ReadText, token: int) -> ReadText:
         notes = list(told.notes)
         reader = copy.copy(told.reader)
         assert reader.state is not None
@@ -124,9 +124,9 @@ class Continuations:
         reader.texts, reader.used = [list(text) for text in reader.texts], list(reader.used)
         reader.notice = notes.append if reader.notice is not None else None
         log_probs = reader.read([token], [True]).float()
-        return Told(reader, log_probs, (*told.scores, float(told.log_probs[0, token])), tuple(notes))
+        return ReadText(reader, log_probs, (*told.scores, float(told.log_probs[0, token])), tuple(notes))
 
-    def _remember(self, key: Hashable, told: Told) -> None:
+    def _remember(self, key: Hashable, told: ReadText) -> None:
         self.known[key] = told
         size = sum(each.reader.state.nbytes() for each in self.known.values() if each.reader.state is not None)
         while len(self.known) > 1 and (len(self.known) > KEPT or size > BYTES):
@@ -150,7 +150,7 @@ class Continuations:
             return "end"
         return "length" if len(said) >= most_of(opening) else ""
 
-    def _told(self, opening: Opening, said: Sequence[int], told: Told, over: str, chosen: int | None) -> Next:
+    def _told(self, opening: Opening, said: Sequence[int], told: ReadText, over: str, chosen: int | None) -> Next:
         ids = (*opening.prompt, *said)
         pieces = written(self.tokenizer, ids)
         scores = told.scores
@@ -179,7 +179,7 @@ def written(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
 
 def vocabulary(trained: Any) -> list[str]:
     """The name of each token that the model could say, by its id; an empty one for an id that only a source has."""
-    tokenizer, _ = trained.writes, trained.marks                # which one that writes nothing refuses to tell
+    tokenizer, _ = trained.writes, trained.special_tokens                # which one that writes nothing refuses to tell
     return [tokenizer.token(id) if id < tokenizer.vocab_size else "" for id in range(trained.model.vocab)]
 
 

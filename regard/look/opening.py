@@ -11,7 +11,7 @@ from functools import cached_property
 
 from regard.contract import LanguageModel, Source
 from regard.data.tokens.vocabulary import Tokenizer
-from regard.decoding.marks import Marks
+from regard.decoding.special_tokens import SpecialTokens
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Opening:
 
     model: LanguageModel
     tokenizer: Tokenizer                   # of what is written
-    marks: Marks
+    special_tokens: SpecialTokens
     prompt: tuple[int, ...]                # <bos> first
     limit: int                             # tokens that may be written, the end included
     source: Source | None = None

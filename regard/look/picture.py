@@ -25,7 +25,7 @@ def example_picture(name: str) -> bytes | None:
     match = EXAMPLE.fullmatch(name)
     if match is None:
         return None
-    drawn = shapes.batch(np.array([int(match[1]) - 1]), part="valid")
+    drawn = shapes.draw_pictures(np.array([int(match[1]) - 1]), part="valid")
     return shapes.png(drawn.picture(0).image)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from regard.config import one_of
 from regard.errors import SettingError
+from regard.look.arithmetic import Arithmetic
 from regard.look.arithmetic_attention import softmax_steps, value_steps
 from regard.look.arithmetic_sheet import Sheet
 
@@ -58,6 +59,10 @@ class Preset:
             made.step("Weights", "α", "The weights of a row sum to 1.", "alpha", "alpha here")
         value_steps(made, numbers(self.values), column)
         return with_fractions(made, self, base, column)
+
+    def arithmetic(self, column: int = 0, base: str | None = None) -> Arithmetic:
+        """The sheet for the selected column, as the arithmetic of a model's cell is shown."""
+        return Arithmetic.of("attention", self.title, self.sheet(column, base), {"columns": list(self.columns)}, column)
 
     def _scored(self, made: Sheet, column: int, base: str) -> None:
         keys = numbers(self.keys or self.values)

@@ -22,18 +22,15 @@ from itertools import combinations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from regard.data.batching.batches import Batch
+from regard.data.batching.text_batches import Batch
 from regard.data.tokens.piece_words import piece_spans
 from regard.data.tokens.vocabulary import FIRST, Tokenizer
-from regard.data.tokens.words import WhitespaceTokenizer
 from regard.errors import DataError, RunError, SettingError
-from regard.look.saying import AT_ONCE, by_counts, by_head, by_steps
-from regard.look.sides import characters_of
+from regard.look.side_tokens import character_spans
 from regard.metrics.perplexity import score_batches
-from regard.models.neural import NeuralLM
-from regard.models.ngram import NGram
+from regard.models.distributions import HELD, distributions
 
 TOP = 10
 MOST = 4                                        # models at once
@@ -52,7 +49,7 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class Column:
+class ModelColumn:
     """One model on the text."""
 
     id: str
@@ -93,7 +90,7 @@ class Meeting:
 @dataclass(frozen=True)
 class SideBySide:
     text: str
-    columns: tuple[Column, ...]
+    columns: tuple[ModelColumn, ...]
     pairs: tuple[Meeting, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -164,17 +161,17 @@ class TextReading:
         """Bytes of the text that were read before each token, and the number of that token."""
         return {(self.bytes[at - 1][1] if at else 0): at for at in range(len(self.ids))}
 
-    def column(self) -> Column:
+    def column(self) -> ModelColumn:
         t = self.trained.tokenizer
-        spans = characters_of(self.text, self.bytes)
+        spans = character_spans(self.text, self.bytes)
         bits = [-score / math.log(2) + 0.0 for score in self.scores]
         tokens = tuple(Scored(t.token(id), *span, own, expected) for id, span, own, expected in
                        zip(self.ids, spans, bits, self.expected, strict=True))
-        return Column(self.name, tokens, self.nats / math.log(2), len(self.text), spread(tokens, len(self.text)),
+        return ModelColumn(self.name, tokens, self.nats / math.log(2), len(self.text), spread(tokens, len(self.text)),
                       self.digest, self.notes(spans))
 
     def notes(self, spans: Sequence[tuple[int, int]]) -> tuple[str, ...]:
-        """What makes its bits mean less than they seem to."""
+        """Reasons why its bits mean less than they seem to, one a line."""
         t, said = self.trained.tokenizer, []
         if unknown := self.ids.count(t.unk):
             said.append(f"{unknown:,} of the {len(self.ids):,} tokens are <unk>: their bits say only that a word is "
@@ -210,11 +207,11 @@ def spread(tokens: Sequence[Scored], characters: int) -> tuple[float, ...]:
 
 
 class Speller:
-    """How a token would be written after those read so far: words have their space before them."""
+    """Spells a token as it would be written after those read so far: words have their space before them."""
 
     def __init__(self, tokenizer: Tokenizer):
         self.tokenizer = tokenizer
-        self.stream = tokenizer.stream() if isinstance(tokenizer, WhitespaceTokenizer) else None
+        self.stream = tokenizer.stream() if tokenizer.spaces_apart else None
 
     def name(self, id: int) -> str:
         if self.stream is None or id < FIRST:
@@ -240,8 +237,8 @@ def alike(readings: Sequence[TextReading]) -> list[list[TextReading]]:
 @torch.no_grad()
 def read_together(group: Sequence[TextReading]) -> None:
     """Go through the text with all of them, holding only a few rows of each one's (T, V) at a time."""
-    rows = max(1, AT_ONCE // group[0].trained.model.vocab)
-    parts = [in_chunks(distributions(reading.trained, reading.ids), rows) for reading in group]
+    rows = max(1, HELD // group[0].trained.model.vocab)
+    parts = [in_chunks(text_distributions(reading.trained, reading.ids), rows) for reading in group]
     for chunks in zip(*parts, strict=True):
         for reading, chunk in zip(group, chunks, strict=True):
             reading.expect(chunk)
@@ -249,21 +246,16 @@ def read_together(group: Sequence[TextReading]) -> None:
             a.js.setdefault(b.name, []).extend(distance(p, q).tolist())
 
 
-def distributions(trained: Any, ids: Sequence[int]) -> Iterator[Tensor]:
+def text_distributions(trained: Any, ids: Sequence[int]) -> Iterator[Tensor]:
     """(t, V) log-probabilities in the place of each token, some rows at a time, in the windows of `Trained.score`."""
-    model, tokens = trained.model, torch.tensor([trained.tokenizer.bos, *ids[:-1]])
-    if isinstance(model, NGram):
-        return by_counts(model, tokens)
-    tokens = tokens.to(model.device)
-    windows = tokens.split(trained.window or len(tokens))
-    if isinstance(model, NeuralLM):
-        model.eval()
-        return by_head(model.head, torch.cat([model.encode(window[None])[0][0] for window in windows]))     # (T, D)
-    return (part for window in windows for part in by_steps(model, window))
+    if isinstance(trained.model, nn.Module):
+        trained.model.eval()
+    tokens = torch.tensor([trained.tokenizer.bos, *ids[:-1]])
+    return distributions(trained.model, tokens, window=trained.window)
 
 
 def in_chunks(parts: Iterable[Tensor], rows: int) -> Iterator[Tensor]:
-    """The same rows, so many at a time."""
+    """Yield the rows again, `rows` at a time."""
     held: list[Tensor] = []
     for part in parts:
         held.append(part)
@@ -284,7 +276,7 @@ def distance(a: Tensor, b: Tensor) -> Tensor:
 
 
 def meeting(a: TextReading, b: TextReading) -> Meeting:
-    """Where both have read the same bytes of the text."""
+    """The positions at which both have read the same bytes of the text, and how much they agree there."""
     ours, theirs = a.boundaries(), b.boundaries()
     common = sorted(ours.keys() & theirs.keys())
     raw = a.text.encode()

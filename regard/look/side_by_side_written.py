@@ -17,21 +17,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch import nn
 
-from regard.decoding.beam import Beam, beam_search
+from regard.decoding.beam import BeamOptions, beam_search
 from regard.errors import RunError
 from regard.look.opening import Opening
-from regard.look.saying import by_head
 from regard.look.side_by_side import TOP, Scored, Speller, check_several, finite, listed
-from regard.look.sides import written_tokens
-from regard.models.neural import NeuralLM
+from regard.look.side_tokens import written_tokens
+from regard.models.distributions import distributions
 
 WIDTH = 5
 
 
 @dataclass(frozen=True)
 class Written:
-    """What one model writes: its tokens, the end included, and what it thinks of everybody's."""
+    """The text of one model: its tokens, the end included, and the bits that it gives to everybody's text."""
 
     id: str
     text: str
@@ -61,14 +61,14 @@ class WrittenSideBySide:
                 "models": [each.as_dict() for each in self.columns]}
 
 
-def written_side_by_side(models: Mapping[str, Any], what: Any, how: Beam | None = None) -> WrittenSideBySide:
+def written_side_by_side(models: Mapping[str, Any], what: Any, how: BeamOptions | None = None) -> WrittenSideBySide:
     """Models by name, on one source: a text, or a picture for captioners."""
     check_several(models)
     if len({type(trained) for trained in models.values()}) > 1 or any(
             trained.task.card.continues for trained in models.values()):
         raise RunError("these runs are of different tasks: compare language models with language models, translators "
                        "with translators")
-    how = how or Beam(width=WIDTH)
+    how = how or BeamOptions(width=WIDTH)
     openings = {name: trained.open(what) for name, trained in models.items()}
     found = {name: best_pieces(models[name], opening, how) for name, opening in openings.items()}
     texts = ["".join(found[name][0]) for name in openings]
@@ -78,18 +78,18 @@ def written_side_by_side(models: Mapping[str, Any], what: Any, how: Beam | None 
     return WrittenSideBySide(next(iter(openings.values())).text, tuple(columns))
 
 
-def best_pieces(trained: Any, opening: Opening, how: Beam) -> tuple[list[str], tuple[int, ...], bool]:
-    """What a model writes, piece by piece as in use, its tokens, and whether it came to an end."""
+def best_pieces(trained: Any, opening: Opening, how: BeamOptions) -> tuple[list[str], tuple[int, ...], bool]:
+    """The pieces that a model writes, as in use, their tokens, and whether they came to an end."""
     ((best,),) = beam_search(opening.model, opening.source, limits=[opening.limit], begin=opening.prompt,
-                             end=opening.marks.end, how=how, banned=opening.marks.banned)
+                             end=opening.special_tokens.end, options=how, banned=opening.special_tokens.banned)
     return trained.spell(opening, best), best.tokens, best.finished
 
 
 def column(
-    name: str, opening: Opening, pieces: Sequence[str], tokens: Sequence[int], finished: bool, how: Beam,
+    name: str, opening: Opening, pieces: Sequence[str], tokens: Sequence[int], finished: bool, how: BeamOptions,
     others: Sequence[float | None],
 ) -> Written:
-    ids = [*tokens, opening.marks.end] if finished else list(tokens)
+    ids = [*tokens, opening.special_tokens.end] if finished else list(tokens)
     scored = scored_tokens(opening, ids, pieces)
     log_prob = -sum(each.bits for each in scored) * math.log(2)
     notes = opening.notes if finished else (*opening.notes, f"it came to no end within {opening.limit} tokens")
@@ -100,14 +100,14 @@ def column(
 @torch.no_grad()
 def scored_tokens(opening: Opening, ids: Sequence[int], pieces: Sequence[str]) -> tuple[Scored, ...]:
     """Each token that was written, its bits, and what was expected there; the end stands for no characters."""
-    assert isinstance(opening.model, NeuralLM), "what reads a source is a neural model"
-    model, t = opening.model.eval(), opening.tokenizer
-    read = torch.tensor([[*opening.prompt, *ids[:-1]]], device=model.device)
-    vectors = model.encode(read, model.start(1, None, opening.source))[0][0]                    # (T, D)
+    model, t = opening.model, opening.tokenizer
+    assert isinstance(model, nn.Module), "what reads a source is a neural model"
+    model.eval()
+    read = torch.tensor([*opening.prompt, *ids[:-1]])
     spans = [(each.start, each.end) for each in written_tokens(t, ids[:len(pieces)], pieces)]
     speller = Speller(t)
     found: list[Scored] = []
-    for part in by_head(model.head, vectors):
+    for part in distributions(model, read, opening.source):
         for log_probs in part:
             id = ids[len(found)]
             best = log_probs.topk(min(TOP, len(log_probs)))
@@ -130,7 +130,7 @@ def unknown_in(opening: Opening, texts: Sequence[str]) -> list[str]:
 @torch.no_grad()
 def judged(opening: Opening, text: str) -> float | None:
     """The bits of a text with its end, in the eyes of this model; None where it is longer than all it may write."""
-    ids = [*opening.tokenizer.encode(text).tolist(), opening.marks.end]
+    ids = [*opening.tokenizer.encode(text).tolist(), opening.special_tokens.end]
     if len(ids) > opening.limit:
         return None
     tokens = torch.tensor([[*opening.prompt, *ids]], device=opening.model.device)

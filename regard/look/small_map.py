@@ -16,10 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.contract import LanguageModel, Reading, Source, watch
-from regard.data.batching.pair_batches import Side
-from regard.decoding.reading import reads_source
-from regard.probe.alignment import read_of_source
+from regard.contract import LanguageModel, Source
+from regard.data.batching.pair_batches import Sentences
+from regard.decoding.source_attention import reads_source
+from regard.look.attention_alignment import read_of_source
+from regard.watching import Reading, watch
 
 MOST = 40                      # rows and columns of a map
 PROMPT, NEW = 12, 60           # tokens of a text that are given, and that are written
@@ -44,7 +45,7 @@ def first_text(corpus: Any) -> list[int]:
 
 def target_of(corpus: Any, number: int, context: int) -> list[int]:
     """The ids of a held-out target, its end included; of one too long, what fits."""
-    side = Side(corpus.valid)
+    side = Sentences(corpus.valid)
     ids = side.data[side.starts[number]:side.starts[number] + side.lengths[number]].astype(np.int64).tolist()
     return ids[:min(MOST, context)]
 

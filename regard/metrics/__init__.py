@@ -1,0 +1,1 @@
+"""Metrics: perplexity, BLEU, ROUGE, accuracy of labels, alignment error, and their intervals."""

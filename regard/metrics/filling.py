@@ -1,4 +1,4 @@
-"""How well hidden tokens are told: the loss of a masked model, and how often its first guess is right."""
+"""The quality of filling: the loss of a masked model on hidden tokens, and how often its first guess is right."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.data.batching.batches import Batch
+from regard.data.batching.text_batches import Batch
 from regard.models.masked import MaskedModel
 
 
 @dataclass(frozen=True)
-class Guesses:
+class FillQuality:
     """Hidden tokens, the surprise at them, and how many were told at the first guess."""
 
     nats: float
@@ -37,7 +37,7 @@ class Guesses:
 
 
 @torch.no_grad()
-def guess_batches(model: MaskedModel, batches: Iterable[Batch]) -> Guesses:
+def guess_batches(model: MaskedModel, batches: Iterable[Batch]) -> FillQuality:
     """Over all hidden tokens of the batches; the model is put into eval mode."""
     model.eval()
     nats, blanks, right = 0.0, 0, 0
@@ -49,4 +49,4 @@ def guess_batches(model: MaskedModel, batches: Iterable[Batch]) -> Guesses:
         nats -= float(log_probs.double().gather(-1, targets[:, None]).sum())
         right += int((log_probs.argmax(-1) == targets).sum())
         blanks += len(targets)
-    return Guesses(nats, blanks, right)
+    return FillQuality(nats, blanks, right)

@@ -63,7 +63,7 @@ def over_seeds(values: Sequence[float]) -> OverSeeds:
 
 
 def cut_off(count: int) -> int:
-    """How many seeds may be cut off at each end such that the median lies between the others in 95% of cases; 0 where
+    """The number of seeds to cut off at each end such that the median lies between the others in 95% of cases; 0 where
     even that is too many."""
     outside, cut = 0.0, -1
     while (outside := outside + 2 * math.comb(count, cut + 1) / 2**count) <= 1 - LEVEL:
@@ -72,7 +72,7 @@ def cut_off(count: int) -> int:
 
 
 def over_sentences(scores: NDArray[np.float64]) -> tuple[float, float]:
-    """What 95% of the scores of resampled sentences lie between: one in forty is cut off at each end."""
+    """The interval of 95% of the scores of resampled sentences: one in forty is cut off at each end."""
     ordered = np.sort(scores)
     cut = len(ordered) // 40
     return float(ordered[cut]), float(ordered[-cut - 1])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regard.metrics.translation import measure
+from regard.metrics.translation_quality import measure
 
 BINS = (1, 6, 11, 16, 21, 31, 51)          # words of the source at which the next bin begins
 
@@ -37,12 +37,12 @@ def by_length(
 ) -> list[Bin]:
     """The quality in each bin that has sentences; blank sources are in none."""
     lengths = [len(source.split()) for source in sources]
-    found = []
+    quality = []
     for first, after in zip(bins, [*bins[1:], None], strict=True):
         chosen = [at for at, length in enumerate(lengths) if first <= length and (after is None or length < after)]
         if chosen:
-            own = measure([translations[at] for at in chosen], [references[at] for at in chosen], lang=lang,
+            scores = measure([translations[at] for at in chosen], [references[at] for at in chosen], lang=lang,
                           intervals=False)
             last = None if after is None else after - 1
-            found.append(Bin(first, last, len(chosen), own.bleu, own.chrf, own.exact_match))
-    return found
+            quality.append(Bin(first, last, len(chosen), scores.bleu, scores.chrf, scores.exact_match))
+    return quality

@@ -16,11 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from regard import kernels
-from regard.contract import LanguageModel, Source
-from regard.data.batching.batches import Batch
+from regard.contract import LanguageModel, Learner, Source
 from regard.data.batching.pair_batches import HeldOutPairs
+from regard.data.batching.text_batches import Batch
 from regard.data.tokens.vocabulary import UNK
-from regard.models.learner import Learner
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Surprise:
 
     @property
     def comparable(self) -> bool:
-        """Whether bits per byte and perplexity a word mean the same beside those of another vocabulary."""
+        """True if bits per byte and perplexity a word compare with those of another vocabulary."""
         return not self.unknown
 
     @property
@@ -129,7 +128,7 @@ class Impossible:
 
 
 def impossible(model: LanguageModel, batches: Iterable[Batch], spell: Callable[[int], str]) -> Impossible | None:
-    """What makes a loss infinite, or None. A model that can tell which of the words read decided has `impossible`."""
+    """The tokens that make a loss infinite, or None. A model that knows which n-gram decided has `impossible`."""
     count = 0
     first: tuple[str, ...] = ()
     for batch, scores in score_batches(model, batches):

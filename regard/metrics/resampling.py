@@ -8,13 +8,14 @@ S sentences · R resamples · C counts of a sentence: 10 for BLEU, then 18 for c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 Counts = NDArray[np.float64]               # (..., C), whole numbers
 Scores = NDArray[np.float64]               # (...)
+Score = Callable[[Counts], Sequence[Scores] | Scores]           # of summed counts (..., C)
 Interval = tuple[float, float]
 
 BLEU_COUNTS = 10
@@ -51,27 +52,29 @@ def scores_of(totals: Counts) -> tuple[Scores, Scores]:
     return bleu_of(totals[..., :BLEU_COUNTS]), chrf_of(totals[..., BLEU_COUNTS:])
 
 
-def resampled(counts: Counts, samples: int, seed: int) -> Counts:
-    """(R, C): the summed counts of as many sentences, drawn with replacement, R times over."""
+def resample(counts: Counts, samples: int, seed: int) -> Counts:
+    """(R, C): the summed counts of S sentences drawn with replacement, R times."""
     rng = np.random.default_rng(seed)
     sentences = len(counts)
-    drawn = []
+    totals = []
     for rows in _chunks(samples, sentences):
         picked = rng.choice(sentences, size=(rows, sentences)) + sentences * np.arange(rows)[:, None]
         times = np.bincount(picked.ravel(), minlength=rows * sentences).reshape(rows, sentences)
-        drawn.append(times.astype(np.float64) @ counts)
-    return np.concatenate(drawn)
+        totals.append(times.astype(np.float64) @ counts)
+    return np.concatenate(totals)
 
 
-def chances(a: Counts, b: Counts, seen: Sequence[float], trials: int, seed: int) -> list[float]:
-    """For each score, how often an exchange of systems by coin gives a difference at least as large as was seen."""
+def estimate_chances(
+    a: Counts, b: Counts, score: Score, seen: Sequence[float], trials: int, seed: int
+) -> list[float]:
+    """The p-value of each score: how often an exchange of systems by coin gives a difference as large as was seen."""
     rng = np.random.default_rng(seed)
     total_a, total_b = a.sum(0), b.sum(0)
-    as_large = [1, 1]                                      # what was seen is one way for the coins to fall
+    as_large = [1] * len(seen)                             # what was seen is one way for the coins to fall
     for rows in _chunks(trials, len(a)):
         coins = rng.integers(2, size=(rows, len(a)), dtype=bool)
         moved = coins.astype(np.float64) @ (a - b)         # (R, C)
-        for i, (x, y) in enumerate(zip(scores_of(total_b + moved), scores_of(total_a - moved), strict=True)):
+        for i, (x, y) in enumerate(zip(score(total_b + moved), score(total_a - moved), strict=True)):
             as_large[i] += int((np.abs(x - y) >= abs(seen[i]) - 1e-9).sum())
     return [count / (trials + 1) for count in as_large]
 

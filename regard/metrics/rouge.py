@@ -13,12 +13,12 @@ English; elsewhere it keeps every letter with its accents, and takes single char
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 
+from regard.corpora.word_split import character_ranges
 from regard.errors import SettingError, did_you_mean
 
 Words = list[str]
@@ -33,7 +33,7 @@ CLOSE = "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040
 
 
 def rouge_n(said: Words, wanted: Words, n: int) -> Shares:
-    """Of runs of n words; one that comes twice counts twice where it does so in both."""
+    """ROUGE of runs of n words; one that comes twice counts twice where it does so in both."""
     mine, theirs = (Counter(zip(*(words[i:] for i in range(n)), strict=False)) for words in (said, wanted))
     return _f((mine & theirs).total(), mine.total(), theirs.total())
 
@@ -42,17 +42,17 @@ def rouge_l(said: Words, wanted: Words) -> Shares:
     return _f(common(said, wanted), len(said), len(wanted))
 
 
-def rouge_lsum(said: Sequence[Words], wanted: Sequence[Words]) -> Shares:
-    """Of texts in lines: a word of the reference counts if it is in the longest common subsequence of its line with any
-    line of the summary, and no more often than it stands in either text."""
-    left = Counter(word for line in said for word in line)
+def rouge_lsum(summary: Sequence[Words], reference: Sequence[Words]) -> Shares:
+    """ROUGE-Lsum: a word of the reference counts if it is in the longest common subsequence of its line with any line
+    of the summary, and no more often than it stands in either text."""
+    left = Counter(word for line in summary for word in line)
     hits = 0
-    for line in wanted:
-        for at in sorted({at for other in said for at in matched(line, other)}):
+    for line in reference:
+        for at in sorted({at for other in summary for at in matched(line, other)}):
             if left[line[at]] > 0:
                 left[line[at]] -= 1
                 hits += 1
-    return _f(hits, sum(map(len, said)), sum(map(len, wanted)))
+    return _f(hits, sum(map(len, summary)), sum(map(len, reference)))
 
 
 def _f(hits: int, said: int, wanted: int) -> Shares:
@@ -77,7 +77,7 @@ def table(one: Words, other: Words) -> list[list[int]]:
 
 
 def columns(one: Words, other: Words) -> list[int]:
-    """The same table a column at a time, each as the bits of one number (Hyyrö 2004): bit i of column j is 0 where
+    """The table a column at a time, each as the bits of one number (Hyyrö 2004): bit i of column j is 0 where
     table[i + 1][j] is table[i][j] + 1. A word of `other` costs one addition, whatever the length of `one`."""
     places: dict[str, int] = {}
     for i, word in enumerate(one):
@@ -98,14 +98,14 @@ def common(one: Words, other: Words) -> int:
 
 def matched(one: Words, other: Words) -> list[int]:
     """The places in `one` of a longest common subsequence, the one that `rouge-score` would choose."""
-    found = columns(one, other)
+    table_columns = columns(one, other)
     places = []
     i, j = len(one), len(other)
     while i and j:
         if one[i - 1] == other[j - 1]:
             i, j = i - 1, j - 1
             places.append(i)
-        elif _cell(found[j - 1], i) > _cell(found[j], i - 1):
+        elif _cell(table_columns[j - 1], i) > _cell(table_columns[j], i - 1):
             j -= 1
         else:
             i -= 1
@@ -121,7 +121,7 @@ def _cell(column: int, i: int) -> int:
 
 
 def cutter(words: str = "any", stem: bool = False) -> Cutter:
-    """What cuts a text into the words that are compared."""
+    """Return the function that cuts a text into the words that are compared."""
     if words not in WORDS:
         raise SettingError(f"unknown words {words}{did_you_mean(words, WORDS)}")
     split = any_words if words == "any" else ascii_words
@@ -149,17 +149,5 @@ def any_words(text: str) -> Words:
 @cache
 def _any_script() -> re.Pattern[str]:
     """One character of a script without spaces, or a run of letters, digits and the marks upon them."""
-    marks = _marks()
+    marks = character_ranges(lambda character: unicodedata.category(character)[0] == "M")     # \w leaves them out
     return re.compile(f"(?:(?=[{CLOSE}])[^\\W_])[{marks}]*|(?:(?![{CLOSE}])[^\\W_][{marks}]*)+")
-
-
-def _marks() -> str:
-    """Accents and vowel signs, as ranges for inside [...]: Python's \\w leaves them out."""
-    spans: list[list[int]] = []
-    for code in range(sys.maxunicode + 1):
-        if unicodedata.category(chr(code))[0] == "M":
-            if spans and spans[-1][1] == code - 1:
-                spans[-1][1] = code
-            else:
-                spans.append([code, code])
-    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in spans)

@@ -1,0 +1,1 @@
+"""Models: embedding, stack and head; encoders; encoder with decoder; masked models and labellers; ngram/ counts."""

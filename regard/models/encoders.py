@@ -54,8 +54,15 @@ class TokenEncoder(Encoder):
     __call__: Callable[..., Memory]                  # nn.Module leaves this untyped
 
 
-class TransformerEncoder(TokenEncoder):
-    """Blocks of attention in both directions. Its summary is the mean of the vectors."""
+class MeanEncoder(TokenEncoder):
+    """Any layers. Its summary is the mean of the vectors."""
+
+    def summary(self, vectors: Tensor, lengths: Tensor | None) -> Tensor:
+        return mean_of_real(vectors, lengths)
+
+
+class TransformerEncoder(MeanEncoder):
+    """Blocks of attention in both directions."""
 
     def __init__(
         self, *, vocab: int, width: int, heads: int, layers: int, context: int, positions: str = "rotary",
@@ -77,9 +84,6 @@ class TransformerEncoder(TokenEncoder):
         super().__init__([*where, *blocks], vocab=vocab, norm=last, dropout=dropout, embedding_std=embedding_std,
                          embedding_scale=embedding_scale)
 
-    def summary(self, vectors: Tensor, lengths: Tensor | None) -> Tensor:
-        return mean_of_real(vectors, lengths)
-
 
 class RecurrentEncoder(TokenEncoder):
     """Recurrences in both directions, one pair above another, or from the left alone. Its summary is where they end."""
@@ -92,11 +96,10 @@ class RecurrentEncoder(TokenEncoder):
         stack = [Bidirectional(cell(below, hidden), cell(below, hidden)) if both else cell(below, hidden)
                  for below, _ in pairwise(widths)]
         super().__init__(stack, vocab=vocab, dropout=dropout, embedding_std=embedding_std)
-        self.last = stack[-1:]                                     # in a list: it is registered as part of the stack
+        self.pairs = [layer for layer in stack[-1:] if both]       # in a list: it is registered as part of the stack
 
     def summary(self, vectors: Tensor, lengths: Tensor | None) -> Tensor:
-        last = self.last[0]
-        if isinstance(last, Bidirectional):
-            return last.ends(vectors, lengths)
+        if self.pairs:
+            return self.pairs[0].ends(vectors, lengths)            # type: ignore[operator]
         end = last_real(vectors, lengths)
         return end if lengths is None else torch.where((lengths > 0)[:, None], end, 0.0)

@@ -10,8 +10,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from regard.contract import Role
 from regard.kernels.cross_entropy import cross_entropy
 from regard.kernels.log_softmax import log_probabilities, score_targets
+from regard.layers.roles import WEIGHT
 
 
 class Head(nn.Module):
@@ -25,7 +27,7 @@ class Head(nn.Module):
     def __init__(self, d_in: int, vocab: int, *, embedding: nn.Embedding | None = None, smoothing: float = 0.0,
                  softcap: float = 0.0):
         super().__init__()
-        self.smoothing, self.softcap = smoothing, softcap
+        self.smoothing, self.softcap, self.tied = smoothing, softcap, embedding is not None
         if embedding is None:
             self.project: nn.Module = nn.Identity()
             self.weight: Tensor = nn.Parameter(torch.empty(vocab, d_in))
@@ -34,6 +36,9 @@ class Head(nn.Module):
             width = embedding.embedding_dim
             self.project = nn.Identity() if d_in == width else nn.Linear(d_in, width, bias=False)
             self.weight = embedding.weight
+
+    def parameter_roles(self) -> dict[str, Role]:
+        return {"weight": WEIGHT} if not self.tied else {}              # a tied one is the embedding's
 
     def forward(self, h: Tensor) -> Tensor:
         """(..., D) to (..., V) log-probabilities, in float32 or better."""

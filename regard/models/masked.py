@@ -9,18 +9,19 @@ cannot generate. `targets` hold the hidden tokens where they stand, and <pad> wh
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from regard.contract import Memory, Source
+from regard.contract import Learner, Memory, Source
 from regard.data.tokens.vocabulary import PAD
 from regard.kernels.host import map_where
 from regard.models.encoders import TokenEncoder
 from regard.models.head import Head
-from regard.models.learner import Learner
 
 
 class MaskedModel(Learner):
     """P(w[t] | the rest) = softmax(W h[t]), where h = encoder(w with some tokens hidden)."""
+
+    vectors_from = "encoder"         # the module whose vectors the head reads
 
     def __init__(
         self, encoder: TokenEncoder, *, vocab: int, tied: bool = True, smoothing: float = 0.0,
@@ -35,6 +36,10 @@ class MaskedModel(Learner):
     def mask(self) -> int:
         """The id of <mask>: behind every token of the tokenizer, so that none of those has another id for it."""
         return self.vocab - 1
+
+    @property
+    def embedding(self) -> nn.Embedding:
+        return self.encoder.embedding
 
     def encode(self, tokens: Tensor, lengths: Tensor | None = None) -> Memory:
         """The vector of each token in its context, (B, T, D), and a summary of each row, (B, D)."""

@@ -9,16 +9,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regard.contract import LanguageModel, SequenceLayer, Source, State, last_real
+from regard.contract import LanguageModel, Learner, SequenceLayer, Source, State, last_real
 from regard.kernels.dropout import Dropout
 from regard.kernels.precision import in_precision
 from regard.layers.embedding import Embedding
 from regard.models.head import Head
-from regard.models.learner import Learner
 
 
 class NeuralLM(Learner, LanguageModel):
     """P(w[t+1] | w[1..t]) = softmax(W h[t]), where h = stack(embedding(w))."""
+
+    in_one_pass = True
+    vectors_from = "norm"            # the module whose vectors the head reads
 
     def __init__(
         self,

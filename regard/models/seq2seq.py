@@ -13,9 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.contract import Encoder, SequenceLayer, Source, State, of_source
+from regard.contract import Encoder, Role, SequenceLayer, Source, State, of_source
 from regard.errors import SettingError
 from regard.layers.embedding import Embedding
+from regard.layers.roles import WEIGHT
 from regard.models.encoders import TokenEncoder
 from regard.models.neural import NeuralLM
 
@@ -67,6 +68,9 @@ class Prefix(NeuralLM):
     def __init__(self, stack: SequenceLayer, *, vocab: int, **options: Any):
         super().__init__(stack, vocab=vocab, **options)
         self.sides = Embedding(2, stack.d_in, scale=self.embedding.scale)
+
+    def parameter_roles(self) -> dict[str, Role]:
+        return {"sides.weight": WEIGHT}            # two rows that every step learns: decayed
 
     def start(self, batch: int, capacity: int | None = None, source: Source | None = None) -> State | None:
         if source is None:

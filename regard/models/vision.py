@@ -14,12 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import one_of
-from regard.contract import Encoder, Memory, Source
+from regard.contract import Encoder, Memory, Role, Source
 from regard.errors import SettingError
 from regard.kernels.dropout import Dropout
 from regard.layers.feedforward import FeedForward
 from regard.layers.full_attention import FullAttention
 from regard.layers.positions import SinusoidalPositions
+from regard.layers.roles import EMBEDDING, MATRIX
 from regard.layers.stack import Block, Stack, make_norm
 
 COLOURS = 3
@@ -86,13 +87,16 @@ class LinearStem(nn.Module):
 
 
 class Halving(nn.Module):
-    """A convolution of 3 x 3 pixels, at every other one. Its weight is a matrix in a stack, so that Muon takes it."""
+    """A convolution of 3 x 3 pixels, at every other one. Its weight is kept as a matrix, and trained as one."""
 
     def __init__(self, below: int, above: int):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(above, 9 * below))
         self.bias = nn.Parameter(torch.zeros(above))
         nn.init.kaiming_normal_(self.weight, nonlinearity="relu")      # as loud above as below, though half is cut off
+
+    def parameter_roles(self) -> dict[str, Role]:
+        return {"weight": MATRIX}
 
     def forward(self, x: Tensor) -> Tensor:
         """(S, below, height, width) to (S, above, height / 2, width / 2)."""
@@ -128,6 +132,9 @@ class LearnedGrid(nn.Module):
         self.row_embedding, self.column_embedding = (nn.Parameter(torch.empty(number, width)) for number in grid)
         for table in (self.row_embedding, self.column_embedding):
             nn.init.normal_(table, std=0.2)
+
+    def parameter_roles(self) -> dict[str, Role]:
+        return {"row_embedding": EMBEDDING, "column_embedding": EMBEDDING}
 
     def forward(self) -> Tensor:
         """(L, D)."""

@@ -83,18 +83,18 @@ def draw(chart: Chart, kind: str = "svg") -> bytes:
     return held.getvalue()
 
 
-def drawing(chart: Chart) -> str:
-    """A hash of the numbers and of the code that draws them: of what was drawn so already there is nothing to draw."""
+def hash_drawing(chart: Chart) -> str:
+    """A hash of the numbers and of the code that draws them: a chart with this hash need not be drawn again."""
     return storage.digest((inspect.getsource(sys.modules[__name__]) + repr(chart)).encode())[:16]
 
 
 # ------------------------------------------------------------------------------------------------- parts
 
 
-def places_of(lines: Sequence[Line]) -> list[Any]:
+def list_places(lines: Sequence[Line]) -> list[Any]:
     """Every place along the axis that some line has: numbers in order, names as they first come."""
-    found = list(dict.fromkeys(x for line in lines for x in line.x))
-    return found if any(isinstance(x, str) for x in found) else sorted(found)
+    places = list(dict.fromkeys(x for line in lines for x in line.x))
+    return places if any(isinstance(x, str) for x in places) else sorted(places)
 
 
 def _spread(line: Line) -> tuple[Any, Any, Any]:
@@ -104,7 +104,7 @@ def _spread(line: Line) -> tuple[Any, Any, Any]:
 
 
 def _drawn(line: Line) -> tuple[Any, Any, Any]:
-    """The same, with nothing where the mean is no finite number."""
+    """Mean, least and largest, with nothing where the mean is no finite number."""
     mean, low, high = _spread(line)
     return tuple(np.where(np.isfinite(mean), each, np.nan) for each in (mean, low, high))       # type: ignore[return-value]
 
@@ -122,7 +122,7 @@ def _style(line: Line, at: int) -> int:
 
 
 def _lines(axes: Any, chart: Chart) -> None:
-    places, many = places_of(chart.lines), len(chart.lines) > BANDS
+    places, many = list_places(chart.lines), len(chart.lines) > BANDS
     named = any(isinstance(x, str) for x in places)
     for at, line in enumerate(chart.lines):
         style = _style(line, at)
@@ -161,7 +161,7 @@ def _ticks(axes: Any, chart: Chart, places: Sequence[Any], named: bool) -> None:
 
 
 def _apart(places: Sequence[Any]) -> bool:
-    """Whether all of these places can be written along the axis: whole numbers that do not crowd one another."""
+    """True where all of these places can be written along the axis: whole numbers that do not crowd one another."""
     steps = np.diff(np.asarray(places, np.float64))
     return all(float(x).is_integer() for x in places) and (not len(steps) or bool(steps.min() >= steps.sum() / LABELS))
 
@@ -171,7 +171,7 @@ def _bars(axes: Any, chart: Chart) -> None:
 
     A bar has no foot on a logarithmic axis: there the mean is a mark.
     """
-    count, names = len(chart.lines), places_of(chart.lines)
+    count, names = len(chart.lines), list_places(chart.lines)
     width = 0.8 / count
     for at, line in enumerate(chart.lines):
         style = _style(line, at)
@@ -194,7 +194,7 @@ def _bars(axes: Any, chart: Chart) -> None:
 
 
 def _levels(axes: Any, chart: Chart) -> None:
-    """What to compare with, across the chart; its name has a white edge, to be read before anything."""
+    """Draw levels to compare with, across the chart; a name has a white edge, to be read before anything."""
     from matplotlib.patheffects import withStroke
 
     for name, level in chart.levels:
@@ -223,7 +223,7 @@ def rows_of(charts: Sequence[Chart]) -> tuple[list[str], list[list[Any]]]:
     has no such place."""
     if not charts:
         return [], []
-    places, rows = places_of(charts[0].lines), []
+    places, rows = list_places(charts[0].lines), []
     for line in charts[0].lines:
         cells = {x: f"{mean:.3g}" if low == high else f"{mean:.2g} ({low:.2g}–{high:.2g})"
                  for x, mean, low, high in zip(line.x, *_spread(line), strict=True)}

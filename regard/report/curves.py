@@ -55,7 +55,7 @@ class Axis:
         return [n * step for n in range(first, math.floor(self.high / step + 1e-9) + 1)]
 
 
-def axis(values: Sequence[float], start: float, end: float, log: bool) -> Axis:
+def make_axis(values: Sequence[float], start: float, end: float, log: bool) -> Axis:
     low, high = min(values), max(values)
     if log:
         return Axis(low / 1.15, high * 1.15, start, end, True)
@@ -76,7 +76,7 @@ def _round_step(rough: float) -> float:
     return next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.999)
 
 
-def number(value: float) -> str:
+def show_tick(value: float) -> str:
     """A tick: 0.002, 1.5, 20k, 3M."""
     for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= unit:
@@ -94,8 +94,8 @@ def plot(
         return "<p>There is nothing to plot yet.</p>"
     xs = [point[0] for line in lines for point in line.points]
     ys = [point[1] for line in lines for point in line.points] + ([level[1]] if level else [])
-    across = axis(xs, LEFT, WIDTH - RIGHT, log_x)
-    up = axis(ys, HEIGHT - BOTTOM, TOP, log_y)
+    across = make_axis(xs, LEFT, WIDTH - RIGHT, log_x)
+    up = make_axis(ys, HEIGHT - BOTTOM, TOP, log_y)
     parts = [*_frame(across, up, x, y)]
     if level:
         parts.append(f'<line class="level" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{up.at(level[1]):.1f}" '
@@ -103,25 +103,27 @@ def plot(
     for line in lines:
         parts += _line(line, across, up)
     parts += _labels(lines, level, across, up)
-    about = f"{title}. " + " ".join(f"{line.name}: {_told(line)}." for line in lines if line.labelled)
+    about = f"{title}. " + " ".join(f"{line.name}: {_describe(line)}." for line in lines if line.labelled)
     return (f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(about, quote=True)}">'
             + "".join(parts) + "</svg>")
 
 
-def _told(line: Curve) -> str:
+def _describe(line: Curve) -> str:
     (x1, y1), (x2, y2) = line.points[0], line.points[-1]
-    return f"{number(y1)} at {number(x1)}" + (f", {number(y2)} at {number(x2)}" if len(line.points) > 1 else "")
+    first = f"{show_tick(y1)} at {show_tick(x1)}"
+    return first + (f", {show_tick(y2)} at {show_tick(x2)}" if len(line.points) > 1 else "")
 
 
 def _frame(across: Axis, up: Axis, x: str, y: str) -> Iterator[str]:
     for tick in up.ticks():
-        at = up.at(tick)
-        yield f'<line class="grid" x1="{across.start}" x2="{across.end}" y1="{at:.1f}" y2="{at:.1f}"/>'
-        yield f'<text class="tick" x="{across.start - 8}" y="{at + 4:.1f}" text-anchor="end">{number(tick)}</text>'
+        place = up.at(tick)
+        yield f'<line class="grid" x1="{across.start}" x2="{across.end}" y1="{place:.1f}" y2="{place:.1f}"/>'
+        yield (f'<text class="tick" x="{across.start - 8}" y="{place + 4:.1f}" text-anchor="end">'
+               f"{show_tick(tick)}</text>")
     for tick in across.ticks():
-        at = across.at(tick)
-        yield f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="{up.start}" y2="{up.start + 4}"/>'
-        yield f'<text class="tick" x="{at:.1f}" y="{up.start + 17}" text-anchor="middle">{number(tick)}</text>'
+        place = across.at(tick)
+        yield f'<line class="mark" x1="{place:.1f}" x2="{place:.1f}" y1="{up.start}" y2="{up.start + 4}"/>'
+        yield f'<text class="tick" x="{place:.1f}" y="{up.start + 17}" text-anchor="middle">{show_tick(tick)}</text>'
     yield f'<line class="mark" x1="{across.start}" x2="{across.end}" y1="{up.start}" y2="{up.start}"/>'
     middle, height = (across.start + across.end) / 2, (up.start + up.end) / 2
     yield f'<text class="name" x="{middle:.0f}" y="{HEIGHT - 8}" text-anchor="middle">{escape(x)}</text>'

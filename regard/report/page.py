@@ -60,3 +60,8 @@ def folded(summary: str, *parts: str) -> str:
 def visible(text: str) -> str:
     """Text escaped for a page: control characters, which a model may write, are shown as �."""
     return escape("".join(c if c in "\n\t" or (c.isprintable() or c == " ") else "�" for c in text))
+
+
+def sample(heading: str, texts: Iterable[str]) -> str:
+    """Texts that a model wrote, as HTML already."""
+    return f'<div class="sample"><h3>{escape(heading)}</h3>{"".join(f"<pre>{text}</pre>" for text in texts)}</div>'

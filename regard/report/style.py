@@ -1,4 +1,4 @@
-"""How a report looks: one style sheet, for light and dark pages, for wide and narrow ones, and for print."""
+"""The style sheet of all reports: for light and dark pages, for wide and narrow ones, and for print."""
 
 STYLE = """
 :root { color-scheme: light dark; --page: #fff; --ink: #1d232a; --soft: #56606b; --line: #d9dee4; --tint: #f5f7f9;

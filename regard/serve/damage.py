@@ -1,9 +1,9 @@
 """Files that others wrote, distrusted: a damaged one is one line about one run, and hurts no other.
 
-    with reading("model.safetensors"):               # whatever goes wrong in here becomes Damaged, with one line
+    with reading("model.safetensors"):               # any failure in here becomes Damaged, with one line
         parameters = count_parameters(path)
 
-A line names the file and never where it lies: clients hear of no path of this machine.
+A line names the file and not its folder: clients get no path of this machine.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Damaged(Exception):
 
 @contextmanager
 def reading(file: str, of: str = "") -> Iterator[None]:
-    """Turns any failure to read a file into Damaged. The log has the whole of what no user could mend."""
+    """Turn any failure to read a file into Damaged. A failure that no user could mend is also logged."""
     try:
         yield
     except RegardError as error:                               # it has its line, and its cure
@@ -50,12 +50,12 @@ def in_one_line(text: str) -> str:
 
 
 def without_paths(text: str) -> str:
-    """The text with the last part alone of every absolute path of this machine."""
-    return ABSOLUTE.sub(lambda found: Path(found[0]).name if _is_of_this_machine(found[0]) else found[0], text)
+    """Return the text with the last part alone of every absolute path of this machine."""
+    return ABSOLUTE.sub(lambda match: Path(match[0]).name if _is_of_this_machine(match[0]) else match[0], text)
 
 
 def _is_of_this_machine(path: str) -> bool:
-    """Whether it begins with a folder that is there: a route (/v1/completions) or a fraction is left as it is."""
+    """Return True if the first folder of the path exists: a route (/v1/completions) or a fraction is no path."""
     parts = Path(path).parts
     try:
         return len(parts) > 2 and Path(*parts[:2]).is_dir()
@@ -67,7 +67,7 @@ def _is_of_this_machine(path: str) -> bool:
 
 
 def plain(value: Any, depth: int = DEEPEST) -> Any:
-    """The same for JSON: no number that it does not know, no half of a surrogate pair, nothing nested without end."""
+    """Return the value as JSON can have it: no nan or infinity, no half of a surrogate pair, nothing too deep."""
     if isinstance(value, str):
         return value.encode(errors="replace").decode()
     if isinstance(value, float):
@@ -82,7 +82,7 @@ def plain(value: Any, depth: int = DEEPEST) -> Any:
 
 
 def number(value: Any) -> float | None:
-    """A number as a float, infinite or nan where it says so; None where it is none, or too large to be one."""
+    """Return a number as a float, infinite or nan where it says so; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -92,5 +92,5 @@ def number(value: Any) -> float | None:
 
 
 def count(value: Any) -> int | None:
-    """A whole number of things, or None."""
+    """Return a whole number of things, or None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None

@@ -1,11 +1,11 @@
-"""How much is done at once, and for how long: a few requests run, some wait, the rest are told to come again.
+"""Limits on the work at one time: a few requests run, some wait, the rest are told to come again.
 
     async with gate(request):                         # 429 where too many wait, 503 where the wait was too long
-        found = await run(function, *arguments)       # in a worker thread; 503 when the time is over
+        answer = await run(function, *arguments)      # in a worker thread; 503 when the time is over
 
-Nothing can stop a thread from outside, so that the work asks: a model that was opened by the registry asks before each
-pass (`check`), and a function with a parameter `stop` is given something to ask. When a client goes away, or its time
-is over, the work ends at the next pass. Until then it keeps its place, so that there are never more than `running`
+Nothing can stop a thread from outside, so that the work itself checks: a model that the registry opened calls `check`
+before each pass, and a function with a parameter `stop` is given a function to call. When a client goes away, or its
+time is over, the work ends at the next pass. Until then it keeps its place, so that there are never more than `running`
 threads.
 """
 
@@ -30,8 +30,8 @@ from regard.serve.refusals import Refusal
 T = TypeVar("T")
 
 RUNNING, QUEUED, SECONDS = 4, 32, 60.0
-LOOK_UP = 0.2                                    # seconds after which who waits sees whether the server is to stop
-RETRY_AFTER = 2                                  # seconds, for who is told to come again
+LOOK_UP = 0.2                                    # seconds between two checks of a waiting request for a stop
+RETRY_AFTER = 2                                  # seconds, for a client that is told to come again
 BODY = 1_000_000                                 # bytes
 CHARACTERS = 10_000
 BEAM, DRAWS = 16, 8
@@ -46,14 +46,14 @@ class ClientGone(Refusal):
         super().__init__(499, "the client went away")          # nobody hears it
 
 
-class Job:
-    """One request that has its place: who waits for it, until when, and what runs for it."""
+class GatedRequest:
+    """One request that passed the gate, or waits at it: its client, its time, and the thread that runs for it."""
 
     def __init__(self, gate: Gate):
         self.gate = gate
         self.until = time.monotonic() + gate.seconds
         self.gone = asyncio.Event()                            # the client left
-        self.over = False                                      # answered: whatever still runs is not wanted
+        self.over = False                                      # answered: a thread that still runs is not wanted
         self.thread: asyncio.Future[Any] | None = None
         self.watcher: asyncio.Task[None] | None = None
 
@@ -64,7 +64,7 @@ class Job:
         return self.until - time.monotonic()
 
     def reason(self) -> Refusal:
-        """Why nothing came of it."""
+        """Return the refusal that says why there is no answer."""
         if self.gone.is_set():
             return ClientGone()
         if self.gate.closed:
@@ -73,7 +73,7 @@ class Job:
                        headers={"Retry-After": str(RETRY_AFTER)})
 
     async def run(self, function: Callable[..., T], *args: Any, **named: Any) -> T:
-        """What the function gives, from a worker thread; its context variables are this task's."""
+        """Return the function's result, from a worker thread that has this task's context variables."""
         if "stop" in _parameters(function):
             named["stop"] = self.stop
         token = current.set(self)
@@ -82,8 +82,8 @@ class Job:
         finally:
             current.reset(token)
         self.thread = asyncio.get_running_loop().run_in_executor(self.gate.threads, call)
-        self.thread.add_done_callback(_heard)
-        if not await self.first(self.thread) or self.stop():   # what was asked to stop may give half an answer
+        self.thread.add_done_callback(_retrieve)
+        if not await self.first(self.thread) or self.stop():   # work that was asked to stop may give half an answer
             raise self.reason()
         try:
             return self.thread.result()
@@ -91,10 +91,10 @@ class Job:
             raise self.reason() from None
 
     async def first(self, future: asyncio.Future[Any]) -> bool:
-        """Whether the future is done before the client leaves, the time is over, or the server is to stop."""
+        """Return True if the future is done before the client leaves, the time is over, or the server is to stop."""
         gone = asyncio.ensure_future(self.gone.wait())
         try:
-            while not (future.done() or self.stop()):   # who stops the server is another thread: nobody is woken
+            while not (future.done() or self.stop()):   # another thread stops the server, and wakes nobody
                 await asyncio.wait({future, gone}, timeout=min(LOOK_UP, max(0.0, self.left())),
                                    return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -122,20 +122,20 @@ class Gate:
         self.threads = ThreadPoolExecutor(running, thread_name_prefix="regard")
         self.closed = False
 
-    async def enter(self, request: Request) -> Job:
-        """A place for this request; the caller must `leave` it."""
-        job = Job(self)
+    async def enter(self, request: Request) -> GatedRequest:
+        """Return a place for this request; the caller must `leave` it."""
+        gated = GatedRequest(self)
         if self.closed:
-            raise job.reason()
-        job.watcher = asyncio.ensure_future(_watch(request, job))
+            raise gated.reason()
+        gated.watcher = asyncio.ensure_future(_watch(request, gated))
         try:
-            await self._turn(job)
+            await self._turn(gated)
         except BaseException:
-            job.watcher.cancel()
+            gated.watcher.cancel()
             raise
-        return job
+        return gated
 
-    async def _turn(self, job: Job) -> None:
+    async def _turn(self, gated: GatedRequest) -> None:
         if self.running < self.limit and not self.waiting:
             self.running += 1
             return
@@ -146,8 +146,8 @@ class Gate:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.waiting.append(turn)
         try:
-            if not await job.first(turn):
-                raise job.reason()
+            if not await gated.first(turn):
+                raise gated.reason()
         except BaseException:
             if turn.done():                                    # called at the very moment of giving up
                 self.release()
@@ -156,69 +156,69 @@ class Gate:
             raise
 
     def release(self) -> None:
-        """A place is free: the first who waits has it."""
+        """Give a free place to the first request that waits."""
         if self.waiting:
             self.waiting.popleft().set_result(None)
         else:
             self.running -= 1
 
     def stop(self) -> None:
-        """Nobody comes in any more, and nothing that runs or waits is wanted. Any thread may call it, at any moment."""
+        """Let nobody in any more, and end what runs or waits. Any thread may call it, at any moment."""
         self.closed = True
 
     def close(self) -> None:
-        """The same, and no thread is kept."""
+        """Stop, and drop the threads."""
         self.stop()
         self.threads.shutdown(wait=False, cancel_futures=True)
 
 
-current: ContextVar[Job | None] = ContextVar("regard_job", default=None)
+current: ContextVar[GatedRequest | None] = ContextVar("regard_gated", default=None)
 
 
 @asynccontextmanager
-async def gate(request: Request) -> AsyncIterator[Job]:
-    """A place to work in, for as long as the block lasts."""
-    job = await request.app.state.gate.enter(request)
-    token = current.set(job)
+async def gate(request: Request) -> AsyncIterator[GatedRequest]:
+    """Hold a place to work in for as long as the block lasts."""
+    gated = await request.app.state.gate.enter(request)
+    token = current.set(gated)
     try:
-        yield job
+        yield gated
     finally:
         current.reset(token)
-        job.leave()
+        gated.leave()
 
 
 async def run(function: Callable[..., T], *args: Any, **named: Any) -> T:
-    """The function's result, from a worker thread of the job whose gate was entered."""
-    job = current.get()
-    assert job is not None, "enter the gate first: async with gate(request)"
-    return await job.run(function, *args, **named)
+    """Return the function's result, from a worker thread of the request that entered the gate."""
+    gated = current.get()
+    assert gated is not None, "enter the gate first: async with gate(request)"
+    return await gated.run(function, *args, **named)
 
 
 def check() -> None:
-    """Ends the work, if nobody waits for it; elsewhere than in a job it does nothing."""
-    job = current.get()
-    if job is not None and job.stop():
+    """End the work if nobody waits for it; outside a request, do nothing."""
+    gated = current.get()
+    if gated is not None and gated.stop():
         raise Stopped
 
 
-async def _watch(request: Request, job: Job) -> None:
-    """Notes that the client went away. The body has been read: all that can come is that."""
+async def _watch(request: Request, gated: GatedRequest) -> None:
+    """Note when the client goes away. The body has been read: nothing else can come."""
     while True:
         message = await request.receive()
         if message["type"] == "http.disconnect":
-            job.gone.set()
+            gated.gone.set()
             return
 
 
 def _parameters(function: Callable[..., Any]) -> Any:
     try:
         return inspect.signature(function).parameters
-    except (TypeError, ValueError):                            # some built-in functions do not tell
+    except (TypeError, ValueError):                            # some built-in functions have no signature
         return {}
 
 
-def _heard(future: asyncio.Future[Any]) -> None:
-    """An exception of a thread that nobody waits for any more is no news."""
+def _retrieve(future: asyncio.Future[Any]) -> None:
+    """Retrieve the exception of a thread that nobody waits for any more, so that asyncio does not log it."""
     if not future.cancelled():
         future.exception()
 
@@ -227,22 +227,22 @@ def _heard(future: asyncio.Future[Any]) -> None:
 
 
 class FairLock:
-    """A lock that is given in the order of asking; who waits asks meanwhile whether it is still wanted.
+    """A lock that is given in the order of asking; a thread that waits checks meanwhile whether it is still wanted.
 
     `threading.Lock` may go to the same thread over and over: then one long text would starve all others.
     """
 
-    PATIENCE = 0.1                                             # seconds between two questions
+    PATIENCE = 0.1                                             # seconds between two checks
 
     def __init__(self) -> None:
-        self._own = threading.Lock()                           # guards the two below
-        self._taken = False
+        self._guard = threading.Lock()                         # of the two below
+        self._locked = False
         self._waiting: deque[threading.Event] = deque()
 
     def acquire(self) -> None:
-        with self._own:
-            if not self._taken:
-                self._taken = True
+        with self._guard:
+            if not self._locked:
+                self._locked = True
                 return
             turn = threading.Event()
             self._waiting.append(turn)
@@ -254,14 +254,14 @@ class FairLock:
             raise
 
     def release(self) -> None:
-        with self._own:
+        with self._guard:
             if self._waiting:
                 self._waiting.popleft().set()
             else:
-                self._taken = False
+                self._locked = False
 
     def _give_up(self, turn: threading.Event) -> None:
-        with self._own, suppress(ValueError):
+        with self._guard, suppress(ValueError):
             self._waiting.remove(turn)
             return
         self.release()                                         # it was given at that very moment
@@ -274,7 +274,7 @@ class FairLock:
 
 
 def in_turns(lock: FairLock, items: Iterator[T]) -> Iterator[T]:
-    """The items, the lock being held only while the next one is made: several texts are written side by side."""
+    """Yield the items, holding the lock only while the next one is made: several texts are written side by side."""
     end: Any = object()
     while True:
         with lock:

@@ -4,7 +4,7 @@
     the header                 JSON in UTF-8, padded with spaces to a multiple of 8 (the 4 bytes included)
     the arrays                 one after another, little-endian, each beginning at a multiple of 8
 
-    header = {"arrays": [{"name", "dtype", "shape", "scale"}, ...], and what else belongs to it}
+    header = {"arrays": [{"name", "dtype", "shape", "scale"}, ...], and more of the caller's}
 
 `scale` is the amount that is drawn strongest where the array holds shades, else null. A shade is of the square root of
 the amount: 255 steps of the amount itself would show a row of a thousand equal weights as nothing at all.
@@ -24,7 +24,7 @@ DTYPES = ("uint8", "int8", "float32")
 
 
 def pack(header: dict[str, Any], **arrays: ArrayLike) -> bytes:
-    """One message of a header and named arrays. `header["scales"]`, if given, is the scale of an array by its name."""
+    """Return one message of a header and named arrays. `header["scales"]`, if given, has scales of arrays by name."""
     other = dict(header)
     scales = other.pop("scales", {})
     assert "arrays" not in other, "the header's list of arrays is written here"
@@ -40,21 +40,21 @@ def pack(header: dict[str, Any], **arrays: ArrayLike) -> bytes:
 
 
 def unpack(message: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The header and the arrays by name: what `pack` was given."""
-    at = 4 + int.from_bytes(message[:4], "little")
-    header = json.loads(message[4:at])
+    """Return the header and the arrays by name, as `pack` was given them."""
+    offset = 4 + int.from_bytes(message[:4], "little")
+    header = json.loads(message[4:offset])
     arrays = {}
     for entry in header["arrays"]:
         size = int(np.prod(entry["shape"], dtype=np.int64))
         dtype = np.dtype(entry["dtype"]).newbyteorder("<")
-        arrays[entry["name"]] = np.frombuffer(message, dtype, size, at).reshape(entry["shape"])
-        at += size * dtype.itemsize
-        at += -at % ALIGN
+        arrays[entry["name"]] = np.frombuffer(message, dtype, size, offset).reshape(entry["shape"])
+        offset += size * dtype.itemsize
+        offset += -offset % ALIGN
     return header, arrays
 
 
-def shaded(values: ArrayLike, top: float, signed: bool) -> NDArray[Any]:
-    """Amounts as shades: uint8, 255 sqrt(min(1, v / top)); signed, int8, 127 sign(v) sqrt(min(1, |v| / top))."""
+def shade(values: ArrayLike, top: float, signed: bool) -> NDArray[Any]:
+    """Return amounts as shades: uint8, 255 sqrt(min(1, v / top)); signed, int8, 127 sign(v) sqrt(min(1, |v| / top))."""
     amounts = np.asarray(values, dtype=np.float32)
     if top <= 0:                                           # nothing to see: all are zero
         return np.zeros(amounts.shape, np.int8 if signed else np.uint8)

@@ -1,9 +1,9 @@
-"""What the server says when it does not do what was asked: one line, in one shape, for every route.
+"""Refusals: one line in one shape, for every route.
 
     {"error": {"message": "beam: must be at most 16", "type": "invalid_request_error", "param": "beam", "code": null}}
 
-The shape is OpenAI's, so that its clients show the line. Whatever goes wrong inside is said in the server's log; a
-client hears neither a path nor a traceback.
+The shape is OpenAI's, so that its clients show the line. Failures of the server itself go to its log; a client gets
+neither a path nor a traceback.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class ErrorBody(BaseModel):
     error: Mistake
 
 
-# For the OpenAPI description: what any route may answer.
+# For the OpenAPI description: the refusals of any route.
 RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorBody, "description": about} for status, about in WHEN.items()}
 
 
 class Refusal(Exception):
-    """Not done, and why: the status, the line, which parameter it is about, and a word for programs."""
+    """A refused request: the status, the line, the parameter it is about, and a code for programs."""
 
     def __init__(
         self, status: int, message: str, *, param: str | None = None, code: str | None = None,
@@ -78,7 +78,7 @@ class Refusal(Exception):
 
 
 def refusal_of(error: Exception, request: Request) -> Refusal:
-    """Any exception as a refusal; what is no mistake of the user's goes to the log."""
+    """Return any exception as a refusal; one that is no mistake of the user's is logged."""
     if isinstance(error, Refusal):
         return error
     if isinstance(error, RequestValidationError):
@@ -94,7 +94,7 @@ def refusal_of(error: Exception, request: Request) -> Refusal:
 
 
 def invalid(error: RequestValidationError) -> Refusal:
-    """The first thing that is wrong with a request: where, and what."""
+    """Return the first fault of a request: its place, and what is wrong."""
     first = error.errors()[0]
     if first["type"] == "json_invalid":                    # its place is that of a character, and no parameter's
         return Refusal(422, "the body is not JSON")
@@ -104,7 +104,7 @@ def invalid(error: RequestValidationError) -> Refusal:
 
 
 def install(app: FastAPI) -> None:
-    """Every known exception becomes its line; the rest is caught further out, in security.py."""
+    """Turn every known exception into its line; `Guard` in security.py catches the rest."""
 
     async def refuse(request: Request, error: Exception) -> Response:
         return refusal_of(error, request).response()

@@ -1,8 +1,8 @@
 """The models that are served, by id. A path is never shown to a client, nor taken from one.
 
-Nothing is loaded before it is needed: what `describe` tells of a run is read from its folder without torch, so that the
-server listens at once. A model is loaded when first used, and stays. A run that is damaged is listed with its problem,
-in one line; the others are served.
+Nothing is loaded before it is needed: `describe` reads a run's folder without torch, so that the server listens at
+once. A model is loaded when first used, and stays. A damaged run is listed with its problem, in one line; the others
+are served.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from regard.errors import RegardError, RunError, did_you_mean
 from regard.run_folder import SETTINGS, TOKENIZER, WEIGHTS, RunFolder
 from regard.serve.damage import Damaged, count, in_one_line, plain, reading, without_paths
-from regard.serve.describing import count_parameters, example_of, last_step, vocabulary_size, written_at
 from regard.serve.limits import FairLock, check
 from regard.serve.refusals import Refusal, log
+from regard.serve.run_files import count_parameters, example_of, last_step, vocabulary_size, written_at
 from regard.tasks import CARDS, USUAL, Card
 
 NO_CARD = Card("", used_by="", fields=(), tabs=())
@@ -31,19 +32,41 @@ class UnknownModel(Refusal):
                          code="model_not_found")
 
 
+@dataclass(frozen=True)
+class ModelDescription:
+    """A served model, as the page lists it."""
+
+    id: str
+    name: str
+    task: str
+    family: str
+    context: int | None
+    languages: list[str] | None
+    tabs: list[str]                      # of the page that work with it
+    fields: list[str]                    # of a request to look at it; it reads the first
+    example: str
+    device: str
+    examples: list[str] = field(default_factory=list)
+    parameters: int = 0
+    vocabulary: int = 0
+    steps: int = 0
+    trained_at: str = ""
+    problem: str | None = None           # why it cannot be used, in one line
+
+
 class Opened:
-    """One run that is served: what is known of it at once, and the model itself when it is asked for."""
+    """One run that is served: its settings at once, and the model itself when it is asked for."""
 
     def __init__(self, id: str, folder: RunFolder, device: str = "auto", trust: bool = False, problem: str = ""):
         self.id, self.name = id, plain(folder.path.resolve().name)
         self.folder, self.device, self.trust = folder, device, trust
-        self.unusable = problem                                # seen at the start: nothing is known of it
+        self.unusable = problem                                # found when the server started: there are no settings
         self.problem = problem                                 # why it cannot be used now, in one line
         self.tables = {} if problem else folder.read_settings()
         self.lock = FairLock()                                 # held while the model works
         self._loading = threading.Lock()
         self._trained: Any = None
-        self._described: dict[str, Any] | None = None
+        self._described: ModelDescription | None = None
 
     @property
     def task(self) -> str:
@@ -70,7 +93,7 @@ class Opened:
 
     @property
     def trained(self) -> Any:
-        """The model; loaded when first asked for, which takes a moment: ask in a worker thread."""
+        """The model. It is loaded when first asked for, which takes a moment: ask in a worker thread."""
         with self._loading:
             if self._trained is None:
                 self._trained = self._load()
@@ -105,44 +128,40 @@ class Opened:
 
     # ------------------------------------------------------------------------------------ describing
 
-    def describe(self) -> dict[str, Any]:
-        """What the page shows of it, read from its folder once; of a damaged one what can be known, and its problem."""
-        if self._described is not None:
-            return {**self._described, "problem": self.problem or None}
-        told, problem = self.known(), self.unusable
-        if not problem:
+    def describe(self) -> ModelDescription:
+        """Return the description; the run's files are read once, again where one was damaged: it may be mended."""
+        problem = self.unusable
+        if self._described is None and not problem:
             try:
-                self._described = {**told, **self.read_folder()}
-            except Damaged as damaged:                         # read again next time: it may be mended meanwhile
+                self._described = replace(self.describe_settings(), **self.read_files())
+            except Damaged as damaged:
                 problem = str(damaged)
-        return {**(self._described or told), "problem": problem or self.problem or None}
+        return replace(self._described or self.describe_settings(), problem=problem or self.problem or None,
+                       device=self.device_name())
 
-    def known(self) -> dict[str, Any]:
-        """What its settings say."""
-        return {
-            "id": self.id, "name": self.name, "task": self.task, "family": self.family, "parameters": 0,
-            "context": count(self.tables.get("model", {}).get("context")), "vocabulary": 0,
-            "languages": list(self.languages) if self.languages else None, "tabs": list(self.card.tabs),
-            "fields": list(self.card.fields), "example": self.card.example, "examples": [],
-            "device": self.device_name(), "steps": 0, "trained_at": "",
-        }
+    def describe_settings(self) -> ModelDescription:
+        """Return the description as far as run.toml and the task's card go."""
+        return ModelDescription(
+            self.id, self.name, self.task, self.family, context=count(self.tables.get("model", {}).get("context")),
+            languages=list(self.languages) if self.languages else None, tabs=list(self.card.tabs),
+            fields=list(self.card.fields), example=self.card.example, device=self.device_name())
 
-    def read_folder(self) -> dict[str, Any]:
-        """What its files say."""
-        told: dict[str, Any] = {"steps": last_step(self.folder.metrics_path)}
+    def read_files(self) -> dict[str, Any]:
+        """Return the fields of the description that are read from the run's other files."""
+        known: dict[str, Any] = {"steps": last_step(self.folder.metrics_path)}
         with reading(WEIGHTS, self.id):
-            told["parameters"] = count_parameters(self.folder.weights_path)
-            told["trained_at"] = written_at(self.folder.weights_path).isoformat("T", "seconds")
+            known["parameters"] = count_parameters(self.folder.weights_path)
+            known["trained_at"] = written_at(self.folder.weights_path).isoformat("T", "seconds")
         with reading(TOKENIZER, self.id):
-            told["vocabulary"] = vocabulary_size(self.folder.tokenizer_path)
+            known["vocabulary"] = vocabulary_size(self.folder.tokenizer_path)
         with reading(SETTINGS, self.id):
-            told["example"] = plain(example_of(self.folder.path, self.tables, self.card))
-            told["examples"] = self.card.find_examples(self.tables)
-        return told
+            known["example"] = plain(example_of(self.folder.path, self.tables, self.card))
+            known["examples"] = self.card.find_examples(self.tables)
+        return known
 
     @property
     def created(self) -> int:
-        """When its weights were written, in seconds; 0 where they are gone."""
+        """The time when its weights were written, in seconds; 0 where they are gone."""
         try:
             return int(self.folder.weights_path.stat().st_mtime)
         except OSError:
@@ -168,27 +187,27 @@ class Registry:
             id = unique_id(folder.path.resolve().name, self.models)
             try:
                 with reading(SETTINGS, id) if lenient else nullcontext():
-                    self.models[id] = opened_run(id, folder, device, trust)
+                    self.models[id] = open_run(id, folder, device, trust)
             except Damaged as damaged:
                 self.models[id] = Opened(id, folder, device, trust, problem=str(damaged))
 
     def get(self, id: str) -> Opened:
-        """The model of this id, not loaded yet perhaps; 404 where there is none."""
+        """Return the model of this id, perhaps not loaded yet; 404 where there is none."""
         if id not in self.models:
             raise UnknownModel(id, list(self.models))
-        found = self.models[id]
-        if found.unusable:
-            raise Refusal(503, f"the model {id} cannot be used: {found.unusable}", param="model",
+        opened = self.models[id]
+        if opened.unusable:
+            raise Refusal(503, f"the model {id} cannot be used: {opened.unusable}", param="model",
                           code="model_not_loaded")
-        return found
+        return opened
 
     @property
     def problems(self) -> dict[str, str]:
-        """By id, why a run could not be opened."""
+        """The problem of each run that could not be opened, by id."""
         return {id: opened.unusable for id, opened in self.models.items() if opened.unusable}
 
     def served_by(self, api: str) -> list[Opened]:
-        """The models that other tools use by this API: completions, or translate."""
+        """Return the models that other tools use by this API: completions, or translate."""
         return [opened for opened in self.models.values() if opened.card.api == api]
 
     def __iter__(self) -> Iterator[Opened]:
@@ -198,14 +217,14 @@ class Registry:
         return len(self.models)
 
     def without_paths(self, text: str) -> str:
-        """A message for a client: where it names a run's folder, the id stands instead."""
+        """Return a message for a client, with ids in the place of the runs' folders."""
         for opened in self.models.values():
             for path in {str(opened.folder.path.resolve()), str(opened.folder.path)}:
                 text = text.replace(path, opened.id) if path not in ("", ".") else text
         return without_paths(text)
 
 
-def opened_run(id: str, folder: RunFolder, device: str, trust: bool) -> Opened:
+def open_run(id: str, folder: RunFolder, device: str, trust: bool) -> Opened:
     check_complete(folder)
     opened = Opened(id, folder, device, trust)
     if opened.task not in CARDS:
@@ -215,7 +234,7 @@ def opened_run(id: str, folder: RunFolder, device: str, trust: bool) -> Opened:
 
 
 def unique_id(name: str, taken: Any) -> str:
-    """A name for addresses: letters, digits, dot, dash and underscore; counted where it is taken."""
+    """Return a name for addresses: letters, digits, dot, dash and underscore; with a number where it is taken."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "model"
     number, id = 1, plain
     while id in taken:
@@ -225,7 +244,7 @@ def unique_id(name: str, taken: Any) -> str:
 
 
 def check_complete(folder: RunFolder) -> None:
-    """What is missing is said before anything listens."""
+    """Refuse a run that lacks weights or tokenizer, before anything listens."""
     for path in (folder.weights_path, folder.tokenizer_path):
         if not path.is_file():
             raise RunError(f"{folder.path} has no {path.name} yet: training has not reached its first validation; "
@@ -236,7 +255,7 @@ def check_complete(folder: RunFolder) -> None:
 
 
 def check_finite(model: Any, folder: RunFolder) -> None:
-    """A weight that is nan or infinite makes every answer so, and JSON knows no such number."""
+    """Refuse weights that are nan or infinite: every answer would be so, and JSON has no such number."""
     from torch import nn
 
     for name, weights in model.named_parameters() if isinstance(model, nn.Module) else ():
@@ -246,7 +265,7 @@ def check_finite(model: Any, folder: RunFolder) -> None:
 
 
 def ask_before_each_pass(model: Any) -> None:
-    """Each pass of the model first asks whether it is still wanted, so that any search or loop can be stopped."""
+    """Make each pass of the model first check whether it is still wanted, so that any search or loop can be stopped."""
     from torch import nn
 
     if isinstance(model, nn.Module):
@@ -266,7 +285,7 @@ def _asking(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def bound_threads() -> None:
-    """Half of the cores a pass: up to four run side by side, and more threads than cores make all of them slow."""
+    """Give a pass half of the cores: up to four run at once, and more threads than cores make all of them slow."""
     import os
 
     import torch

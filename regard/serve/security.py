@@ -1,4 +1,4 @@
-"""Who may ask what: every request passes here before any route sees it, and what is not allowed is refused.
+"""Security: every request passes here before any route sees it, and one that breaks a rule is refused.
 
     Host             a loopback name or the address that was given: a page whose name was rebound to us has another
     Origin           this server itself, where the browser says one; nothing of another site's is answered
@@ -56,7 +56,7 @@ WELCOME = '<!doctype html><title>Regard</title><meta http-equiv="refresh" conten
 
 @dataclass(frozen=True)
 class Security:
-    """What is checked. With no token anybody on this machine may ask."""
+    """The rules. With no token anybody on this machine may ask."""
 
     token: str | None = field(default=None, repr=False)
     host: str = "127.0.0.1"
@@ -73,11 +73,10 @@ class Security:
     @property
     def names(self) -> tuple[str, ...]:
         """The hosts that may be asked for by name."""
-        own = () if is_wildcard(self.host) else (self.host.lower(),)
-        return (*LOOPBACK, *own, *((socket.gethostname().lower(),) if is_wildcard(self.host) else ()))
+        return (*LOOPBACK, (socket.gethostname() if is_wildcard(self.host) else self.host).lower())
 
     def knows_host(self, host: str) -> bool:
-        """Bound to every address, any literal one will do: rebinding needs a name."""
+        """Return True for our own host; bound to every address, for any literal one: rebinding needs a name."""
         name = host_name(host)
         return name is not None and (name in self.names or (is_wildcard(self.host) and is_address(name)))
 
@@ -107,7 +106,7 @@ def is_wildcard(host: str) -> bool:
 
 
 def host_name(host: str) -> str | None:
-    """The name in a Host header, without its port; None where it is none."""
+    """Return the name in a Host header, without its port; None where it is none."""
     if host.startswith("["):
         name, bracket, port = host[1:].partition("]")
         port = port.removeprefix(":") if bracket else "?"
@@ -146,12 +145,12 @@ class Guard:
             await send(message)
 
         try:
-            found = self.check(scope)
-            if found is None:
+            welcome = self.check(scope)
+            if welcome is None:
                 body = await self.gather(scope, receive)
                 await self.app(scope, body, guarded)
             else:
-                await found(scope, receive, guarded)
+                await welcome(scope, receive, guarded)
         except Exception as error:
             refused = refusal_of(error, Request(scope))
             if not began:                                  # else it is too late to say so: the answer ends here
@@ -160,7 +159,7 @@ class Guard:
     # ------------------------------------------------------------------------------------- the checks
 
     def check(self, scope: Scope) -> Response | None:
-        """Raises what is not allowed; gives an answer of its own to who opens the page with the token."""
+        """Refuse a request that breaks a rule; return the welcome for one that opens the page with the token."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if not self.security.knows_host(host):
@@ -199,7 +198,7 @@ class Guard:
         return answer
 
     async def gather(self, scope: Scope, receive: Receive) -> Receive:
-        """The body, in one piece; then whatever comes after it, which is that the client leaves."""
+        """Return a `receive` that gives the body in one piece, and then waits until the client leaves."""
         check_length(Headers(scope=scope), self.security.body)
         body, more = bytearray(), True
         while more:
@@ -235,10 +234,10 @@ def check_type(headers: Headers, path: str) -> None:
 
 
 def check_length(headers: Headers, most: int) -> None:
-    said = headers.get("content-length", "0")
-    if not (said.isascii() and said.isdigit()):
+    length = headers.get("content-length", "0")
+    if not (length.isascii() and length.isdigit()):
         raise Refusal(400, "Content-Length is not a number")
-    if int(said) > most:
+    if int(length) > most:
         raise too_large(most)
 
 
@@ -248,14 +247,14 @@ def too_large(most: int) -> Refusal:
 
 
 def cookie_name(scope: Scope) -> str:
-    """Cookies are shared by all ports of a host: each server has its own name."""
+    """Return a cookie's name with the port in it: all ports of a host share cookies."""
     server = scope.get("server") or ("", 0)
     return f"regard-{server[1]}"
 
 
 def cookie_of(headers: Headers, name: str) -> str | None:
     try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
+        cookie = SimpleCookie(headers.get("cookie", "")).get(name)
     except CookieError:
         return None
-    return found.value if found else None
+    return cookie.value if cookie else None

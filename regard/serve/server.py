@@ -1,10 +1,10 @@
-"""Listening: a socket first, so that a port in use is said at once; then the application, and uvicorn around it.
+"""The server: a socket first, so that a port in use is refused at once; then the application, and uvicorn around it.
 
     with StopSignals() as signals:
         serve(listen("127.0.0.1", 8000), registry, settings, signals)
 
 Connections are few and impatient: one that does not finish its request's head in time is closed, and so is one that
-does not take its answer. Otherwise whoever opens connections and says nothing could keep everybody out.
+does not take its answer. Otherwise a client that opens connections and sends nothing could keep everybody out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.errors import SettingError
 from regard.serve.registry import Registry
-from regard.serve.stopping import StopSignals
+from regard.serve.stop_signals import StopSignals
 
 CONNECTIONS = 128
 PATIENCE = 10.0                # seconds for the head of a request, and for the rest of an answer to be taken
@@ -61,7 +61,7 @@ class Impatient(H11Protocol):
         self.watch_writing()
 
     def watch_writing(self) -> None:
-        """While there is something to be taken, see now and then that it becomes less."""
+        """While the client has something to take, check now and then that it becomes less."""
         if not self.watched and self.transport.get_write_buffer_size():
             self.watched = True
             self.loop.call_later(PATIENCE, self.abort_if_stuck, self.transport.get_write_buffer_size())
@@ -91,7 +91,7 @@ class Impatient(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """Asked to stop, it first tells what is running: otherwise it would wait for the last word of every text."""
+    """A server that ends the running requests when it stops, in place of waiting for the last word of every text."""
 
     def stop(self) -> None:
         self.config.app.state.gate.stop()                  # type: ignore[union-attr]
@@ -99,32 +99,32 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:           # type: ignore[override]
-        """Ours stand already; uvicorn's would leave a moment without any, before and after."""
+        """Leave our handlers as they are: uvicorn's would leave a moment without any, before and after."""
         yield
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 is any that is free."""
+    """Return a socket that listens there; port 0 is any that is free."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM,
                                                       flags=socket.AI_PASSIVE)[0]
-        found = socket.socket(family, socket.SOCK_STREAM)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            found.bind(address)
-            found.listen(CONNECTIONS)
+            listening.bind(address)
+            listening.listen(CONNECTIONS)
         except OSError:
-            found.close()
+            listening.close()
             raise
     except (OSError, OverflowError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise SettingError(
             f"cannot listen at {host}, port {port} ({reason}): try another --port, or 0 for any") from None
-    return found
+    return listening
 
 
 def address_of(listening: socket.socket, host: str) -> str:
-    """What to open in a browser."""
+    """Return the address to open in a browser."""
     shown = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname(), "": socket.gethostname()}.get(host, host)
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}"
 
@@ -138,7 +138,7 @@ def serve(listening: socket.socket, registry: Registry, settings: Any, signals: 
     if warm:
         threading.Thread(target=warm_up, args=(registry,), daemon=True).start()
     server = Server(configure(make_app(registry, settings)))
-    # What matters is logged by us; uvicorn would also tell of every client that breaks off.
+    # We log what matters; uvicorn would also log every client that breaks off.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     signals.then(server.stop)
     server.run(sockets=[listening])
@@ -156,6 +156,6 @@ def warm_up(registry: Registry) -> None:
     for opened in registry:
         try:
             _ = opened.trained
-        except Exception as error:                         # whoever asks for it hears of it; here it is only said
+        except Exception as error:                         # a request for it will get an answer; here it is logged
             log.warning("%s was not loaded ahead of time: %s", opened.id, error)
         return

@@ -1,4 +1,4 @@
-"""The tasks: one table. A new task is a folder here, and its name in `CARDS`.
+"""The tasks: a folder each, and one table. A new task is a folder here, and its name in `CARDS`.
 
     CARDS["lm"].tabs               # known at once, without torch
     TASKS["lm"].trained            # from regard/tasks/lm/task.py, imported when it is asked for
@@ -21,7 +21,8 @@ from regard.tasks.card import Card
 if TYPE_CHECKING:
     from regard.tasks.task import Task
 
-CARDS: dict[str, Card] = {each.CARD.name: each.CARD for each in (lm, masked, translate, summarise, caption)}
+CARDS: dict[str, Card] = {
+    each.CARD.name: each.CARD for each in (lm, masked, translate, summarise, caption)}
 USUAL = lm.CARD.name                         # the task of a run that names none
 
 

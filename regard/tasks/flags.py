@@ -16,8 +16,8 @@ TOKENIZERS = ("auto", "char", "byte", "whitespace", "word", "bpe", "unigram")
 class Flag(click.Option):
     """An option that sets settings of run.toml, so that the flag and --set are the same thing."""
 
-    def __init__(self, name: str, *sets: str, **how: Any):
-        super().__init__([name], **how)
+    def __init__(self, name: str, *sets: str, **options: Any):
+        super().__init__([name], **options)
         self.sets = tuple(place.split(".") for place in sets)          # "model.layers": a table and a name in it
 
 
@@ -54,7 +54,7 @@ def one_name(context: click.Context, param: click.Parameter, value: str | None) 
 def settings_from(
     options: dict[str, Any], assignments: tuple[str, ...], params: Iterable[click.Parameter]
 ) -> dict[str, dict[str, Any]]:
-    """Flags and --set as tables of settings; --set wins, and of two flags for one setting the first."""
+    """Return flags and --set as tables of settings; --set wins, and of two flags for one setting the first."""
     from regard.config import parse_assignments
 
     tables: dict[str, dict[str, Any]] = {}
@@ -65,6 +65,12 @@ def settings_from(
     for table, values in parse_assignments(assignments).items():
         tables.setdefault(table, {}).update(values)
     return tables
+
+
+def without_settings(options: dict[str, Any], params: Iterable[click.Parameter]) -> dict[str, Any]:
+    """Return the options that set nothing in run.toml."""
+    flags = {each.name for each in params if isinstance(each, Flag)}
+    return {name: value for name, value in options.items() if name not in flags}
 
 
 # ------------------------------------------------------------------------------------------------ common

@@ -25,7 +25,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Score:
+class Scoring:
     measure: Callable[[Any, tuple[str, ...], Options, Say], Outcome]         # (trained, files, options, say)
     options: tuple[str, ...]                 # those of `regard score` that mean something here, beside the common ones
 

@@ -1,4 +1,4 @@
-"""A task's value: what is learned, from which data, by which families, and how a trained model is used and measured.
+"""A task's value: its data, its families, its batches, and the use and the score of a trained model.
 
 Training, loading, looking, scoring and serving know a task only by this value and by its card.
 """
@@ -13,13 +13,13 @@ import torch
 
 from regard.data.reading.corpus import DataSettings, TokenizerSettings, prepare
 from regard.data.tokens.vocabulary import Tokenizer
-from regard.errors import SettingError, did_you_mean
+from regard.errors import RunError, SettingError, did_you_mean
 from regard.families import Family
-from regard.look.parts import Look, Request
+from regard.look.influence import evaluating
+from regard.look.look import Look, Request
 from regard.look.small_map import Sample
-from regard.probe.influence import evaluating
 from regard.tasks.card import Card
-from regard.tasks.score import Score
+from regard.tasks.score import Scoring
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Task:
     load_tokenizer: Callable[[Any], Any] = Tokenizer.load  # from a run's tokenizer.json
     vocab: Callable[[Any], Any] = lambda tokenizer: tokenizer.vocab_size              # of the model
     judge: Callable[..., dict[str, float]] | None = None   # (model, corpus, context) -> what else is measured
-    score: Score | None = None                             # behind `regard score`
-    baseline: str = ""                                     # the family that stands in every comparison
+    score: Scoring | None = None                             # behind `regard score`
+    baseline: str = ""                                     # the family in every comparison
 
     @property
     def name(self) -> str:
@@ -53,8 +53,17 @@ class Task:
     def used_by(self) -> str:
         return self.card.used_by
 
+    def family_after(self, base: Any) -> Family:
+        """Return the family that goes on with the weights of a trained model: its own, or one that begins with it."""
+        if base.task.name == self.name:
+            return self.family(base.family)
+        for family in self.families.values():
+            if family.begins_with == (base.task.name, base.family):
+                return family
+        raise RunError(f"{base.path} is a run of the task {base.task.name}: use it with {base.task.used_by}")
+
     def sampler(self, model: Any, corpus: Any, context: int | None = None) -> Callable[[], Sample]:
-        """A function that says what the model writes now; what it begins with is chosen once.
+        """Return a function that returns a sample of the model's writing; its beginning is chosen once.
 
         `context` is the run's: the most tokens of a source, a target or a caption. Of a text the model knows its own.
         """

@@ -1,4 +1,4 @@
-"""The base of everything trained: a model with its parts, what its run.toml says of it, and how it is looked at."""
+"""The base of everything trained: a model with its tokenizer and its run.toml."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.contract import LanguageModel
+from regard.contract import LanguageModel, Learner
 from regard.decoding.beam import Hypothesis
-from regard.decoding.marks import Marks
+from regard.decoding.special_tokens import SpecialTokens
 from regard.decoding.spelling import pieces_of
 from regard.errors import RunError
 from regard.look.opening import Opening
-from regard.models.learner import Learner
 from regard.tasks import run_task
 
 if TYPE_CHECKING:
@@ -51,30 +50,30 @@ class TrainedModel:
         """The most tokens read at once: of a text, or of a source, a target or a caption with its end."""
         return int(self.tables["model"]["context"])
 
-    # ------------------------------------------------------------------------------------ what it writes
+    # ------------------------------------------------------------------------------------------- writing
 
     @property
-    def marks(self) -> Marks:
-        """Where what it writes begins and ends, and the tokens that it never writes."""
+    def special_tokens(self) -> SpecialTokens:
+        """The tokens at which its texts begin and end, and those that it never writes."""
         raise RunError(f"a {self.task.name} model writes nothing token by token")
 
     @property
     def writes(self) -> Any:
-        """The tokenizer of what it writes."""
+        """The tokenizer of its texts."""
         return self.tokenizer
 
     def open(self, given: Any, *, new_tokens: int = 0, whole: bool = False) -> Opening:
-        """The model with a text, a source or a picture read, ready to write from there.
+        """Return the model with a text, a source or a picture, ready to write from there.
 
-        Of what is too long a part is read, with a note; with `whole`, all of it, or it is refused. `new_tokens` is the
+        An input that is too long is read in part, with a note; with `whole`, it is refused. `new_tokens` is the
         limit of a model that has no source to say how much there is to say.
         """
         raise RunError(f"a run of {self.family} writes no text from left to right, so that there is nothing to search: "
                        "open a language model, a translator, a summariser or a captioner")
 
-    def spell(self, opening: Opening, found: Hypothesis) -> list[str]:
-        """The pieces of a text that was written: what each token adds to it."""
-        return pieces_of(opening.tokenizer, found.tokens)
+    def spell(self, opening: Opening, best: Hypothesis) -> list[str]:
+        """Return the pieces of a text that was written: what each token adds to it."""
+        return pieces_of(opening.tokenizer, best.tokens)
 
     # -------------------------------------------------------------------------------------------- the laws
 

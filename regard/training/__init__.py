@@ -1,0 +1,1 @@
+"""Training: request, choices, run, loop, step, checkpoint, optimizer, report."""

@@ -1,11 +1,11 @@
 """Checkpoints: everything that a run needs to go on as if it had never stopped.
 
-Weights, optimisers, averaged weights, carried state, generators and position are the state of training. Beside them
-stand the hashes of the logs, and the conditions that decide the last bits of a run: sums in another order round
-otherwise. A resumed run takes the same number of threads; of what cannot be the same it says so.
+Weights, optimisers, averaged weights, carried state, generators and position are the state of training. A checkpoint
+also holds the hashes of the logs, and the conditions that decide the last bits of a run: sums in another order round
+otherwise. A resumed run uses the same number of threads, and says which other conditions differ.
 
-Compiled code adds up the gradients of embeddings on all threads at once, in whatever order they come; torch's
-deterministic mode keeps it to one order, so that two runs are equal there, too.
+Compiled code adds up the gradients of embeddings on all threads at once, in no fixed order. torch's deterministic mode
+fixes the order, so that two runs are equal there, too.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import torch
 from torch import Tensor
 
 from regard import storage
+from regard.contract import Learner
 from regard.errors import RunError
 from regard.kernels.cpu.onednn import cpu
-from regard.models.learner import Learner
 from regard.run_folder import CHECKPOINTS, DAMAGED, RunFolder, pack, unpack
-from regard.training.report import Report
+from regard.training.report import TrainingReport
 from regard.training.settings import TrainingSettings
-from regard.training.step import Position, TrainingStep
+from regard.training.step import TrainingPosition, TrainingStep
 
 QUICK = 0.2                    # seconds that a checkpoint may take at every validation
 SAVING_SHARE = 0.1             # of the time, for checkpoints that take longer
@@ -38,7 +38,7 @@ DETERMINISTIC: Any = torch.utils.deterministic               # its attribute is 
 class Checkpoints:
     """The checkpoints of a run, written and read."""
 
-    def __init__(self, folder: RunFolder, step: TrainingStep, report: Report, keep: int):
+    def __init__(self, folder: RunFolder, step: TrainingStep, report: TrainingReport, keep: int):
         self.folder, self.step, self.report, self.keep = folder, step, report, keep
         self.saved, self.took = 0.0, 0.0       # when the last one was made, and in how many seconds
 
@@ -46,7 +46,7 @@ class Checkpoints:
         """Return whether another would take little of the time since the last one; a quick one always is."""
         return self.took < QUICK or time.monotonic() - self.saved > self.took / SAVING_SHARE
 
-    def save(self, position: Position) -> None:
+    def save(self, position: TrainingPosition) -> None:
         began, step = time.monotonic(), self.step
         tensors = {f"random/{name}": state for name, state in random_states(step.model.device).items()}
         tensors |= {f"optimizer/{name}": value for name, value in step.optimizers.tensors().items()}
@@ -66,14 +66,14 @@ class Checkpoints:
         self.took = self.saved - began
 
     def session(self) -> dict[str, Any]:
-        """Sync the logs; return their hashes and the conditions: what is no state of training."""
+        """Sync the logs; return their hashes and the conditions."""
         logs = (self.report.metrics, self.report.samples)
         for log in logs:
             log.sync()
         return {"conditions": asdict(current_conditions(self.step.model)),
                 "logs": {log.path.name: log.state() for log in logs}}
 
-    def restore(self, files: dict[str, bytes]) -> Position:
+    def restore(self, files: dict[str, bytes]) -> TrainingPosition:
         """Load a checkpoint into the training step; return the position it was made at."""
         step, tables = self.step, dict[str, dict[str, Tensor]]()
         step.model.load_tensors(unpack(files["model.safetensors"], "the checkpoint's model.safetensors"))
@@ -87,9 +87,9 @@ class Checkpoints:
         if "carried" in tables:
             step.carried = load_state(step.model, tables["carried"])
         set_random_states(tables["random"], step.model.device)
-        return Position(**json.loads(files["at.json"]))
+        return TrainingPosition(**json.loads(files["at.json"]))
 
-    def check_logs(self, session: dict[str, Any], position: Position) -> None:
+    def check_logs(self, session: dict[str, Any], position: TrainingPosition) -> None:
         """Cut the logs back to the position; say what of them was changed or damaged since the checkpoint."""
         for log in (self.report.metrics, self.report.samples):
             before = session.get("logs", {}).get(log.path.name, {"bytes": 0, "sha256": storage.digest(b"")})
@@ -99,7 +99,7 @@ class Checkpoints:
                 self.report.say(f"{damaged:,} line{'s' * (damaged > 1)} of {log.path.name} could not be read, and left "
                                 "out")
 
-    def mend_weights(self, position: Position) -> Position:
+    def mend_weights(self, position: TrainingPosition) -> TrainingPosition:
         """Replace damaged or lost best weights by those at hand, which then count as no best any more."""
         if math.isinf(position.best):                            # no validation yet
             return position

@@ -29,7 +29,7 @@ from regard.training.settings import TrainingSettings
 from regard.training.step import TrainingStep
 
 DEFAULT_MINUTES = 5.0
-SGD: dict[str, Any] = dict(learning_rate=0.3, weight_decay=0.0)        # of plain descent, where none is said
+SGD: dict[str, Any] = dict(learning_rate=0.3, weight_decay=0.0)        # of plain descent, unless the user names them
 TABLES = ("data", "tokenizer", "model", "training")
 
 TRIAL_SECONDS = 2.0
@@ -44,7 +44,7 @@ MakeStep = Callable[[TrainingSettings], TrainingStep]
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenSettings:
     """The settings of the model and of its training, resolved but for the number of steps."""
 
     model: Any
@@ -58,7 +58,7 @@ def check_tables(wanted: Tables) -> None:
 
 
 def check_early(family: Family, wanted: Tables) -> None:
-    """Refuse what is wrong whatever the text says, before it is read: that may take a while."""
+    """Refuse settings that are wrong for any text, before it is read: that may take a while."""
     fill(TrainingSettings, wanted.get("training", {}), "training")
     scale = Scale(tokens=10**6, vocab=256, minutes=DEFAULT_MINUTES, gpu=False)
     sizes = family.sizes(scale, wanted)
@@ -67,8 +67,8 @@ def check_early(family: Family, wanted: Tables) -> None:
 
 def choose(
     family: Family, corpus: Any, wanted: Tables, device: torch.device, params: int | None = None, vocab: Any = None
-) -> Chosen:
-    """Choose sizes and rates for this text on this machine; `wanted` and `params` hold what the user said.
+) -> ChosenSettings:
+    """Choose sizes and rates for this text on this machine; `wanted` and `params` hold the user's choices.
 
     `vocab` is what the family is built with, where that is not the tokenizer's number of tokens.
     """
@@ -76,39 +76,39 @@ def choose(
     minutes = asked.minutes or (DEFAULT_MINUTES if not (asked.steps or asked.tokens) else 0.0)
     scale = Scale(tokens=len(corpus.train.tokens), vocab=corpus.tokenizer.vocab_size, gpu=device.type == "cuda",
                   minutes=minutes or DEFAULT_MINUTES, steps=asked.steps, budget=asked.tokens)
-    model, sizes = sized(family, scale, wanted, params, scale.vocab if vocab is None else vocab)
+    model, sizes = choose_sizes(family, scale, wanted, params, scale.vocab if vocab is None else vocab)
     plain = SGD if asked.optimizer == "sgd" else {}
     training = fill(TrainingSettings, {**sizes.training, **plain, **wanted.get("training", {})}, "training")
     if training.reading == "auto":
         training = replace(training, reading=reading_for(corpus.documents))
     if not (asked.steps or asked.tokens or asked.minutes):
         training = replace(training, epochs=training.epochs or MOST_EPOCHS)
-    return Chosen(model, replace(training, minutes=minutes))
+    return ChosenSettings(model, replace(training, minutes=minutes))
 
 
-def sized(
+def choose_sizes(
     family: Family, scale: Scale, wanted: Tables, params: int | None, vocab: Any
 ) -> tuple[Any, Sizes]:
     """Return the model's settings, with as many parameters as the user asked for, and the sizes suggested."""
     sizes = family.sizes(scale, wanted)
-    said = dict(wanted.get("model", {}))
-    model: Any = fill(family.settings, {**sizes.model, **said}, "model")
+    named = dict(wanted.get("model", {}))
+    model: Any = fill(family.settings, {**sizes.model, **named}, "model")
     if params is None:
         return model, sizes
     if family.build is None:
         raise SettingError(f"--params {params:,}: the {family.name} is counted and has no size to choose; leave it out")
     before, after = as_values(model), as_values(fit_parameters(family, model, vocab, params))
-    for name in said:
+    for name in named:
         if before[name] != after[name]:
             raise SettingError(f"--params {params:,} chooses model.{name} = {after[name]}, not {before[name]}: "
                                "leave one of the two out")
     # How much to drop, and how fast to learn, follow the size that it has now.
-    fixed = {name: value for name, value in after.items() if "dropout" not in name or name in said}
+    fixed = {name: value for name, value in after.items() if "dropout" not in name or name in named}
     sizes = family.sizes(scale, {**wanted, "model": fixed})
     model = fill(family.settings, {**after, **sizes.model, **fixed}, "model")
-    found = parameters(family, model, vocab)
-    if abs(found - params) > TOLERANCE * params:
-        raise SettingError(f"--params {params:,}: the {family.name} has {found:,} and cannot be resized")
+    size = parameters(family, model, vocab)
+    if abs(size - params) > TOLERANCE * params:
+        raise SettingError(f"--params {params:,}: the {family.name} has {size:,} and cannot be resized")
     return model, sizes
 
 
@@ -142,7 +142,7 @@ def settle_steps(
         steps, s = steps_for_minutes(s, device, make_step, left)
         if s.epochs:
             steps = min(steps, steps_for_tokens(int(s.epochs * len(corpus.train.tokens)), tokens_a_step))
-    s = fixed(s, steps, tokens_a_step, len(corpus.valid.tokens))
+    s = fill_intervals(s, steps, tokens_a_step, len(corpus.valid.tokens))
     if device.type == "cpu" and not s.threads:
         s = replace(s, threads=torch.get_num_threads())      # another number would round otherwise
     return s
@@ -216,12 +216,12 @@ def _trial(step: TrainingStep, number: int, micro_batch: int) -> float:
     return time.monotonic() - began
 
 
-def validations(steps: int, tokens_a_step: int, held_out: int, minutes: float = 0.0) -> tuple[int, int]:
+def plan_validations(steps: int, tokens_a_step: int, held_out: int, minutes: float = 0.0) -> tuple[int, int]:
     """Return the steps between validations, and one in how many held-out batches each measures: 1 is the whole split.
 
     Validation may take a small share of the whole. It happens 20 times at most and twice at least, and covers the
     whole split unless that is large and would take longer than its share. With a budget of minutes it does not come
-    more often than every few seconds: some tasks also write what they are judged by, which has a price of its own.
+    more often than every few seconds: some tasks also write texts to be judged, which takes time of its own.
     """
     most = min(20, max(2, int(60 * minutes / APART))) if minutes else 20
     affordable = steps * tokens_a_step * VALIDATION_SHARE                  # in tokens trained on
@@ -231,9 +231,9 @@ def validations(steps: int, tokens_a_step: int, held_out: int, minutes: float = 
     return max(1, steps // number), max(1, math.ceil(one_in)) if held_out > SMALL_SPLIT else 1
 
 
-def fixed(s: TrainingSettings, steps: int, tokens_a_step: int, held_out: int) -> TrainingSettings:
+def fill_intervals(s: TrainingSettings, steps: int, tokens_a_step: int, held_out: int) -> TrainingSettings:
     """Return the settings with everything filled in that depends on the number of steps."""
-    every, one_in = validations(steps, tokens_a_step, held_out, s.minutes)
+    every, one_in = plan_validations(steps, tokens_a_step, held_out, s.minutes)
     every = s.valid_every or every
     return replace(
         s, steps=steps, valid_every=every, valid_one_in=s.valid_one_in or one_in,

@@ -20,37 +20,37 @@ from regard.errors import Interrupted
 from regard.metrics.perplexity import held_out_loss
 from regard.tasks import CARDS
 from regard.training.checkpoint import Checkpoints, random_states, set_random_states
-from regard.training.report import Figures, Report, spoken
+from regard.training.report import Figures, TrainingReport, format_seconds
 from regard.training.schedule import rate
 from regard.training.settings import TrainingSettings
-from regard.training.step import Position, TrainingStep
+from regard.training.step import TrainingPosition, TrainingStep
 
 JUDGED = dict(card.judged for card in CARDS.values() if card.judged)       # what tasks judge by, and its names
 
 
-def fit(job: Job, position: Position) -> Position:
+def fit(job: TrainingJob, position: TrainingPosition) -> TrainingPosition:
     """Train from a position to the last step, or until the validation loss stops falling; return the position then."""
     s, step = job.settings, job.step
     clock = Clock(position.seconds)
-    waiting: deque[tuple[Position, Figures]] = deque()
+    waiting: deque[tuple[TrainingPosition, Figures]] = deque()
     with stop_signals() as stop:
-        while not ended(position, s):
+        while not is_over(position, s):
             step.set_rate(rate(position.step, s))
             loss, tokens, micro_batch = step.backward(position.step, position.micro_batch)
             figures = Figures(position.step, loss, step.clip_gradients())
             if not step.ahead:
-                figures.read()                                # what is not finite changes no weight
+                figures.read()                                # a loss that is not finite changes no weight
             step.update_weights()
             position = replace(position, step=position.step + 1, tokens=position.tokens + tokens,
                                micro_batch=micro_batch, seconds=clock.seconds())
             stopping, last = stop(), position.step == s.steps
-            measure, save = due(position.step, s.valid_every, s.steps), saves(job, position.step) or stopping
+            measure, save = due(position.step, s.valid_every, s.steps), should_save(job, position.step) or stopping
             waiting.append((position, figures))
             while len(waiting) > (1 if step.ahead and not (measure or save) else 0):
-                tell(job, *waiting.popleft())
+                report_step(job, *waiting.popleft())
             if measure:
                 position = validate(job, position, clock)
-            if save or ended(position, s):
+            if save or is_over(position, s):
                 job.checkpoints.save(position)
             if stopping and not last:
                 raise Interrupted(f"stopped at step {position.step:,} of {s.steps:,}; everything is saved: "
@@ -59,13 +59,13 @@ def fit(job: Job, position: Position) -> Position:
 
 
 @dataclass(frozen=True)
-class Job:
+class TrainingJob:
     """Everything that `fit` works on."""
 
     settings: TrainingSettings
     step: TrainingStep
     held_out: Any                                              # the held-out batches
-    report: Report
+    report: TrainingReport
     checkpoints: Checkpoints
     judge: Callable[[], dict[str, float]] | None = None        # what validation measures beside the loss
     write_sample: Callable[[], dict[str, Any]] | None = None   # what the model writes now
@@ -76,7 +76,7 @@ class Job:
             loss = held_out_loss(self.step.model, self.held_out, bfloat16=self.step.bfloat16)
             return {"valid_loss": loss, **(self.judge() if self.judge is not None else {})}
 
-    def sample(self, position: Position) -> None:
+    def sample(self, position: TrainingPosition) -> None:
         """Log what the model writes now, unless that takes too long; training goes on as if nothing was written."""
         last, samples = position.step == self.settings.steps, self.report.samples
         if self.write_sample is None or not (last or samples.due(position.seconds)):
@@ -90,11 +90,11 @@ class Job:
         samples.row({"step": position.step, "seconds": position.seconds, "took": took, **written})
 
 
-def ended(position: Position, s: TrainingSettings) -> bool:
+def is_over(position: TrainingPosition, s: TrainingSettings) -> bool:
     return position.step >= s.steps or bool(s.patience and position.waited >= s.patience)
 
 
-def tell(job: Job, position: Position, figures: Figures) -> None:
+def report_step(job: TrainingJob, position: TrainingPosition, figures: Figures) -> None:
     """Log and show the figures of the step that led to `position`."""
     s = job.settings
     loss, norm = figures.read()
@@ -108,15 +108,15 @@ def due(step: int, every: int, last: int) -> bool:
     return step == last or (step % every == 0 and step + every // 2 <= last)
 
 
-def saves(job: Job, step: int) -> bool:
-    """Return whether to save: every so many steps, where the user said so; else at validations long enough after the
-    last checkpoint."""
+def should_save(job: TrainingJob, step: int) -> bool:
+    """Return whether to save: every so many steps, if the user set them; else at validations long enough after the last
+    checkpoint."""
     s = job.settings
     return due(step, s.checkpoint_every or s.valid_every, s.steps) and (
         bool(s.checkpoint_every) or job.checkpoints.worthwhile())
 
 
-def validate(job: Job, position: Position, clock: Clock) -> Position:
+def validate(job: TrainingJob, position: TrainingPosition, clock: Clock) -> TrainingPosition:
     """Measure on the held-out part; keep the weights if they are the best so far."""
     measured = job.measure()
     now = cost(measured)
@@ -124,7 +124,7 @@ def validate(job: Job, position: Position, clock: Clock) -> Position:
     position = replace(position, best=min(now, position.best), waited=0 if better else position.waited + 1,
                        seconds=clock.seconds())
     job.report.log(position, **measured)
-    job.report.say(f"step {position.step:,} · {spoken(position.seconds)} · validation {describe(measured)}"
+    job.report.say(f"step {position.step:,} · {format_seconds(position.seconds)} · validation {describe(measured)}"
                    + (" (best)" if better else ""))
     if better:
         job.checkpoints.keep_weights()
@@ -133,8 +133,8 @@ def validate(job: Job, position: Position, clock: Clock) -> Position:
 
 
 def cost(measured: dict[str, float]) -> float:
-    """Return what is to be low: the loss; where a task judges what the model writes, minus that, and the loss decides
-    between equals."""
+    """Return the number to minimise: the loss; or minus the score of the model's texts, where a task judges them, with
+    the loss deciding between equals."""
     judged = [value for name, value in measured.items() if name != "valid_loss"]
     return measured["valid_loss"] if not judged else 1e-4 * measured["valid_loss"] - judged[0]
 

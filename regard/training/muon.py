@@ -12,11 +12,11 @@ hundreds of small kernel launches on a GPU, and on a CPU the arithmetic stays in
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 ROUNDS = 5
@@ -64,17 +64,18 @@ def by_squares(x: Tensor) -> Tensor:
     return product @ x
 
 
-def parts_of(parameter: Tensor) -> int:
-    """Return how many matrices are stacked in this one: queries, keys and values are three, each its own."""
-    return getattr(parameter, "parts", 1)
-
-
 class Muon(torch.optim.Optimizer):
-    """For the matrices inside a network; embeddings, gains and biases want AdamW."""
+    """For the matrices inside a network; embeddings, gains and biases want AdamW.
+
+    `parameters` says how many matrices are stacked in each: queries, keys and values are three, each made orthogonal
+    by itself.
+    """
 
     def __init__(
-        self, parameters: Iterable[Tensor], lr: float | Tensor, momentum: float = 0.95, weight_decay: float = 0.0
+        self, parameters: Mapping[nn.Parameter, int], lr: float | Tensor, momentum: float = 0.95,
+        weight_decay: float = 0.0,
     ):
+        self.parts: dict[Any, int] = dict(parameters)
         super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()
@@ -84,7 +85,7 @@ class Muon(torch.optim.Optimizer):
             for parameter in group["params"]:
                 if parameter.grad is not None:
                     rows, columns = parameter.shape
-                    alike[rows // parts_of(parameter), columns, parameter.dtype].append(parameter)
+                    alike[rows // self.parts[parameter], columns, parameter.dtype].append(parameter)
             for (rows, columns, _), parameters in alike.items():
                 self._update(parameters, group, rows, max(1.0, rows / columns) ** 0.5)
 
@@ -94,7 +95,7 @@ class Muon(torch.optim.Optimizer):
         torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
         ahead = torch._foreach_lerp(gradients, momenta, group["momentum"])
         matrices = torch.cat([each.unflatten(0, (-1, rows)) for each in ahead])             # (N, rows, columns)
-        updates = orthogonal(matrices).split([parts_of(parameter) for parameter in parameters])
+        updates = orthogonal(matrices).split([self.parts[parameter] for parameter in parameters])
         torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
         steps = [each.flatten(0, 1) for each in updates]
         torch._foreach_mul_(steps, -scale * group["lr"])

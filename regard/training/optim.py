@@ -11,7 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.contract import Role
 from regard.errors import RunError
+from regard.layers.roles import DECAYED, find_roles
 from regard.training.muon import Muon
 from regard.training.recorded_step import scalar
 from regard.training.settings import TrainingSettings
@@ -22,17 +24,15 @@ class Optimizers:
 
     def __init__(self, model: nn.Module, s: TrainingSettings):
         named = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        matrices = {name: p for name, p in named.items() if "stack" in name.split(".") and p.ndim == 2}
-        if s.optimizer != "muon":
-            matrices = {}
-        rest = {name: p for name, p in named.items() if name not in matrices}
+        roles = {named[name]: role for name, role in find_roles(model).items() if name in named}
+        matrices = {p: role.parts for p, role in roles.items() if role.kind == "matrix" and s.optimizer == "muon"}
+        rest = {p: role for p, role in roles.items() if p not in matrices}
         self.names: dict[Tensor, str] = {p: name for name, p in named.items()}
-        kind, make = ("sgd", sgd) if s.optimizer == "sgd" else ("adamw", adamw)
+        kind, make = ("sgd", make_sgd) if s.optimizer == "sgd" else ("adamw", make_adamw)
         self.parts: dict[str, tuple[torch.optim.Optimizer, float]] = {kind: (make(rest, s), s.learning_rate)}
         if matrices:
             self.parts["muon"] = (Muon(
-                matrices.values(), scalar(s.muon_rate, next(iter(matrices.values())).device),
-                weight_decay=s.weight_decay), s.muon_rate)
+                matrices, scalar(s.muon_rate, next(iter(matrices)).device), weight_decay=s.weight_decay), s.muon_rate)
 
     def set_rate(self, share: float) -> None:
         for optimizer, learning_rate in self.parts.values():
@@ -71,21 +71,21 @@ class Optimizers:
             self.parts[part][0].state[parameter][key] = value.to(parameter.device)
 
 
-def adamw(named: dict[str, nn.Parameter], s: TrainingSettings) -> torch.optim.AdamW:
-    device = next(iter(named.values())).device
-    return torch.optim.AdamW(groups(named, s), lr=scalar(s.learning_rate, device), betas=(s.beta1, s.beta2), fused=True,
+def make_adamw(roles: dict[nn.Parameter, Role], s: TrainingSettings) -> torch.optim.AdamW:
+    device = next(iter(roles)).device
+    return torch.optim.AdamW(groups(roles, s), lr=scalar(s.learning_rate, device), betas=(s.beta1, s.beta2), fused=True,
                              capturable=device.type == "cuda")
 
 
-def sgd(named: dict[str, nn.Parameter], s: TrainingSettings) -> torch.optim.SGD:
-    device = next(iter(named.values())).device
-    return torch.optim.SGD(groups(named, s), lr=scalar(s.learning_rate, device), momentum=s.momentum, fused=True)
+def make_sgd(roles: dict[nn.Parameter, Role], s: TrainingSettings) -> torch.optim.SGD:
+    device = next(iter(roles)).device
+    return torch.optim.SGD(groups(roles, s), lr=scalar(s.learning_rate, device), momentum=s.momentum, fused=True)
 
 
-def groups(named: dict[str, nn.Parameter], s: TrainingSettings) -> list[dict[str, Any]]:
-    """Weight decay for matrices only: gains, biases and embeddings are left alone."""
-    decayed = [p for name, p in named.items() if p.ndim >= 2 and "embedding" not in name]
-    others = [p for name, p in named.items() if not (p.ndim >= 2 and "embedding" not in name)]
+def groups(roles: dict[nn.Parameter, Role], s: TrainingSettings) -> list[dict[str, Any]]:
+    """Parameters with weight decay and without: gains, biases and embeddings are left alone."""
+    decayed = [p for p, role in roles.items() if role.kind in DECAYED]
+    others = [p for p, role in roles.items() if role.kind not in DECAYED]
     both = {"params": decayed, "weight_decay": s.weight_decay}, {"params": others, "weight_decay": 0.0}
     return [group for group in both if group["params"]]
 

@@ -16,10 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.contract import State
-from regard.data.batching.batches import Batch
+from regard.contract import Learner, State
+from regard.data.batching.text_batches import Batch
 from regard.kernels.recording import recording
-from regard.models.learner import Learner
 
 # Forward and backward
 RECORDED_AFTER = 2             # passes over a shape before it is recorded: rare ones are not worth it

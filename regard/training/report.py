@@ -1,4 +1,4 @@
-"""Reports of a run: its logs, its lines on the terminal, the figures of each step, and a table of what was chosen."""
+"""Reports of a run: its logs, its lines on the terminal, the figures of each step, and a table of the choices."""
 
 from __future__ import annotations
 
@@ -16,25 +16,21 @@ from torch import Tensor, nn
 
 from regard import kernels, storage
 from regard.config import as_values
-from regard.contract import LanguageModel
+from regard.contract import LanguageModel, Learner
 from regard.errors import SettingError, TrainingStopped
-from regard.kernels import Path as ScanPath
 from regard.kernels.cross_entropy import keeps_logits
 from regard.kernels.cuda import products
 from regard.kernels.norm import why_not as why_norms_keep
-from regard.layers.norm import LayerNorm, RMSNorm
-from regard.models.head import Head
-from regard.models.learner import Learner
 from regard.run_folder import RunFolder, parse_row, read_log
 from regard.tasks.trained_model import count_parameters
 from regard.training.recorded_step import why_updates_are_eager
 from regard.training.settings import TrainingSettings
-from regard.training.step import Position, TrainingStep, tokens_a_step
+from regard.training.step import TrainingPosition, TrainingStep, tokens_a_step
 
 Say = Callable[[str], None]
 
 
-def spoken(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """Write `75` as `1:15`, `4000` as `1:06:40`."""
     minutes, seconds = divmod(int(seconds + 0.5), 60)
     hours, minutes = divmod(minutes, 60)
@@ -59,7 +55,7 @@ class Metrics:
         return {"bytes": len(raw), "sha256": storage.digest(raw)}
 
     def unchanged(self, before: dict[str, Any]) -> bool:
-        """Return whether the log still begins with what it was at the checkpoint that kept `before`."""
+        """Return whether the log still begins with its bytes at the checkpoint that stored `before`."""
         raw = self.path.read_bytes() if self.path.exists() else b""
         return storage.digest(raw[:before["bytes"]]) == before["sha256"]
 
@@ -74,7 +70,7 @@ class Metrics:
         return len(lines) - len(rows)
 
 
-class Samples(Metrics):
+class SampleLog(Metrics):
     """samples.jsonl: what the model wrote at validations, with the seconds it took, so that samples stay cheap."""
 
     SHARE = 0.01                     # of the time since the last one is the most that another like it may take
@@ -97,7 +93,7 @@ class Samples(Metrics):
         return damaged
 
 
-class Progress:
+class TrainingProgress:
     """Lines on the terminal, with a bar below them while training runs; elsewhere a plain line now and then."""
 
     PLAIN_SECONDS = 10.0
@@ -120,7 +116,7 @@ class Progress:
             self.task = self.bar.add_task("", total=steps)
 
     def step(self, step: int, loss: float, rate: float, left: float) -> None:
-        text = f"loss {loss:.4f} · {rate:,.0f} tokens/s · {spoken(left)} left"
+        text = f"loss {loss:.4f} · {rate:,.0f} tokens/s · {format_seconds(left)} left"
         if self.bar is not None:
             self.bar.update(self.task, completed=step, description=text)
         elif not self.quiet and time.monotonic() - self.last_line > self.PLAIN_SECONDS:
@@ -161,22 +157,22 @@ class TensorBoard:
         self.writer.close()
 
 
-class Report:
+class TrainingReport:
     """Everything a run writes and says while it trains: the logs in its folder, TensorBoard, and the terminal."""
 
-    def __init__(self, folder: RunFolder, progress: Progress, tensorboard: bool = False):
-        self.metrics, self.samples = Metrics(folder.metrics_path), Samples(folder.samples_path)
+    def __init__(self, folder: RunFolder, progress: TrainingProgress, tensorboard: bool = False):
+        self.metrics, self.samples = Metrics(folder.metrics_path), SampleLog(folder.samples_path)
         self.board = TensorBoard(folder.path / "tensorboard") if tensorboard else None
         self.progress, self.say = progress, progress.say
-        self.first: Position | None = None             # shown in this session: speed counts from there
+        self.first: TrainingPosition | None = None             # shown in this session: speed counts from there
 
-    def log(self, position: Position, **values: float) -> None:
+    def log(self, position: TrainingPosition, **values: float) -> None:
         row = {"step": position.step, "tokens": position.tokens, "seconds": position.seconds, **values}
         self.metrics.row(row)
         if self.board is not None:
             self.board.row(row)
 
-    def show(self, position: Position, loss: float) -> None:
+    def show(self, position: TrainingPosition, loss: float) -> None:
         """Show loss, speed and time left, from the second step of this session on."""
         if self.first is None:
             self.first = position
@@ -230,7 +226,7 @@ def require_finite(step: int, **values: float) -> None:
                 "go on with --resume and a lower --rate")
 
 
-# ----------------------------------------------------------------------------------- what was chosen
+# ----------------------------------------------------------------------------------------- the choices
 
 
 def describe_text(corpus: Any, say: Say) -> None:
@@ -245,8 +241,9 @@ def describe_model(family: str, settings: Any, model: LanguageModel | Learner, s
     say(f"model      {family} · {count_parameters(model):,} parameters")
     say(f"           {chosen}")
     modules = model.modules() if isinstance(model, nn.Module) else ()
-    for path in {str(each.path): None for each in modules if isinstance(getattr(each, "path", None), ScanPath)}:
-        say(f"scan       {path}")
+    backends = [str(each.backend) for each in modules if getattr(each, "backend", None) is not None]
+    for backend in dict.fromkeys(backends):
+        say(f"scan       {backend}")
 
 
 def describe_training(s: TrainingSettings, per_step: int, tokens: int, say: Say) -> None:
@@ -261,7 +258,10 @@ def describe_training(s: TrainingSettings, per_step: int, tokens: int, say: Say)
 
 
 def describe_pairs(batches: Any, held_out: Any, context: int, say: Say) -> None:
-    """Say how many pairs are too long: pairs are not cut."""
+    """Say how much is too long: pairs are left out, labelled texts are cut."""
+    if texts := getattr(batches, "shortened", 0):
+        say(f"too long   {texts:,} texts to learn from have more than {context} tokens, and their first {context} are "
+            "read: raise --context to read more")
     for name, count in (("to learn from", getattr(batches, "too_long", 0)),
                         ("held out", getattr(held_out, "too_long", 0))):
         if count:
@@ -275,15 +275,15 @@ def describe_kernels(step: TrainingStep, s: TrainingSettings, say: Say) -> None:
     if device.type != "cuda":
         return
     lines = []
-    if isinstance(head := getattr(model, "head", None), Head):
+    if (head := getattr(model, "head", None)) is not None:
         share = 1.0 if s.reading == "pairs" else min(1.0, (s.micro_batch or s.batch) / s.batch)
         reason = kernels.reason_on(device)
-        kept = keeps_logits(round(tokens_a_step(step.batches) * share), len(head.weight), gpu=True)
-        lines.append("logits kept" if kept else
+        whole = keeps_logits(round(tokens_a_step(step.batches) * share), len(head.weight), gpu=True)
+        lines.append("logits kept" if whole else
                      f"loss without logits by {'torch: ' + reason if reason else 'triton'}")
     why = products.why_not(device, step.bfloat16)
     lines.append(f"products as torch takes them: {why}" if why else "large products the quickest way of cuBLAS")
-    if any(isinstance(layer, (LayerNorm, RMSNorm)) for layer in model.modules()):
+    if any(getattr(module, "saves_output", False) for module in model.modules()):
         why = why_norms_keep(step.forward_backward.compiled, step.bfloat16)
         lines.append(f"norms as torch has them: {why}" if why else "norms keep only what they give")
     why = why_updates_are_eager(model, s.compile)

@@ -1,4 +1,4 @@
-"""From a request to a plan: what the user asked for, and the run that it comes to, with everything resolved."""
+"""From a user's request to a plan: a run with every setting resolved."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class TrainRequest:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """A run with everything resolved; of a new one the number of steps is settled when its first steps were timed."""
 
     request: TrainRequest
@@ -73,7 +73,7 @@ class Plan:
                 "tokenizer": as_values(self.corpus.tokenizer_settings), "model": as_values(self.model), **training}
 
 
-def plan_new(request: TrainRequest, say: Say) -> Plan:
+def plan_new(request: TrainRequest, say: Say) -> TrainingPlan:
     """Prepare the text and choose all that the user did not say."""
     wanted = request.settings or {}
     task = task_named(request.task)
@@ -81,16 +81,16 @@ def plan_new(request: TrainRequest, say: Say) -> Plan:
     data = fill(task.data, {"files": request.files, **wanted.get("data", {})}, "data")
     tokens: Any = fill(task.tokenizer, wanted.get("tokenizer", {}), "tokenizer")
     if request.base is not None:
-        base = load(request.base, device="cpu", trust=request.trust, task=request.task)
-        require_family(request, base.family, f"--from {request.base}")
+        base = load(request.base, device="cpu", trust=request.trust)
+        family, tokens = task.family_after(base), base.tokenizer
+        require_family(request, family.name, f"--from {request.base}")
         refuse_params(request, "--from")
-        family, tokens = task.family(base.family), base.tokenizer
         wanted = settings_from_base(base, family, wanted)
     check_early(family, wanted)
     device = pick_device(request.device) if family.build is not None else torch.device("cpu")
     corpus = task.prepare(data, tokens, say=say)
     chosen = choose(family, corpus, wanted, device, request.params, task.vocab(corpus.tokenizer))
-    return Plan(request, task, family, data, corpus, chosen.model, chosen.training, device, base)
+    return TrainingPlan(request, task, family, data, corpus, chosen.model, chosen.training, device, base)
 
 
 def settings_from_base(base: Any, family: Family, wanted: Tables) -> Tables:
@@ -106,7 +106,7 @@ def settings_from_base(base: Any, family: Family, wanted: Tables) -> Tables:
     return {**wanted, "model": as_values(after), "training": training}
 
 
-def plan_resumed(request: TrainRequest, folder: RunFolder, say: Say) -> Plan:
+def plan_resumed(request: TrainRequest, folder: RunFolder, say: Say) -> TrainingPlan:
     """Go on with a run's settings, tokenizer and text; refuse changes that would make it another run."""
     tables = folder.read_settings()
     task = run_task(tables)
@@ -128,7 +128,8 @@ def plan_resumed(request: TrainRequest, folder: RunFolder, say: Say) -> Plan:
     if data.content and corpus.content != data.content:
         raise RunError(f"the text has changed since {folder.path} began: resume with the same text, "
                        "or start a new run with --from")
-    return Plan(request, task, family, data, corpus, model, training, device, saved=tables, changes=tuple(changes))
+    return TrainingPlan(request, task, family, data, corpus, model, training, device, saved=tables,
+                        changes=tuple(changes))
 
 
 def resumed_data(request: TrainRequest, tables: Tables, task: Task) -> Any:
@@ -148,9 +149,9 @@ def require_family(request: TrainRequest, name: str, what: str) -> None:
         raise SettingError(f"--family {request.family}: {what} goes on with a {name}; leave --family out")
 
 
-def refuse_params(request: TrainRequest, how: str) -> None:
+def refuse_params(request: TrainRequest, flag: str) -> None:
     if request.params is not None:
-        raise SettingError(f"--params {request.params:,}: {how} goes on with a model that has its size; leave it out")
+        raise SettingError(f"--params {request.params:,}: {flag} goes on with a model that has its size; leave it out")
 
 
 def claim_folder(request: TrainRequest) -> tuple[Path, bool]:
@@ -167,7 +168,7 @@ def claim_folder(request: TrainRequest) -> tuple[Path, bool]:
     stem = Path(request.files[0]).name.split(".")[0] if request.files and request.files[0] != "-" else "text"
     numbers = ("", *(f"-{n}" for n in range(2, 10_000)))
     names = [Path("runs") / f"{stem or 'text'}-{name}{number}" for number in numbers]
-    taken = [name for name in names if name.exists()]
-    if request.resume and taken:
-        return taken[-1], False
+    existing = [name for name in names if name.exists()]
+    if request.resume and existing:
+        return existing[-1], False
     return next(name for name in names if storage.claim_folder(name)), True

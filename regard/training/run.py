@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
+from regard.contract import Learner
 from regard.errors import RunError, SettingError
 from regard.metrics.perplexity import impossible
-from regard.models.learner import Learner
 from regard.run_folder import RunFolder
 from regard.run_lock import use_folder
 from regard.trained import load
@@ -31,10 +31,10 @@ from regard.training.checkpoint import (
     set_conditions,
 )
 from regard.training.choices import check_tables, settle_steps
-from regard.training.loop import Job, fit
+from regard.training.loop import TrainingJob, fit
 from regard.training.report import (
-    Progress,
-    Report,
+    TrainingProgress,
+    TrainingReport,
     describe_kernels,
     describe_machine,
     describe_model,
@@ -42,8 +42,8 @@ from regard.training.report import (
     describe_text,
     describe_training,
 )
-from regard.training.request import Plan, TrainRequest, claim_folder, plan_new, plan_resumed
-from regard.training.step import Position, TrainingStep, make_forward_backward, out_of_memory, tokens_a_step
+from regard.training.request import TrainingPlan, TrainRequest, claim_folder, plan_new, plan_resumed
+from regard.training.step import TrainingPosition, TrainingStep, make_forward_backward, out_of_memory, tokens_a_step
 
 
 def train(
@@ -63,11 +63,11 @@ def run_training(request: TrainRequest) -> Any:
     """Start the run that was asked for, or go on with it; return the trained model."""
     began = time.monotonic()
     check_tables(request.settings or {})
-    progress = Progress(request.quiet)
-    path, made = claim_folder(request)
+    progress = TrainingProgress(request.quiet)
+    path, new = claim_folder(request)
     folder = RunFolder(path)
     refuse_taken(request, folder)
-    with kept_conditions(), use_folder(path, made, folder.settings_path):
+    with kept_conditions(), use_folder(path, new, folder.settings_path):
         refuse_taken(request, folder)                        # it may have become one while we asked for the lock
         if folder.settings_path.exists():
             return resume(request, folder, progress)
@@ -84,7 +84,7 @@ def refuse_taken(request: TrainRequest, folder: RunFolder) -> None:
                        "from a copy, or choose another folder with --out")
 
 
-def start(request: TrainRequest, folder: RunFolder, progress: Progress, began: float) -> Any:
+def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, began: float) -> Any:
     """Plan a new run, settle the number of its steps, and train; a family that is counted needs no steps."""
     say = progress.say
     plan = plan_new(request, say)
@@ -105,14 +105,14 @@ def start(request: TrainRequest, folder: RunFolder, progress: Progress, began: f
     describe_training(plan.training, per_step, len(plan.corpus.train.tokens), say)
     describe_kernels(job.step, plan.training, say)
     describe_machine(job.step, folder, say)
-    position = Position(micro_batch=plan.training.micro_batch)
+    position = TrainingPosition(micro_batch=plan.training.micro_batch)
     if plan.base is not None:
         job.checkpoints.save(position)              # the weights begun with belong to the run, which may be moved
     folder.save_settings(plan.tables())
     return finish(job, position, folder)
 
 
-def resume(request: TrainRequest, folder: RunFolder, progress: Progress) -> Any:
+def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress) -> Any:
     """Go on with a run from its newest good checkpoint."""
     folder.create()
     say = progress.say
@@ -125,7 +125,9 @@ def resume(request: TrainRequest, folder: RunFolder, progress: Progress) -> Any:
     model = build_model(plan)
     job = Parts(plan, model, folder, progress).make_job(plan)
     steps = plan.training.steps
-    position = Position(micro_batch=plan.training.micro_batch) if files is None else job.checkpoints.restore(files)
+    position = TrainingPosition(micro_batch=plan.training.micro_batch)
+    if files is not None:
+        position = job.checkpoints.restore(files)
     if steps < position.step:
         raise SettingError(f"--steps {steps}: {folder.path} is at step {position.step:,} already: give as many at "
                            "least")
@@ -140,7 +142,7 @@ def resume(request: TrainRequest, folder: RunFolder, progress: Progress) -> Any:
     return finish(job, position, folder)
 
 
-def build_model(plan: Plan) -> Learner:
+def build_model(plan: TrainingPlan) -> Learner:
     """Build the model, with the base's weights where there is one, on the plan's device."""
     assert plan.family.build is not None
     try:
@@ -152,35 +154,36 @@ def build_model(plan: Plan) -> Learner:
                            "or --vocab") from None
     model.head.smoothing = plan.training.label_smoothing
     if plan.base is not None:
-        model.load_tensors(plan.base.learner.saved_tensors())
+        begin = model.load_tensors if plan.base.task.name == plan.task.name else model.load_encoder
+        begin(plan.base.learner.saved_tensors())
     return model.to(plan.device)
 
 
 class Parts:
     """The parts of a job that do not depend on the number of steps: with these, steps can be timed."""
 
-    def __init__(self, plan: Plan, model: Learner, folder: RunFolder, progress: Progress):
+    def __init__(self, plan: TrainingPlan, model: Learner, folder: RunFolder, progress: TrainingProgress):
         s, task, context = plan.training, plan.task, plan.model.context
         set_conditions(s, model)
         self.model, self.folder = model, folder
         self.batches = task.batches(plan.corpus, s, context)
         self.held_out = task.held_out(plan.corpus, s, context)
-        self.report = Report(folder, progress, plan.request.tensorboard)
+        self.report = TrainingReport(folder, progress, plan.request.tensorboard)
         forward_backward = make_forward_backward(model, s, progress.say)         # compiled or recorded once
         self.make_step = partial(TrainingStep, model, self.batches, forward_backward=forward_backward,
                                  say=progress.say, context=context)
 
-    def make_job(self, plan: Plan) -> Job:
+    def make_job(self, plan: TrainingPlan) -> TrainingJob:
         s, task, context = plan.training, plan.task, plan.model.context
         step = self.make_step(s)
-        return Job(
+        return TrainingJob(
             s, step, replace(self.held_out, every=max(1, s.valid_one_in)), self.report,
             Checkpoints(self.folder, step, self.report, s.keep),
             judge=None if task.judge is None else partial(task.judge, self.model, plan.corpus, context),
             write_sample=task.sampler(self.model, plan.corpus, context) if s.samples else None)
 
 
-def finish(job: Job, position: Position, folder: RunFolder) -> Any:
+def finish(job: TrainingJob, position: TrainingPosition, folder: RunFolder) -> Any:
     """Train to the end; return the best weights, loaded from the folder."""
     job.report.progress.begin(job.settings.steps)
     try:
@@ -194,7 +197,7 @@ def finish(job: Job, position: Position, folder: RunFolder) -> Any:
     return load(folder.path, device=str(job.step.model.device), trust=True)          # its code runs already
 
 
-def count(plan: Plan, folder: RunFolder, progress: Progress, began: float) -> Any:
+def count(plan: TrainingPlan, folder: RunFolder, progress: TrainingProgress, began: float) -> Any:
     """Count a model that needs no loop: fit, save, score once."""
     assert plan.family.count is not None
     corpus, say = plan.corpus, progress.say
@@ -211,7 +214,7 @@ def count(plan: Plan, folder: RunFolder, progress: Progress, began: float) -> An
     surprise = trained.score_shard(corpus.valid)
     never = impossible(model, trained.held_out(corpus.valid), corpus.tokenizer.token) if isinf(surprise.loss) else None
     row = {"step": 1, "tokens": len(corpus.train.tokens), "seconds": round(time.monotonic() - began, 3)}
-    report = Report(folder, progress)
+    report = TrainingReport(folder, progress)
     report.metrics.row({**row, "valid_loss": surprise.loss, **(never.as_dict() if never else {})})
     if plan.training.samples:
         asked = time.monotonic()

@@ -42,7 +42,7 @@ class TrainingSettings:
     precision: str = "auto"            # float32 · bfloat16 · auto (bfloat16 on a GPU)
     widths: int = 0                    # pairs: lengths are padded to multiples of this; 0: as they come
     compile: str = "auto"              # yes · no · capture (CUDA graphs) · graphs (both) · auto (GPU: both, or yes)
-    recompute: str = "no"              # no · some · activations · cheap: worked out again on the way back, not kept
+    recompute: str = "no"              # no · some · activations · cheap: recomputed in the backward pass, not saved
     seed: int = 0
 
     def __post_init__(self) -> None:

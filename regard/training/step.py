@@ -17,13 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from regard import kernels
-from regard.contract import State
-from regard.data.batching.batches import Batch
+from regard.contract import Learner, State
+from regard.data.batching.text_batches import Batch
 from regard.errors import SettingError, TrainingStopped
 from regard.kernels.cpu import compiled_code
 from regard.kernels.cuda import products
-from regard.layers.feedforward import FeedForward
-from regard.models.learner import Learner
 from regard.training.averaging import Average
 from regard.training.optim import Optimizers
 from regard.training.recorded_step import (
@@ -40,8 +38,8 @@ MOST_RECORDED = 200_000_000    # weights: beyond, the slowest of hosts keeps a G
 
 
 @dataclass(frozen=True)
-class Position:
-    """Where training stands. All of it is in every checkpoint."""
+class TrainingPosition:
+    """The position of training. All of it is in every checkpoint."""
 
     step: int = 0                    # updates made
     tokens: int = 0                  # real tokens read
@@ -172,7 +170,7 @@ class ForwardBackward:
         self.model, self.bfloat16, self.compiled, self.recompute = model, bfloat16, compiled, recompute
         self.cast_once = cast_once                            # each weight to bfloat16, for all its uses in a pass
         products.prepare(model.device, bfloat16)
-        layers = [module for module in model.modules() if isinstance(module, FeedForward)]
+        layers: list[Any] = [module for module in model.modules() if hasattr(module, "recompute")]
         share = {"no": 0.0, "some": SOME}.get(recompute, 1.0)
         for number, layer in enumerate(layers):                # spread evenly
             layer.recompute = int((number + 1) * share) > int(number * share)

@@ -5,13 +5,14 @@ import re
 import pytest
 import torch
 
-from regard.contract import watch
 from regard.layers.scores import SCORES
 from regard.layers.self_attention import SelfAttention
 from regard.look import Request, look
 from regard.look.arithmetic import arithmetic
 from regard.look.arithmetic_attention import attention_sheet
 from regard.look.presets import PRESETS
+from regard.serve.result_json import as_json
+from regard.watching import watch
 from tests.browser.conftest import serious, shot, sync_api
 from tests.look import models
 
@@ -44,15 +45,15 @@ def test_the_browser_finds_what_pytorch_has_for_every_score_and_every_kind(page,
             with torch.no_grad(), watch(closely=True) as seen:
                 layer(torch.randn(1, 7, 16))
             sheet = attention_sheet(seen.readings[0], 3, 5, 4)
-            assert page.evaluate(REDO, sheet.as_dict()) < 1e-5, score
+            assert page.evaluate(REDO, as_json(sheet)) < 1e-5, score
     for name in ("linear-rnn", "mamba", "ngram", "hybrid", "rnn"):
         trained = models.language_model(name)
         seen = look(trained, Request(text=models.TEXT))
         for track in seen.tracks:
             told = arithmetic(trained, seen, track, 1, 1, 6, 3)
-            assert page.evaluate(REDO, told.as_dict()) < 1e-5, (name, track.name)
+            assert page.evaluate(REDO, as_json(told)) < 1e-5, (name, track.name)
     for preset in PRESETS.values():
-        assert page.evaluate(REDO, preset.sheet().as_dict()) < 1e-15
+        assert page.evaluate(REDO, as_json(preset.sheet())) < 1e-15
 
 
 def test_a_number_that_is_not_pytorchs_is_noticed(page, served):
@@ -61,7 +62,7 @@ def test_a_number_that_is_not_pytorchs_is_noticed(page, served):
     with torch.no_grad(), watch(closely=True) as seen:
         SelfAttention(16, heads=4)(torch.randn(1, 7, 16))
     seen.readings[0].values += 1e-3
-    assert page.evaluate(REDO, attention_sheet(seen.readings[0], 3, 5, 4).as_dict()) > 5e-4
+    assert page.evaluate(REDO, as_json(attention_sheet(seen.readings[0], 3, 5, 4))) > 5e-4
 
 
 def test_all_steps_by_the_keyboard_alone(page, served):

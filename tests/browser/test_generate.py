@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import regard
-from regard.decoding.sampling import Sampling, kept
+from regard.decoding.sampling import Sampling, cut_distribution
 from tests.browser.conftest import serious, shot
 from tests.browser.waiting import until
 
@@ -48,7 +48,7 @@ def by_python(log_probs, how, banned=()):
     values[:, list(banned)] = -torch.inf
     if how["temperature"] == 0:
         return np.eye(len(log_probs))[int(values.argmax())]
-    weights, tokens = kept(values, Sampling(**how))
+    weights, tokens = cut_distribution(values, Sampling(**how))
     found = np.zeros(len(log_probs))
     found[tokens[0].numpy()] = weights[0].numpy()
     return found
@@ -100,7 +100,7 @@ def test_stepping_is_generating_and_undo_and_branches_go_back(page, served, runs
     opened(page, served, more="&temperature=0.9&seed=7")
     trained = regard.load(runs / "stories-transformer", device="cpu")
     prompt = [1, *trained.tokenizer.encode("Tom had a").tolist()]
-    drawn = [step[0] for step in trained.steps([prompt], new_tokens=11, how=Sampling(temperature=0.9, seed=7))]
+    drawn = [step[0] for step in trained.steps([prompt], new_tokens=11, sampling=Sampling(temperature=0.9, seed=7))]
     assert None not in drawn
     page.keyboard.press("s")
     until(page, "document.querySelectorAll('.gen-token').length === 1")

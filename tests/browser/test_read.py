@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regard.corpora import stories
-from regard.probe.colours import ABOVE, BELOW, MOST, between
+from regard.look.render.colours import ABOVE, BELOW, MOST, between
 from regard.serve.payload import unpack
 from tests.browser.conftest import serious, shot
 from tests.browser.waiting import until

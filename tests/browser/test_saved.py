@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 
 import regard
-from regard.contract import Recorder
-from regard.look.parts import Look, Request, Said, Side, Token, Track
-from regard.look.pools import by_words, groups, row_groups, thumbnails, view
-from regard.probe.colours import MOST, between
-from regard.probe.maps import Map
-from regard.probe.painting import painted_page
-from regard.probe.render_html import as_plain_script, page
-from regard.serve.payload import shaded
-from tests.probe.test_render import CAT, EMPTY, HARD, SIGNED
-from tests.probe.test_render_html import caption
+from regard.look.look import Look, LookSide, Prediction, Request, Token
+from regard.look.render.colours import MOST, between
+from regard.look.render.maps import Map
+from regard.look.render.painting import painted_page
+from regard.look.render.saved_page import as_plain_script, page
+from regard.look.track import Track
+from regard.look.views import join_words, row_spans, thumbnails, view, word_spans
+from regard.serve.payload import shade
+from regard.watching import Recorder
+from tests.look.test_render import CAT, EMPTY, HARD, SIGNED
+from tests.look.test_saved_page import caption
 
 LONG = Map([f"r{n}" for n in range(50)], [f"c{n}" for n in range(45)], np.eye(50, 45) * 0.5 + 0.005)
 
@@ -101,14 +102,14 @@ def test_keys_move_and_the_status_says_what_is_read(opened):
 
 
 def test_numbers_of_a_file_are_those_of_the_server(browser):
-    """Views, words, rollout and thumbnails, worked out by read_local.js and by look/pools.py."""
+    """Views, words, rollout and thumbnails, worked out by read_local.js and by look/views.py."""
     size = 70
     values = np.random.default_rng(0).dirichlet(np.ones(size), (2, 3, size)).astype(np.float32)
     tokens = tuple(Token(n, f"t{n}", special=n == 0, word=-1 if n % 5 == 0 else n // 2) for n in range(size))
     tracks = [Track(name, "weights", "b", "a", "text", "text", values.shape, label, held=values)
               for name, label in (("self", "read"), ("own", "writes"))]
-    seen = Look(Request(text=""), "f", "lm", {"text": Side("text", "text", "", tokens)}, "text",
-                tuple(Said(n, "x", 1.0, 0.5, 1) for n in range(size)), tuple(tracks), watched=Recorder)
+    seen = Look(Request(text=""), "f", "lm", {"text": LookSide("text", "text", "", tokens)}, "text",
+                tuple(Prediction(n, "x", 1.0, 0.5, 1) for n in range(size)), tuple(tracks), watched=Recorder)
     told = {**seen.as_dict(), "id": "1"}
     raw = {track.name: base64.b64encode(values.tobytes()).decode() for track in tracks}
     context = browser.new_context()
@@ -131,13 +132,13 @@ def test_numbers_of_a_file_are_those_of_the_server(browser):
         np.testing.assert_allclose(cells, view(tracks[0], layer, head), atol=1e-6)
     for track in tracks:
         cells, _ = ask(f"{track.name}/cells?layer=2&head=1&words=1")
-        wanted = by_words(view(track, 2, 1), row_groups(seen, track), groups(seen.sides["text"]))
+        wanted = join_words(view(track, 2, 1), row_spans(seen, track), word_spans(seen.sides["text"]))
         np.testing.assert_allclose(cells, wanted, atol=1e-6)
     for pool in ("max", "sum"):
         small = thumbnails(values, 64, pool, False)
         atlas, scale = ask(f"self/atlas?size=64&pool={pool}")
         assert scale == pytest.approx(1.0 if pool == "max" else small.max(), rel=1e-6)
-        off = np.abs(atlas.astype(int) - shaded(small.reshape(6, 64, 64), scale, False).astype(int))
+        off = np.abs(atlas.astype(int) - shade(small.reshape(6, 64, 64), scale, False).astype(int))
         assert off.max() <= 1 and (off > 0).mean() < 0.001                         # halves may be rounded either way
     row, _ = ask("self/row?row=7")
     np.testing.assert_array_equal(row, values[:, :, 7])

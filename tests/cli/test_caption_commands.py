@@ -66,7 +66,7 @@ def test_mistakes_are_one_line(regard, captioners, here):
     (here / "broken.png").write_bytes(picture.read_bytes()[:60])
     assert "broken.png" in regard("caption", run, "broken.png").mistake()
     assert "nowhere.png" in regard("caption", run, "nowhere.png").mistake()
-    assert "--layer 7: there are 1, counted from 1" in regard("caption", run, picture, "-o", "a.png", "--layer", 7).err
+    assert "layer = 7: there are 1, counted from 1" in regard("caption", run, picture, "-o", "a.png", "--layer", 7).err
     assert "a picture is painted as .png, .svg, .html" in regard("caption", run, picture, "-o", "map.pdf").err
     assert "paints one picture, and 2 were given" in regard("caption", run, picture, picture, "-o", "a.png").mistake()
     assert "is a run of the task caption: use it with regard caption" in regard("translate", run).mistake()

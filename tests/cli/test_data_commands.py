@@ -19,7 +19,8 @@ def test_every_corpus_is_listed_with_what_it_is_counted_in(regard):
     listed = json.loads(regard("data", "list", "--json").done())
     rows = {row["name"]: (row["count"], row["unit"]) for row in listed}
     assert rows == {"stories": (20_000, "lines"), "ab": (10_000, "lines"), "sally": (20_000, "lines"),
-                    "phrasebook": (100_000, "pairs"), "gists": (30_000, "pairs"), "shapes": (20_000, "pictures")}
+                    "phrasebook": (100_000, "pairs"), "gists": (30_000, "pairs"), "shapes": (20_000, "pictures"),
+                    "origins": (12_000, "texts")}
     heading, *lines = regard("data", "list").done().splitlines()
     assert heading.split() == ["train", "valid", "test", "unseen"]
     assert {tuple(line.split()[:6]) for line in lines} == {
@@ -53,7 +54,7 @@ def test_shapes_are_drawn_on_one_sheet(regard, here, number, sides):
     assert pixels.shape == (sides[0] * tile, sides[1] * tile, 3)
     row, column = divmod(number - 1, sides[1])
     last = pixels[row * tile + 6:(row + 1) * tile - 6:3, column * tile + 6:(column + 1) * tile - 6:3]
-    assert np.array_equal(last, shapes.batch(np.array([number - 1])).images[0])
+    assert np.array_equal(last, shapes.draw_pictures(np.array([number - 1])).images[0])
     if sides[0] * sides[1] > number:
         assert (pixels[-tile:, -tile:] == 255).all()
 

@@ -75,14 +75,14 @@ def test_a_report_is_made_from_what_is_kept_of_a_device_that_is_not_here(regard,
 def test_code_that_changes_after_the_last_arm_is_told(regard, own, monkeypatch):
     from regard.lab import runner
 
-    file, carried_out = own / "caused.py", runner.run
+    file, carried_out = own / "caused.py", runner.run_arms
 
     def run(*arguments):
         left = carried_out(*arguments)
         file.write_text(file.read_text() + "EDITED = True\n")
         return left
 
-    monkeypatch.setattr(runner, "run", run)
+    monkeypatch.setattr(runner, "run_arms", run)
     told = lab(regard, "run", "caused", "--quiet")
     assert told.code == 0 and told.out == "" and told.err.startswith("caused: its code changed during the run")
 

@@ -132,7 +132,7 @@ FOREVER = "print('stuck', flush=True) or time.sleep(1000)"
 
 
 def test_who_is_stuck_is_ended_when_its_time_is_over(runs):
-    before = "from regard.serve import stopping\nstopping.LATEST = 0.3\n" + STUCK.format(what=FOREVER)
+    before = "from regard.serve import stop_signals\nstop_signals.LATEST = 0.3\n" + STUCK.format(what=FOREVER)
     process = started(runs / "ngram", before)
     first = process.stdout.readline() + process.stdout.readline()
     assert first.endswith(b"stuck\n")
@@ -142,7 +142,7 @@ def test_who_is_stuck_is_ended_when_its_time_is_over(runs):
 
 def test_a_second_signal_ends_it_at_once(runs):
     """With a first deadline that nobody could wait for."""
-    before = "from regard.serve import stopping\nstopping.LATEST = 1000.0\n" + STUCK.format(what=FOREVER)
+    before = "from regard.serve import stop_signals\nstop_signals.LATEST = 1000.0\n" + STUCK.format(what=FOREVER)
     process = started(runs / "ngram", before)
     first = process.stdout.readline() + process.stdout.readline()
     process.send_signal(signal.SIGINT)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import regard
-from regard.look.drawing import Drawing
+from regard.look.render.drawing import Drawing
 from tests.served_runs import shared_folder, train
 
 TEXT = "the cat number 3 sat"
@@ -114,7 +114,7 @@ def test_a_caption_is_painted(regard, pairs, here, ending):
 
 def test_a_look_too_large_for_a_file_keeps_what_is_in_view(runs, monkeypatch):
     seen = regard.show(str(runs / "transformer"), "the cat", layer=1, head=2)
-    monkeypatch.setattr("regard.probe.render_html.MOST_NUMBERS", 100)
+    monkeypatch.setattr("regard.look.render.saved_page.MOST_NUMBERS", 100)
     told = held(seen.drawing.html())
     assert told["looks"]["1"]["tracks"][0]["shape"] == [1, 1, 8, 8] and told["first"]["head"] == "1"
     assert "Only this view is in the file" in told["looks"]["1"]["tracks"][0]["about"]

@@ -1,8 +1,8 @@
 import pytest
 
-from regard.compare import language, measure, trial
+from regard.compare import language_models, measure, trial
+from regard.compare.comparison import compare
 from regard.compare.plan import Wanted
-from regard.compare.run import compare
 
 TEXT = "".join(f"the cat number {i * 7 % 13} sat on mat {i * 5 % 11}\n" for i in range(120))
 SMALL = {"tokenizer": {"kind": "char"}, "training": {"batch": 4},
@@ -22,12 +22,12 @@ def quick(monkeypatch):
     """Measurements that take no time; the trials run here, not in processes of their own. Gives `compare`."""
     for name, value in (("LENGTHS", (32, 64, 128)), ("GENERATED", 6), ("SAMPLED", 12)):
         monkeypatch.setattr(measure, name, value)
-    monkeypatch.setattr(language, "SEQUENCES", 1)
+    monkeypatch.setattr(language_models, "SEQUENCES", 1)
     ran: list[str] = []
 
     def here(folder, plan, each, stop):
         ran.append(each.name)
-        trial.carry_out_trial(folder, plan, each)
+        trial.run_trial(folder, plan, each)
 
     def run(say=lambda text: None, **wanted):
         ran.clear()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from regard.compare.comparison import in_a_process, read_record, report
 from regard.compare.plan import Wanted, make_plan
-from regard.compare.run import in_a_process, read_record, report
-from regard.compare.table import as_text
+from regard.compare.results_table import as_text
 from regard.errors import Interrupted, RegardError, RegardNote, RunError, SettingError, TrainingStopped
 from regard.trained import load
 

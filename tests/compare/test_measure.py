@@ -39,9 +39,13 @@ def test_the_state_of_attention_grows_up_to_its_context_and_that_of_a_recurrence
     assert recurrence["8"] == recurrence["4096"] and not recurrence["4096"]["bounded"]
 
 
-def test_costs_end_where_a_context_does():
+def test_costs_end_where_a_context_does(monkeypatch):
     import torch
 
+    from regard.compare import measure
+
+    monkeypatch.setattr(measure, "LONGEST", 600.0)                            # however slow the machine
+    monkeypatch.setattr(measure, "reading_seconds", lambda model, text: (1.0, 1.0))
     stream = np.random.default_rng(0).integers(4, 11, 100)
     found = costs(TRANSFORMER(torch.float32), stream, (16, 32, 64))
     assert [length for length, _ in found["read"]] == [16, 32, 64]            # in windows beyond the context

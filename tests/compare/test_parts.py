@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from regard.compare import units
+from regard.compare.comparison import dry_run, report
 from regard.compare.plan import Wanted, make_plan
-from regard.compare.run import dry_run, report
-from regard.compare.table import as_text
+from regard.compare.results_table import as_text
 from regard.data.reading.shards import Counts, Shard
 from regard.errors import RunError, SettingError
 from regard.trained import load

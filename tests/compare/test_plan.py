@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from regard.compare.plan import Plan, Wanted, make_plan
+from regard.compare.plan import ComparisonPlan, Wanted, make_plan
 from regard.errors import RunError, SettingError
 from regard.families.fit import TOLERANCE
 
@@ -47,7 +47,7 @@ def test_a_setting_may_be_for_all_or_for_one(tmp_path):
     plan = make_plan(wanted(settings=settings))
     entries = {entry.family: entry.model for entry in plan.entries}
     assert entries["rnn"]["hidden"] == 12 and entries["rnn"]["dropout"] == entries["transformer"]["dropout"] == 0.5
-    batches = {t.family: plan.order(t, tmp_path).settings["training"]["batch"] for t in plan.trials()}
+    batches = {t.family: plan.request(t, tmp_path).settings["training"]["batch"] for t in plan.trials()}
     assert batches == {"ngram": "8", "rnn": "3", "transformer": "8"}
 
 
@@ -70,13 +70,13 @@ def test_a_mistake_is_one_line(changes, message):
 def test_a_plan_is_kept_and_read_back(tmp_path):
     plan = make_plan(wanted(settings=SMALL))
     plan.save(tmp_path)
-    again = Plan.load(tmp_path)
+    again = ComparisonPlan.load(tmp_path)
     assert again == plan and again.trials() == plan.trials()
     with pytest.raises(RunError, match="there is no comparison at"):
-        Plan.load(tmp_path / "nowhere")
+        ComparisonPlan.load(tmp_path / "nowhere")
     (tmp_path / "compare.json").write_text("{}")
     with pytest.raises(RunError, match="is damaged"):
-        Plan.load(tmp_path)
+        ComparisonPlan.load(tmp_path)
 
 
 def test_families_seeds_and_orders_may_be_added(tmp_path):

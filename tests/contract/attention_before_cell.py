@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from regard.contract import Encoder, LanguageModel, Memory, Source, State, last_real, of_source, watching
+from regard.contract import Encoder, LanguageModel, Memory, Source, State, last_real, of_source
 from regard.errors import SettingError
+from regard.watching import watching
 
 
 @dataclass

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.contract import LanguageModel, Memory, SequenceLayer, Source, State, last_real, watching
+from regard.contract import LanguageModel, Memory, SequenceLayer, Source, State, last_real
+from regard.watching import watching
 
 
 @dataclass

@@ -17,12 +17,14 @@ from regard.data import embedded
 from regard.data.reading.sentences import split as sentences
 from regard.data.tokens.words import WordTokenizer, train_words
 from regard.errors import SettingError
-from regard.metrics.alignment import read_pharaoh
+from regard.metrics.alignment_error import read_pharaoh
+from tests.made_later import MadeLater
 
 SPLIT = WordTokenizer([]).split
-TRAIN = list(pairs(1500))
-VALID, UNSEEN = (list(pairs(300, part=part)) for part in ("valid", "unseen"))
-EVERY = TRAIN + VALID + UNSEEN
+TRAIN = MadeLater(lambda: list(pairs(1500)))
+VALID = MadeLater(lambda: list(pairs(300, part="valid")))
+UNSEEN = MadeLater(lambda: list(pairs(300, part="unseen")))
+EVERY = MadeLater(lambda: [*TRAIN, *VALID, *UNSEEN])
 
 
 def stories(number, seed=3):

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from regard.cli.data import command
 from regard.corpora import phrasebook_grammar as g
-from regard.corpora.phrasebook import PARTS, Pair, finish, pairs, show, unseen
-from regard.corpora.phrasebook_draft import Draft
+from regard.corpora.phrasebook import PARTS, PhrasePair, finish, pairs, show, unseen
+from regard.corpora.phrasebook_draft import SentenceDraft
 from regard.corpora.phrasebook_grammar import Word, est_ce_que, group, inverted, nothing, noun_phrase, statement, word
 from regard.corpora.phrasebook_sentences import FORMS
 from regard.corpora.phrasebook_spelling import ELIDED, french_tokens
@@ -34,12 +34,13 @@ from regard.corpora.phrasebook_words import (
 from regard.data import embedded
 from regard.data.tokens.words import WordTokenizer
 from regard.errors import SettingError
+from tests.made_later import MadeLater
 
 SPLIT = WordTokenizer([]).split
-TRAIN = list(pairs(50_000))
-SOME = TRAIN[:20_000]
-VALID = list(pairs(1_000, part="valid"))
-UNSEEN = list(pairs(1_000, part="unseen"))
+TRAIN = MadeLater(lambda: list(pairs(50_000)))
+SOME = MadeLater(lambda: TRAIN[:20_000])
+VALID = MadeLater(lambda: list(pairs(1_000, part="valid")))
+UNSEEN = MadeLater(lambda: list(pairs(1_000, part="unseen")))
 PAUL, MARIE = NAMES[0], NAMES[5]
 FRENCH_NOUN = {form: noun for noun in EVERY_NOUN for form in noun.french}
 HOMOGRAPHS = {"porte", "ferme", "lit", "montre", "montres", "cuisine", "portes", "froid", "watch"}
@@ -50,7 +51,7 @@ def drawn(number, seed):
     """Sentences as they are drawn, before any is kept apart or dropped for having been said."""
     chance = random.Random(seed)
     for _ in range(number):
-        draft = Draft(chance)
+        draft = SentenceDraft(chance)
         form, mark = draft.pick(FORMS)
         yield finish(form(draft), mark)
 
@@ -169,7 +170,7 @@ def test_questions_are_asked_in_both_ways():
 def test_the_alignment_of_a_sentence_known_by_hand():
     verb = group(VERB["voir"], JE, "past", negation="pas")
     pair = finish(statement(JE, verb, noun_phrase(NOUN["homme"], "this", first=ADJECTIVE["vieux"])))
-    assert pair == Pair("Je n'ai pas vu ce vieil homme.", "I did not see this old man.",
+    assert pair == PhrasePair("Je n'ai pas vu ce vieil homme.", "I did not see this old man.",
                         ((0, 0), (1, 1), (1, 2), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7)))
     owned = finish(statement(g.owned(noun_phrase(NOUN["ami"]), MARIE), group(VERB["dormir"], SHE), nothing()))
     assert (owned.source, owned.target) == ("L'ami de Marie dort.", "Marie's friend sleeps.")
@@ -260,7 +261,7 @@ def test_a_wrong_alignment_would_be_seen():
     right = finish(statement(JE, group(VERB["voir"], JE), noun_phrase(NOUN["chat"])))
     assert well_aligned(right) and right.pharaoh == "0-0 1-1 2-2 3-3 4-4"
     for links in (((0, 0), (1, 1), (2, 3), (3, 2), (4, 4)), right.alignment[1:], right.alignment[:-1]):
-        assert not well_aligned(Pair(right.source, right.target, links))
+        assert not well_aligned(PhrasePair(right.source, right.target, links))
 
 
 def test_a_french_sentence_has_one_english_rendering_and_there_are_millions():

@@ -9,16 +9,17 @@ import pytest
 
 from regard.corpora import shapes_drawing as drawing
 from regard.corpora import shapes_scenes as scenes
-from regard.corpora.shapes import PARTS, SIDE, Picture, batch, box, covered, pictures, write
+from regard.corpora.shapes import PARTS, SIDE, Picture, box, covered, draw_pictures, pictures, write
 from regard.corpora.shapes_scenes import COLOURS, RELATIONS, SHAPES, SIZES, unseen
 from regard.data.pictures.pictures import CaptionReading, read_captioned
 from regard.data.tokens.words import WordTokenizer
 from regard.errors import SettingError, StorageError
+from tests.made_later import MadeLater
 
 SPLIT = WordTokenizer([]).split
-SOME = {part: batch(np.arange(1000), part=part) for part in PARTS}
-TRAIN = SOME["train"]
-DRAWN = [TRAIN.picture(at) for at in range(300)]
+SOME = MadeLater(lambda: {part: draw_pictures(np.arange(1000), part=part) for part in PARTS})
+TRAIN = MadeLater(lambda: SOME["train"])
+DRAWN = MadeLater(lambda: [TRAIN.picture(number) for number in range(300)])
 SAYS_NOTHING = {"a", "an", "of", "and"}
 
 
@@ -39,7 +40,7 @@ def same(one: Picture, other: Picture):
 def test_a_picture_follows_from_its_seed_part_and_number_alone():
     first = list(pictures(300, seed=3))
     assert all(map(same, first, pictures(300, seed=3)))
-    alone = batch(np.array([299, 7]), seed=3)                        # another order, other neighbours
+    alone = draw_pictures(np.array([299, 7]), seed=3)                        # another order, other neighbours
     assert same(alone.picture(0), first[299]) and same(alone.picture(1), first[7])
     assert not any(map(same, first, pictures(300, seed=4)))
     assert not any(map(same, first, pictures(300, seed=3, part="valid")))
@@ -59,7 +60,7 @@ def test_no_two_pictures_are_alike():
 
 
 def test_parts_share_no_picture_and_no_caption_but_of_one_thing_whatever_their_seeds():
-    both = {part: [SOME[part], batch(np.arange(1000), 1, part)] for part in PARTS}
+    both = {part: [SOME[part], draw_pictures(np.arange(1000), 1, part)] for part in PARTS}
     captions = {part: {caption for some in both[part] for caption in some.captions} for part in PARTS}
     images = {part: {image.tobytes() for some in both[part] for image in some.images} for part in PARTS}
     for one, other in pairs_of(PARTS, 2):
@@ -120,7 +121,7 @@ def test_an_unknown_part_is_one_clear_line():
     with pytest.raises(SettingError, match=r"^shapes has no part vald: did you mean valid\?$"):
         pictures(1, part="vald")
     with pytest.raises(SettingError, match="no part tests"):
-        batch(np.arange(2), part="tests")
+        draw_pictures(np.arange(2), part="tests")
 
 
 # ------------------------------------------------------------------------------------------------ captions

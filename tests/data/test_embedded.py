@@ -9,8 +9,9 @@ from regard.corpora import stories
 from regard.corpora.story_world import ANIMALS, BOYS, GIRLS, many
 from regard.data import embedded
 from regard.errors import SettingError
+from tests.made_later import MadeLater
 
-LINES = list(stories.generate(3000, seed=3))
+LINES = MadeLater(lambda: list(stories.generate(3000, seed=3)))
 
 
 def test_stories_are_the_same_for_the_same_seed():
@@ -68,7 +69,8 @@ def test_plurals():
 # ---------------------------------------------------------------------------------------------------- parts
 
 
-LINES_OF = {(name, part): list(embedded.lines(name, part)) for name in embedded.CORPORA for part in embedded.PARTS}
+LINES_OF = MadeLater(lambda: {(name, part): list(embedded.lines(name, part))
+                              for name in embedded.CORPORA for part in embedded.PARTS})
 
 
 @pytest.mark.parametrize("name", embedded.CORPORA)

@@ -5,12 +5,12 @@ import itertools
 import pytest
 import torch
 
-from regard.contract import Source, watch
+from regard.contract import Source
 from regard.decoding import beam as searching
-from regard.decoding.beam import Beam, beam_search
+from regard.decoding.beam import BeamOptions, beam_search
 from regard.decoding.best import best_by_definition, best_of
-from regard.decoding.reading import of_source
 from regard.decoding.sampling import Sampling
+from regard.decoding.source_attention import source_weights
 from regard.decoding.stream import generate_tokens
 from regard.errors import RunError, SettingError
 from regard.families import FAMILIES
@@ -23,6 +23,7 @@ from regard.layers.self_attention import SelfAttention
 from regard.layers.stack import Block, Stack
 from regard.models.encoders import RecurrentEncoder
 from regard.models.seq2seq import Prefix, Seq2Seq
+from regard.watching import watch
 
 V, BOS, EOS = 7, 1, 2
 BANNED = (0, 1, 3)
@@ -70,7 +71,7 @@ def batch(items):
 
 
 def found(model, items, limit=4, **how):
-    return beam_search(model, batch(items), limits=[limit] * len(items), how=Beam(**how), begin=BOS, end=EOS,
+    return beam_search(model, batch(items), limits=[limit] * len(items), options=BeamOptions(**how), begin=BOS, end=EOS,
                        banned=BANNED)
 
 
@@ -99,7 +100,7 @@ def test_wide_enough_it_finds_what_trying_everything_finds(model):
 def test_one_beam_is_greedy(model):
     for items in ITEMS:
         text = []
-        for (token,) in generate_tokens(model, [[BOS]], new_tokens=6, how=Sampling(temperature=0), end=EOS,
+        for (token,) in generate_tokens(model, [[BOS]], new_tokens=6, sampling=Sampling(temperature=0), end=EOS,
                                         banned=BANNED, source=batch([items])):
             if token is not None:
                 text.append(token)
@@ -128,10 +129,12 @@ def test_each_score_is_what_the_model_says_of_its_target(model):
 
 def test_limits_are_each_sources_own(model):
     limits = [1, 5, 2, 4, 3]
-    results = beam_search(model, batch(ITEMS), limits=limits, how=Beam(width=2), begin=BOS, end=EOS, banned=BANNED)
+    results = beam_search(model, batch(ITEMS), limits=limits, options=BeamOptions(width=2), begin=BOS, end=EOS,
+                          banned=BANNED)
     for (best,), limit, items in zip(results, limits, ITEMS, strict=True):
         assert len(best.tokens) + best.finished <= limit
-        ((alone,),) = beam_search(model, batch([items]), limits=[limit], how=Beam(width=2), begin=BOS, end=EOS,
+        ((alone,),) = beam_search(model, batch([items]), limits=[limit], options=BeamOptions(width=2), begin=BOS,
+                                  end=EOS,
                                   banned=BANNED)
         assert best.tokens == alone.tokens
 
@@ -146,7 +149,7 @@ def test_no_n_gram_is_said_twice(model):
 
 def test_a_language_model_without_a_source_is_searched_too():
     model = FAMILIES["rnn"].example(torch.float64)
-    ((best,),) = beam_search(model, None, limits=[5], how=Beam(width=3), begin=1, end=2, banned=(0, 1, 3))
+    ((best,),) = beam_search(model, None, limits=[5], options=BeamOptions(width=3), begin=1, end=2, banned=(0, 1, 3))
     assert set(best.tokens).isdisjoint({0, 1, 2, 3})
 
 
@@ -156,7 +159,7 @@ def test_a_language_model_without_a_source_is_searched_too():
     (dict(coverage=-0.1), "--coverage -0.1")])
 def test_what_cannot_be_searched_is_refused(wrong, message):
     with pytest.raises(SettingError, match=message):
-        Beam(**wrong)
+        BeamOptions(**wrong)
 
 
 # ------------------------------------------------------------------------------------------ the fast parts
@@ -216,9 +219,9 @@ def test_under_a_gradient_nothing_is_changed_in_place():
 
 def test_the_device_is_asked_once_a_step(model, monkeypatch):
     asked, steps = [], []
-    real, step = torch.Tensor.cpu, searching.Live.step
+    real, step = torch.Tensor.cpu, searching.BeamState.step
     monkeypatch.setattr(torch.Tensor, "cpu", lambda x: asked.append(1) or real(x))
-    monkeypatch.setattr(searching.Live, "step", lambda live: steps.append(1) or step(live))
+    monkeypatch.setattr(searching.BeamState, "step", lambda live: steps.append(1) or step(live))
     for name in ("item", "tolist", "__bool__"):
         monkeypatch.setattr(torch.Tensor, name, lambda *_: pytest.fail("the device was asked"))
     monkeypatch.setattr("regard.layers.cache.KeyValueCache.written", lambda cache: cache.keys.shape[1])
@@ -236,7 +239,7 @@ def covered(model, items, tokens):
     for token in (BOS, *tokens):
         with watch() as seen:
             _, state = model.step(torch.tensor([[token]]), state)
-        layers = of_source(model, batch([items]), seen.readings, rows=1, whole=False)
+        layers = source_weights(model, batch([items]), seen.readings, rows=1, whole=False)
         amount += torch.stack([weights[0, :, -1].mean(0) for weights in layers]).mean(0)
     return float(amount.clamp(1e-10, 1).log().sum())
 
@@ -261,10 +264,12 @@ def test_coverage_does_not_depend_on_the_batch(model):
 def test_coverage_needs_attention_to_a_source():
     family = TRANSLATE["rnn"]
     with pytest.raises(RunError, match=r"no attention to its source.*leave --coverage out"):
-        beam_search(family.example(torch.float64), family.example_source(), limits=[3, 3], how=Beam(coverage=0.2),
+        beam_search(family.example(torch.float64), family.example_source(), limits=[3, 3],
+                    options=BeamOptions(coverage=0.2),
                     begin=BOS, end=EOS)
     with pytest.raises(SettingError, match="--coverage is about what is read of a source"):
-        beam_search(FAMILIES["rnn"].example(torch.float64), None, limits=[3], how=Beam(coverage=0.2), begin=1, end=2)
+        beam_search(FAMILIES["rnn"].example(torch.float64), None, limits=[3], options=BeamOptions(coverage=0.2),
+                    begin=1, end=2)
 
 
 def test_as_many_tokens_are_read_as_the_limit_says_and_no_more():
@@ -290,14 +295,15 @@ def test_being_observed_changes_nothing(model, how):
             each[:] = 0
 
     seen, how = [], dict(width=3, n_best=3) | how
-    options = dict(limits=[6, 2, 6, 4, 5], how=Beam(**how), begin=BOS, end=EOS, banned=BANNED)
+    options = dict(limits=[6, 2, 6, 4, 5], options=BeamOptions(**how), begin=BOS, end=EOS, banned=BANNED)
     assert beam_search(model, batch(ITEMS), observer=spoil, **options) == beam_search(model, batch(ITEMS), **options)
     assert seen[0] == (0, 1, 2, 3, 4) and not any(1 in sources for sources in seen[2:])        # which may have two
 
 
 def test_an_observer_is_told_what_the_search_did(model):
     steps = []
-    (best,) = beam_search(model, batch(ITEMS[:1]), limits=[5], how=Beam(width=3, n_best=3), begin=BOS, end=EOS,
+    (best,) = beam_search(model, batch(ITEMS[:1]), limits=[5], options=BeamOptions(width=3, n_best=3), begin=BOS,
+                          end=EOS,
                           banned=BANNED, observer=steps.append)
     said = [()]
     ended = set()
@@ -314,7 +320,8 @@ def test_a_forced_prefix_is_how_every_target_begins(model):
     """Wide enough, it finds the best of all that begin so; what was forced is scored like everything else."""
     for items in ITEMS[:3]:
         tried = [each for each in everything(model, items, 4) if each[1][:2] == (5, 4)]
-        (best,) = beam_search(model, batch([items]), limits=[4], how=Beam(width=200, n_best=3), begin=BOS, end=EOS,
+        (best,) = beam_search(model, batch([items]), limits=[4], options=BeamOptions(width=200, n_best=3), begin=BOS,
+                              end=EOS,
                               banned=BANNED, force=[5, 4])
         assert [each.tokens for each in best] == [target for _, target in tried[:3]]
         assert [each.score for each in best] == pytest.approx([score for score, _ in tried[:3]], abs=1e-10)
@@ -325,7 +332,8 @@ def test_forcing_what_would_be_said_anyway_changes_nothing(model):
         ((greedy,),) = found(model, [items], limit=6, width=1)
         for cut in range(len(greedy.tokens) + 1):
             if cut < 6:
-                ((forced,),) = beam_search(model, batch([items]), limits=[6], how=Beam(width=1), begin=BOS, end=EOS,
+                ((forced,),) = beam_search(model, batch([items]), limits=[6], options=BeamOptions(width=1), begin=BOS,
+                                           end=EOS,
                                            banned=BANNED, force=greedy.tokens[:cut])
                 assert forced == greedy
 
@@ -341,8 +349,8 @@ def test_what_cannot_be_forced_is_refused(force, message):
 @torch.no_grad()
 def test_a_prompt_is_read_and_not_scored(any_model):
     prompt, banned = [BOS, 5, 4, 6], (0, 1, 3)
-    how = Beam(width=3, n_best=3)
-    (best,) = beam_search(any_model, None, limits=[4], how=how, begin=prompt, end=EOS, banned=banned)
+    how = BeamOptions(width=3, n_best=3)
+    (best,) = beam_search(any_model, None, limits=[4], options=how, begin=prompt, end=EOS, banned=banned)
     for each in best:
         said = [*each.tokens, EOS] if each.finished else list(each.tokens)
         tokens = torch.tensor([[*prompt, *said]])

@@ -5,17 +5,18 @@ import pytest
 import torch
 
 from regard.contract import Memory
-from regard.decoding.beam import Beam
-from regard.decoding.caption import caption_tokens, pixels_of
-from regard.decoding.marks import Marks
+from regard.decoding.beam import BeamOptions, search_batches
+from regard.decoding.source_batches import picture_batches, pixels_of
+from regard.decoding.special_tokens import SpecialTokens
 from regard.families.caption import CAPTION
 
-MARKS = Marks(1, 2, (0, 1))
+SPECIAL = SpecialTokens(1, 2, (0, 1))
 IMAGES = np.random.default_rng(0).integers(0, 256, (7, 8, 8, 3), dtype=np.uint8)
 
 
-def said(model, images, **options):
-    found = caption_tokens(model, images, marks=MARKS, context=6, how=Beam(width=3, n_best=2), **options)
+def said(model, images, at_once=None, on_batch=None):
+    found = search_batches(model, picture_batches(model, images, 6, 3, at_once), SPECIAL,
+                           BeamOptions(width=3, n_best=2), on_batch)
     return [[(each.tokens, round(each.log_prob, 9)) for each in best] for best in found]
 
 

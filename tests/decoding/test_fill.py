@@ -5,9 +5,9 @@ import torch
 
 from regard.data.tokens.tokenizers import train_tokenizer
 from regard.data.tokens.vocabulary import FIRST
-from regard.decoding.fill import Filled, fill_blanks, fill_places, laid_out, split_at_blanks
+from regard.decoding.fill import Filled, fill_blanks, fill_places, lay_out, split_at_blanks
 from regard.errors import DataError
-from regard.families.masked import MASKED, MaskedTransformerSettings, build_transformer
+from regard.families.masked_encoders import MASKED, MaskedTransformerSettings, build_transformer
 
 TEXT = "the cat sat on the mat . the dog lay on the rug . a cat lay by the dog ."
 
@@ -96,7 +96,7 @@ def test_several_blanks_have_candidates_each_and_are_filled_together(words):
     filled = fill_blanks(model, words, "___ cat ___ on the ___.", top=4)
     assert isinstance(filled, Filled) and len(filled.blanks) == 3
     assert "_" not in filled.text and filled.text.endswith(".") and len(words.encode(filled.text)) == 7
-    row, places = laid_out(model, [[], [5], [6, 7]], [1, 2])
+    row, places = lay_out(model, [[], [5], [6, 7]], [1, 2])
     assert row.tolist() == [model.mask, 5, model.mask, model.mask, 6, 7] and places == [[0], [2, 3]]
 
 
@@ -125,7 +125,7 @@ def test_of_a_long_text_what_stands_around_the_blanks_is_read(words):
     assert part == same and whole.text == f"the dog lay by the cat {same[0].text} on the mat"
     for left in range(7):
         for right in range(7):
-            row, ((at,),) = laid_out(model, [list(range(left)), list(range(right))], [1])
+            row, ((at,),) = lay_out(model, [list(range(left)), list(range(right))], [1])
             assert row[at] == model.mask and len(row) == min(4, left + 1 + right)
             assert row[:at].tolist() == list(range(left))[left - at:]
             assert at >= min(left, 1) and len(row) - at - 1 >= min(right, 1)

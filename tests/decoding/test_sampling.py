@@ -1,21 +1,29 @@
 import pytest
 import torch
 
-from regard.decoding.sampling import Sampling, choose, kept, likeliest, likeliest_by_definition, row_noise, uniform
+from regard.decoding.sampling import (
+    Sampling,
+    choose,
+    cut_distribution,
+    likeliest,
+    likeliest_by_definition,
+    row_noise,
+    uniform,
+)
 from regard.errors import SettingError
 
 CHANCES = torch.tensor([[0.125, 0.5, 0.125, 0.25]], dtype=torch.float64)
 
 
-def survivors(how, chances=CHANCES):
-    weights, tokens = kept(chances.log(), how)
+def survivors(sampling, chances=CHANCES):
+    weights, tokens = cut_distribution(chances.log(), sampling)
     torch.testing.assert_close(weights.sum(-1), torch.ones(len(chances), dtype=torch.float64))
     return {int(token): float(weight) for weight, token in zip(weights[0], tokens[0], strict=True) if weight > 0}
 
 
-def draw(chances, how, count):
+def draw(chances, sampling, count):
     rows = torch.arange(count)
-    return choose(chances.log().expand(count, -1), how, rows, torch.full_like(rows, 3))
+    return choose(chances.log().expand(count, -1), sampling, rows, torch.full_like(rows, 3))
 
 
 def test_temperature_zero_takes_the_likeliest():
@@ -74,16 +82,16 @@ def test_the_cuts_look_at_the_whole_vocabulary():
 
 def test_a_token_without_a_chance_is_never_chosen():
     chances = torch.tensor([[0.0, 0.5, 0.0, 0.5, 0.0]], dtype=torch.float64)
-    for how in (Sampling(), Sampling(top_k=4), Sampling(top_p=0.999), Sampling(temperature=3.0)):
-        assert set(draw(chances, how, 500).tolist()) == {1, 3}
+    for sampling in (Sampling(), Sampling(top_k=4), Sampling(top_p=0.999), Sampling(temperature=3.0)):
+        assert set(draw(chances, sampling, 500).tolist()) == {1, 3}
 
 
-@pytest.mark.parametrize("how", [Sampling(seed=1), Sampling(seed=2, temperature=0.7), Sampling(seed=3, top_k=3),
+@pytest.mark.parametrize("sampling", [Sampling(seed=1), Sampling(seed=2, temperature=0.7), Sampling(seed=3, top_k=3),
                                  Sampling(seed=4, top_p=0.8)], ids=str)
-def test_tokens_come_as_often_as_their_probabilities_say(how):
+def test_tokens_come_as_often_as_their_probabilities_say(sampling):
     count = 20_000
-    seen = draw(CHANCES, how, count).bincount(minlength=4)
-    expected = survivors(how)
+    seen = draw(CHANCES, sampling, count).bincount(minlength=4)
+    expected = survivors(sampling)
     wanted = {token: count * chance for token, chance in expected.items()}
     chi_square = sum((seen[token].item() - often) ** 2 / often for token, often in wanted.items())
     assert chi_square < 16.3                                     # 3 degrees of freedom, one in a thousand

@@ -20,53 +20,56 @@ def texts(model, prompts, **options):
     return rows
 
 
-def by_rereading(model, prompt, how, new_tokens, row=0, banned=(0, 1, 3)):
+def by_rereading(model, prompt, sampling, new_tokens, row=0, banned=(0, 1, 3)):
     """The same text the slow way: everything is read again for every token."""
     text = list(prompt)
     for _ in range(new_tokens):
         log_probs, _ = model.step(torch.tensor([text]), model.start(1, len(text)))
         log_probs[:, list(banned)] = -torch.inf
-        token = int(choose(log_probs, how, torch.tensor([row]), torch.tensor([len(text)])))
+        token = int(choose(log_probs, sampling, torch.tensor([row]), torch.tensor([len(text)])))
         if token == END:
             break
         text.append(token)
     return text[len(prompt):]
 
 
-@pytest.mark.parametrize("how", [Sampling(temperature=0), Sampling(seed=3), Sampling(0.8, top_k=4, seed=5)], ids=str)
-def test_carrying_the_state_gives_the_text_that_rereading_everything_gives(any_model, how):
-    assert texts(any_model, [PROMPTS[0]], how=how) == [by_rereading(any_model, PROMPTS[0], how, 12)]
+@pytest.mark.parametrize("sampling", [Sampling(temperature=0), Sampling(seed=3), Sampling(0.8, top_k=4, seed=5)],
+                         ids=str)
+def test_carrying_the_state_gives_the_text_that_rereading_everything_gives(any_model, sampling):
+    assert texts(any_model, [PROMPTS[0]], sampling=sampling) == [by_rereading(any_model, PROMPTS[0], sampling, 12)]
 
 
-@pytest.mark.parametrize("how", [Sampling(temperature=0), Sampling(seed=3), Sampling(0.9, top_p=0.9, seed=4)], ids=str)
-def test_a_prompt_gives_the_same_text_alone_and_in_any_batch_in_any_order(any_model, how):
-    alone = [texts(any_model, [prompt], how=how, row_ids=[row])[0] for row, prompt in enumerate(PROMPTS)]
-    assert texts(any_model, PROMPTS, how=how) == alone
+@pytest.mark.parametrize("sampling", [Sampling(temperature=0), Sampling(seed=3), Sampling(0.9, top_p=0.9, seed=4)],
+                         ids=str)
+def test_a_prompt_gives_the_same_text_alone_and_in_any_batch_in_any_order(any_model, sampling):
+    alone = [texts(any_model, [prompt], sampling=sampling, row_ids=[row])[0] for row, prompt in enumerate(PROMPTS)]
+    assert texts(any_model, PROMPTS, sampling=sampling) == alone
     order = [2, 0, 3, 1]
-    shuffled = texts(any_model, [PROMPTS[row] for row in order], how=how, row_ids=order)
+    shuffled = texts(any_model, [PROMPTS[row] for row in order], sampling=sampling, row_ids=order)
     assert shuffled == [alone[row] for row in order]
-    assert how.temperature == 0 or len({tuple(text) for text in alone}) > 1
+    assert sampling.temperature == 0 or len({tuple(text) for text in alone}) > 1
 
 
 def test_the_same_prompt_in_two_rows_draws_two_texts(any_model):
-    a, b = texts(any_model, [[1, 4], [1, 4]], how=Sampling(seed=1), end=None, new_tokens=20)
+    a, b = texts(any_model, [[1, 4], [1, 4]], sampling=Sampling(seed=1), end=None, new_tokens=20)
     assert a != b
 
 
 def test_another_seed_draws_another_text(any_model):
-    one, two = (texts(any_model, [[1, 4]], how=Sampling(seed=seed), end=None, new_tokens=20) for seed in (0, 1))
+    one, two = (texts(any_model, [[1, 4]], sampling=Sampling(seed=seed), end=None, new_tokens=20) for seed in (0, 1))
     assert one != two
 
 
 def test_a_text_can_be_taken_up_again_in_the_middle(any_model):
-    how = Sampling(seed=9)
-    [whole] = texts(any_model, [PROMPTS[0]], how=how, end=None, new_tokens=12)
-    [rest] = texts(any_model, [PROMPTS[0] + whole[:5]], how=how, end=None, new_tokens=7)
+    sampling = Sampling(seed=9)
+    [whole] = texts(any_model, [PROMPTS[0]], sampling=sampling, end=None, new_tokens=12)
+    [rest] = texts(any_model, [PROMPTS[0] + whole[:5]], sampling=sampling, end=None, new_tokens=7)
     assert whole[5:] == rest
 
 
 def test_a_row_stops_at_its_end_and_the_others_go_on(any_model):
-    steps = list(generate_tokens(any_model, PROMPTS, new_tokens=25, how=Sampling(seed=2), end=END, banned=(0, 1, 3)))
+    steps = list(generate_tokens(any_model, PROMPTS, new_tokens=25, sampling=Sampling(seed=2), end=END,
+                                 banned=(0, 1, 3)))
     for row in zip(*steps, strict=True):
         ended = row.index(None) if None in row else len(row)
         assert all(token is None for token in row[ended:])
@@ -75,7 +78,7 @@ def test_a_row_stops_at_its_end_and_the_others_go_on(any_model):
 
 
 def test_a_row_writes_no_more_than_its_own_limit(any_model, counted):
-    limits, options = [2, 7, 4, 1], dict(how=Sampling(seed=3), end=None)
+    limits, options = [2, 7, 4, 1], dict(sampling=Sampling(seed=3), end=None)
     whole = texts(any_model, PROMPTS, new_tokens=7, **options)
     model = counted(any_model)
     assert texts(model, PROMPTS, new_tokens=7, limits=limits, **options) == [
@@ -95,8 +98,8 @@ def test_generation_is_over_when_every_row_has_ended(any_model, counted):
 def test_banned_tokens_never_appear(any_model):
     banned = (0, 1, 2, 3, 5, 7)
     hows = (Sampling(temperature=0), Sampling(seed=1), Sampling(50.0), Sampling(top_k=3), Sampling(top_p=0.5))
-    for how in hows:
-        rows = texts(any_model, PROMPTS, how=how, banned=banned, end=None, new_tokens=25)
+    for sampling in hows:
+        rows = texts(any_model, PROMPTS, sampling=sampling, banned=banned, end=None, new_tokens=25)
         assert not {token for row in rows for token in row} & set(banned)
 
 
@@ -129,7 +132,7 @@ def test_generating_puts_the_model_into_eval_mode(bounded):
 # ------------------------------------------------------------------------------- past the context limit
 
 
-def windows_by_hand(model, prompt, how, new_tokens, row=0, banned=(0, 1, 3)):
+def windows_by_hand(model, prompt, sampling, new_tokens, row=0, banned=(0, 1, 3)):
     """The definition: read up to the limit; when full, forget all but the last half, and go on."""
     half = model.context // 2
     text, window = list(prompt), list(prompt)
@@ -138,7 +141,7 @@ def windows_by_hand(model, prompt, how, new_tokens, row=0, banned=(0, 1, 3)):
     for _ in range(new_tokens):
         log_probs, _ = model.step(torch.tensor([window]), model.start(1, model.context))
         log_probs[:, list(banned)] = -torch.inf
-        token = int(choose(log_probs, how, torch.tensor([row]), torch.tensor([len(text)])))
+        token = int(choose(log_probs, sampling, torch.tensor([row]), torch.tensor([len(text)])))
         if len(window) == model.context:
             window = text[-half:] if half else []
         text.append(token)
@@ -150,15 +153,16 @@ def windows_by_hand(model, prompt, how, new_tokens, row=0, banned=(0, 1, 3)):
 @pytest.mark.parametrize("context", [1, 2, 3, 8])
 @pytest.mark.parametrize("length", [1, 7, 8, 9, 20])
 def test_past_the_limit_it_goes_on_from_the_last_half(bounded, positions, context, length):
-    model, how = bounded(context, positions), Sampling(seed=4)
+    model, sampling = bounded(context, positions), Sampling(seed=4)
     prompt = [1] + [4 + i * 3 % 7 for i in range(length - 1)]
-    assert texts(model, [prompt], how=how, end=None, new_tokens=30) == [windows_by_hand(model, prompt, how, 30)]
+    assert texts(model, [prompt], sampling=sampling, end=None,
+                 new_tokens=30) == [windows_by_hand(model, prompt, sampling, 30)]
 
 
 def test_past_the_limit_rows_of_different_lengths_still_do_not_disturb_each_other(bounded):
-    model, how = bounded(8), Sampling(seed=6)
-    expected = [windows_by_hand(model, prompt, how, 30, row) for row, prompt in enumerate(PROMPTS)]
-    assert texts(model, PROMPTS, how=how, end=None, new_tokens=30) == expected
+    model, sampling = bounded(8), Sampling(seed=6)
+    expected = [windows_by_hand(model, prompt, sampling, 30, row) for row, prompt in enumerate(PROMPTS)]
+    assert texts(model, PROMPTS, sampling=sampling, end=None, new_tokens=30) == expected
 
 
 def test_the_last_half_is_read_again_once_per_half(bounded, counted):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.config import fill
-from regard.contract import Source, watch
+from regard.contract import Source
 from regard.errors import SettingError
 from regard.families.caption import (
     CAPTION,
@@ -24,6 +24,7 @@ from regard.layers.scores import SCORES
 from regard.models.vision import GRIDS, STEMS
 from regard.training.optim import Optimizers
 from regard.training.settings import TrainingSettings
+from regard.watching import watch
 
 PICTURE = dict(image=8, patch=4, context=32, dropout=0.0)
 RECURRENT = dict(PICTURE, width=8, hidden=8)

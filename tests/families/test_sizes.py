@@ -12,7 +12,7 @@ import pytest
 
 from regard.families import FAMILIES, names
 from regard.families.caption import CAPTION
-from regard.families.masked import MASKED
+from regard.families.masked_encoders import MASKED
 from regard.families.sizes import TABLE, Scale, read_table
 from regard.families.translate import TRANSLATE
 from regard.tasks.summarise.task import SUMMARISE

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from regard.contract import watch
 from regard.errors import SettingError
 from regard.families.family import randomised
 from regard.families.transformer import POSITIONS, TransformerSettings, build_transformer
 from regard.laws import ModelReader
 from regard.laws.model_laws import MODEL_LAWS
+from regard.watching import watch
 
 SMALL = dict(layers=2, width=16, heads=4, context=32)
 CHOICES = [

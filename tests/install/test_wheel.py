@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.lab.outcome import cards
+from regard.lab.outcome import load_cards
 
 pytest.importorskip("hatchling", reason="the wheel is built by hatchling, of the extra `dev`")
 
@@ -36,9 +36,9 @@ def unpacked(wheel, tmp_path_factory):
 
 def test_it_brings_types_page_kernels_words_and_every_result_of_the_lab(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {"regard/py.typed", "regard/serve/page/index.html", "regard/kernels/cpu/native.c"} <= names
+    assert {"regard/py.typed", "regard/look/page/index.html", "regard/kernels/cpu/native.c"} <= names
     words = {path.relative_to(ROOT).as_posix() for path in (ROOT / "regard" / "corpora").glob("*.t*")}
-    assert len(words) == 3 and words <= names
+    assert len(words) == 5 and words <= names
     kept = {path.relative_to(ROOT / "lab" / "results").as_posix() for suffix in ("json", "svg")
             for path in (ROOT / "lab" / "results").rglob(f"*.{suffix}")}
     assert kept and {name.removeprefix("regard/lab/measured/") for name in names if "/measured/" in name} == kept
@@ -64,4 +64,4 @@ def test_outside_the_clone_the_lab_shows_what_came_with_it(unpacked, tmp_path):
     told = subprocess.run(asked, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(unpacked)}, text=True,
                           capture_output=True, check=True).stdout
     assert Path(told.strip()) == unpacked / "regard" / "lab" / "measured"
-    assert len(cards(told.strip())) == len(cards(ROOT / "lab" / "results")) > 0
+    assert len(load_cards(told.strip())) == len(load_cards(ROOT / "lab" / "results")) > 0

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.contract import watch
 from regard.kernels import attend_next as kernel
 from regard.kernels.attend_next import attend_next, by_definition
 from regard.layers.self_attention import SelfAttention
+from regard.watching import watch
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="the GPU tries the kernels themselves")

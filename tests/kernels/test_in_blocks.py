@@ -7,12 +7,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from regard.contract import watch
 from regard.kernels import attention
 from regard.kernels.in_blocks import attend_in_blocks
 from regard.layers.attend import attend, by_kernel
 from regard.layers.positions import alibi_slopes
 from regard.layers.self_attention import SelfAttention
+from regard.watching import watch
 
 B, H, K = 2, 4, 3
 

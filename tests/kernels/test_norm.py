@@ -7,7 +7,7 @@ from regard.families.transformer import TransformerSettings, build_transformer
 from regard.kernels import norm as norms
 from regard.kernels.norm import normed
 from regard.lab.stopwatch import kept_bytes
-from regard.layers.norm import NORMS, make_norm
+from regard.layers.norms import NORMS, make_norm
 
 
 def both(layer, x, kind):

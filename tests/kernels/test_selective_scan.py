@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from regard.kernels import selective_scan as module
-from regard.kernels.selective_scan import CHUNK, last_path, path_for, selective_scan, selective_scan_loop
+from regard.kernels.selective_scan import CHUNK, choose_backend, last_path, selective_scan, selective_scan_loop
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="the GPU tries the kernels themselves")
@@ -84,14 +84,14 @@ def test_it_is_one_operation_to_the_compiler_and_gives_the_same_there():
 
 
 def test_the_path_is_told_with_the_reason(monkeypatch):
-    assert str(path_for(torch.device("cpu"), torch.float32)).startswith("torch (the tensors are on cpu")
+    assert str(choose_backend(torch.device("cpu"), torch.float32)).startswith("torch (the tensors are on cpu")
     monkeypatch.setattr(module.kernels, "reason_on", lambda device: "")
     monkeypatch.setattr(module, "triton_problem", lambda index: "")
     cuda = torch.device("cuda", 0)
-    assert str(path_for(cuda, torch.float32)) == "triton"
-    assert str(path_for(cuda, torch.float64)) == "torch (the Triton kernel computes in float32)"
+    assert str(choose_backend(cuda, torch.float32)) == "triton"
+    assert str(choose_backend(cuda, torch.float64)) == "torch (the Triton kernel computes in float32)"
     monkeypatch.setattr(module, "triton_problem", lambda index: "no compiler")
-    assert str(path_for(cuda, torch.bfloat16)) == "torch (no compiler)"
+    assert str(choose_backend(cuda, torch.bfloat16)) == "torch (no compiler)"
 
 
 @needs_triton

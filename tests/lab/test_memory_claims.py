@@ -18,8 +18,8 @@ from regard.lab.claims import (
     sally,
     window,
 )
+from regard.lab.exercises import FIRST
 from regard.lab.experiment import Setting
-from regard.lab.tasks import FIRST
 from regard.lab.tiny import language_model, parameters
 from regard.layers.positions import LearnedPositions, SinusoidalPositions
 

@@ -96,7 +96,7 @@ def test_weights_are_those_on_the_name_and_on_the_head_noun():
             if isinstance(layer, SelfAttention):
                 layer.qkv.weight[:64] = 0                                 # queries and keys: every word alike
     found = head_roles.weights_on(model, *head_roles.sentences(20, 0, 0))
-    assert found == {task: [pytest.approx(1 / LENGTH)] * 2 for task in head_roles.TASKS}
+    assert found == {task: [pytest.approx(1 / LENGTH)] * 2 for task in head_roles.EXERCISES}
 
 
 def heads(entity, syntax, weights=((0.9, 0.1), (0.1, 0.9)), right=1.0):

@@ -11,12 +11,12 @@ from regard.lab import flipping, outcome, runner
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule
 from regard.lab.find import experiments
 from regard.lab.flipping import did_change, tell_flips
-from regard.lab.outcome import cards, conclude, redraw, tell_looks
+from regard.lab.outcome import conclude, load_cards, redraw, tell_looks
 from regard.lab.results import key_of, open_results, version_of
 from regard.lab.verdict import FAILS, HOLDS, UNCLEAR
 
-FULL, QUICK = runner.Plan(5, workers=1), runner.Plan(3, quick=True, workers=1)
-FLIPPED, QUICK_FLIPPED = runner.Plan(5, flipped=True, workers=1), runner.Plan(3, True, flipped=True, workers=1)
+FULL, QUICK = runner.RunPlan(5, workers=1), runner.RunPlan(3, quick=True, workers=1)
+FLIPPED, QUICK_FLIPPED = runner.RunPlan(5, flipped=True, workers=1), runner.RunPlan(3, True, flipped=True, workers=1)
 
 
 def sized(full=2.0, quick=2.0, flipped=0.0, name="sized", charts=1):
@@ -35,7 +35,7 @@ def sized(full=2.0, quick=2.0, flipped=0.0, name="sized", charts=1):
 
 
 def ran(experiment, plan, folder):
-    assert runner.run([experiment], plan, folder, lambda text: None) == []
+    assert runner.run_arms([experiment], plan, folder, lambda text: None) == []
     return conclude(experiment, open_results(folder, experiment, plan.device), plan)
 
 
@@ -44,22 +44,22 @@ def ran(experiment, plan, folder):
 
 def tells_of_the_largest(folder):
     one = sized(full=2.0, quick=0.5)
-    assert ran(one, QUICK, folder)["verdict"] == FAILS and cards(folder)[0]["quick"]
+    assert ran(one, QUICK, folder)["verdict"] == FAILS and load_cards(folder)[0]["quick"]
     svg = (folder / "cpu" / "sized-1.svg").read_bytes()
     first = ran(one, FULL, folder)
     assert first["verdict"] == HOLDS and first["smaller_than"] is None and first["plots"]
     assert (folder / "cpu" / "sized-1.svg").read_bytes() != svg
     kept = (folder / "cpu" / "sized-1.svg").read_bytes()
-    for smaller in (QUICK, runner.Plan(3, workers=1)):
+    for smaller in (QUICK, runner.RunPlan(3, workers=1)):
         own = ran(one, smaller, folder)                              # tells its own verdict ...
         assert own["verdict"] == (FAILS if smaller.quick else HOLDS) and own["seeds"] == 3
         assert own["smaller_than"] == "full, 5 seeds" and own["table"]["rows"] and not own["plots"]
-        card = cards(folder)[0]                                      # ... and leaves the card
+        card = load_cards(folder)[0]                                      # ... and leaves the card
         assert (card["verdict"], card["quick"], card["seeds"]) == (HOLDS, False, 5)
         assert card["command"] == "regard lab run sized --seeds 5"
         assert (folder / "cpu" / "sized-1.svg").read_bytes() == kept
-    assert ran(one, runner.Plan(6, workers=1), folder)["smaller_than"] is None
-    assert cards(folder)[0]["seeds"] == 6
+    assert ran(one, runner.RunPlan(6, workers=1), folder)["smaller_than"] is None
+    assert load_cards(folder)[0]["seeds"] == 6
 
 
 def test_a_card_tells_of_the_largest_run_that_is_complete(tmp_path):
@@ -77,7 +77,7 @@ def test_where_and_when_are_those_of_the_run_that_the_card_tells_of(tmp_path, mo
     for plan, day in ((FULL, "2020-01-01"), (QUICK, "2021-01-01")):
         monkeypatch.setattr("regard.lab.results.where", lambda device, day=day: {"device": device, "when": day})
         assert ran(one, plan, tmp_path)["where"]["when"] == day
-    assert cards(tmp_path)[0]["when"] == "2020-01-01"
+    assert load_cards(tmp_path)[0]["when"] == "2020-01-01"
 
 
 # ----------------------------------------------------------------------------------------------------- flips
@@ -86,14 +86,14 @@ def test_where_and_when_are_those_of_the_run_that_the_card_tells_of(tmp_path, mo
 def keeps_flips_of_another_size(folder):
     one = sized(full=2.0, quick=2.0, flipped=0.0)
     ran(one, FULL, folder)
-    assert cards(folder)[0]["flip_told"] == "not run"
+    assert load_cards(folder)[0]["flip_told"] == "not run"
     assert ran(one, QUICK_FLIPPED, folder)["flips"]["it"]["verdict"] == FAILS     # measured as it is, too
-    card = cards(folder)[0]
+    card = load_cards(folder)[0]
     assert not card["quick"] and card["flip_told"] == "1 of 1 rules changed (quick, 3 seeds)"
     ran(one, FLIPPED, folder)
-    assert cards(folder)[0]["flip_told"] == "1 of 1 rules changed (full, 5 seeds)"
+    assert load_cards(folder)[0]["flip_told"] == "1 of 1 rules changed (full, 5 seeds)"
     ran(one, QUICK_FLIPPED, folder)                                  # smaller: the card goes on telling of the larger
-    assert not cards(folder)[0]["flips"]["it"]["quick"]
+    assert not load_cards(folder)[0]["flips"]["it"]["quick"]
 
 
 def test_the_largest_run_of_a_flip_is_kept_whatever_the_size_of_the_card(tmp_path):
@@ -110,7 +110,7 @@ def test_a_flip_is_compared_with_the_rules_at_its_own_size_even_where_the_card_s
     one = sized(full=2.0, quick=0.5, flipped=0.0)
     for plan in (FULL, QUICK_FLIPPED):
         ran(one, plan, tmp_path)
-    card = cards(tmp_path)[0]
+    card = load_cards(tmp_path)[0]
     assert card["verdict"] == HOLDS
     assert card["flip_told"] == "0 of 1 rules changed (quick, 3 seeds); not: x is (fails -> fails)"
 
@@ -138,7 +138,7 @@ def test_rules_that_were_changed_after_a_look_are_told(tmp_path, monkeypatch):
     for day in ("2020-01-01", "2020-01-02", "2020-01-03"):
         monkeypatch.setattr("regard.lab.results.today", lambda day=day: day)
         ran(one, FULL, tmp_path)
-        told = cards(tmp_path)[0]["looked"]
+        told = load_cards(tmp_path)[0]["looked"]
         assert told == ("rules changed on 2020-01-03, after a first look on 2020-01-01" if day[-1] == "3" else "")
     file = tmp_path / "cpu" / "sized.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "version": "other"}))
@@ -157,7 +157,7 @@ def test_what_was_changed_after_a_look_is_said_in_the_claim_s_own_words():
 
 def test_everything_is_worked_out_again_from_what_is_kept(tmp_path):
     one = sized()
-    ran(one, runner.Plan(runner.SEEDS, flipped=True, workers=1), tmp_path)
+    ran(one, runner.RunPlan(runner.SEEDS, flipped=True, workers=1), tmp_path)
     file, picture = tmp_path / "cpu" / "sized.json", tmp_path / "cpu" / "sized-1.png"
     first = json.loads(file.read_text())
     bare = {name: first[name] for name in ("version", "arms", "ran", "looks")}
@@ -187,7 +187,7 @@ def test_the_seconds_of_the_results_in_the_tree_are_those_that_a_report_writes()
         if one is None or "verdict" not in record or record["version"] != version_of(one):
             continue                                                 # not concluded yet, or by earlier code
         for flip, told in (("", record), *record.get("flips", {}).items()):
-            settings = runner.Plan(told["seeds"], told["quick"], path.parent.name).settings(flip)
+            settings = runner.RunPlan(told["seeds"], told["quick"], path.parent.name).settings(flip)
             keys = {key_of(one, arm, setting) for setting in settings for arm in one.arms}
             exact = sum(Fraction(record["arms"][key]["seconds"]) for key in keys)
             assert told["seconds"] == round(float(exact), 1), path
@@ -199,11 +199,11 @@ def test_results_of_a_device_that_is_not_here_are_concluded_and_run_asks_for_no_
     (tmp_path / "cpu").rename(tmp_path / "cuda")
     asked = []
     monkeypatch.setattr(runner, "pick_device", asked.append)
-    plan = runner.Plan(5, device="cuda", workers=1)
-    assert runner.run([one], plan, tmp_path, lambda text: None) == [] and asked == []
+    plan = runner.RunPlan(5, device="cuda", workers=1)
+    assert runner.run_arms([one], plan, tmp_path, lambda text: None) == [] and asked == []
     assert redraw([one], tmp_path) == []
-    assert cards(tmp_path)[0]["command"] == "regard lab run sized --seeds 5 --device cuda"
-    runner.run([one], runner.Plan(6, device="cuda", minutes=0), tmp_path, lambda text: None)
+    assert load_cards(tmp_path)[0]["command"] == "regard lab run sized --seeds 5 --device cuda"
+    runner.run_arms([one], runner.RunPlan(6, device="cuda", minutes=0), tmp_path, lambda text: None)
     assert asked == ["cuda"]
 
 
@@ -224,7 +224,7 @@ def test_a_chart_is_drawn_again_only_if_it_would_differ_and_goes_when_it_is_no_l
     ran(sized(charts=1), FULL, tmp_path)
     assert (folder / "sized-1.svg").read_text() == "kept as it is"
     assert sorted(path.name for path in folder.glob("*.svg")) == ["sized-1.svg", "sized-other-3.svg"]
-    monkeypatch.setattr(outcome, "drawing", lambda chart: "by other code")
+    monkeypatch.setattr(outcome, "hash_drawing", lambda chart: "by other code")
     ran(sized(charts=1), FULL, tmp_path)
     assert (folder / "sized-1.svg").read_text() != "kept as it is"
 
@@ -243,4 +243,4 @@ def test_a_file_that_is_no_result_is_named(tmp_path):
     (tmp_path / "cpu").mkdir()
     (tmp_path / "cpu" / "x.json").write_text("{")
     with pytest.raises(RunError, match=r"x\.json is no result of the lab"):
-        cards(tmp_path)
+        load_cards(tmp_path)

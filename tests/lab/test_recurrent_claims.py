@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from regard.lab.claims import complex_enough, long_sequences
+from regard.lab.exercises import FIRST
 from regard.lab.experiment import Setting
 from regard.lab.find import experiment
-from regard.lab.tasks import FIRST
 from regard.lab.verdict import FAILS, HOLDS, UNCLEAR, judge
 from regard.layers.gated import GRU
 from regard.layers.self_attention import SelfAttention
@@ -28,7 +28,7 @@ def test_what_is_added_is_what_each_task_says():
                                                               [0, 0, 0, 0, 1, 1, 1, 0, 0, 0]]
 
 
-@pytest.mark.parametrize("task", complex_enough.TASKS)
+@pytest.mark.parametrize("task", complex_enough.EXERCISES)
 def test_after_each_word_the_sum_so_far_is_asked(task):
     batch = complex_enough.sums(task, 40, 0, 3)
     for words, targets in zip(batch.tokens.tolist(), batch.targets.tolist(), strict=True):

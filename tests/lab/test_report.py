@@ -2,7 +2,7 @@
 
 import re
 
-from regard.lab.report import report
+from regard.lab.claims_page import make_page
 
 RULE = {"says": "x is more, by", "values": [1, 2], "median": 1.5, "low": 1.0, "high": 2.0, "bound": 0.3,
         "side": "above", "cause": "it", "condition": "", "verdict": "holds", "exact": False, "unit": " nats"}
@@ -32,7 +32,7 @@ def rows(page):
 
 
 def test_a_claim_says_what_was_run_where_when_by_which_command_and_rule():
-    page = report([card(flips=flipped("fails"), looked="rules changed on 2026-01-01, after a first look")])
+    page = make_page([card(flips=flipped("fails"), looked="rules changed on 2026-01-01, after a first look")])
     for said in ("Title of one &lt;b&gt;", "one &amp; more.", "a &lt; b", "2 CPU cores, torch 2", "2026-01-02",
                  "full, 5 seeds, 1,234 s", "regard lab run one --seeds 5\nregard lab flip one --seeds 5", "1.5 nats",
                  "1 to 2", "above 0.3", ">fails</span>: -7", "&lt;i&gt;", "95% over seeds", "small",
@@ -42,7 +42,7 @@ def test_a_claim_says_what_was_run_where_when_by_which_command_and_rule():
 
 
 def test_machines_stand_next_to_each_other_in_the_summary_and_in_the_claim():
-    page = report([card(), card(machine="cuda", verdict="fails", quick=True), card("two", "cuda", number=2)])
+    page = make_page([card(), card(machine="cuda", verdict="fails", quick=True), card("two", "cuda", number=2)])
     assert rows(page) == [[["1"], ["Title", "of", "one", "&lt;b&gt;"], ["holds"], ["fails", "quick"], ["not", "run"]],
                           [["2"], ["Title", "of", "two", "&lt;b&gt;"], ["not", "run"], ["holds"], ["not", "run"]]]
     assert page.count('<section class="claim"') == 2 and page.count('<div class="machine"') == 3
@@ -51,22 +51,22 @@ def test_machines_stand_next_to_each_other_in_the_summary_and_in_the_claim():
 
 def test_a_rule_that_did_not_change_is_told_plainly():
     same, condition = flipped("holds"), {**RULE, "cause": "", "condition": "else nothing was learned <b>"}
-    page = report([card(flips=same), card("two", number=2, flips=flipped("fails"), rules=[RULE, condition]),
+    page = make_page([card(flips=same), card("two", number=2, flips=flipped("fails"), rules=[RULE, condition]),
                    card("three", number=3)])
     assert "3 rules carry the claims. With its cause taken away 2 were judged again; 1 came out otherwise, and not: " \
         "one on cpu (x is more, by: holds -&gt; holds)." in page
     assert "condition: else nothing was learned &lt;b&gt;" in page
-    assert "and not:" not in report([card(flips=flipped("fails"))])
+    assert "and not:" not in make_page([card(flips=flipped("fails"))])
 
 
 def test_what_is_missing_or_measured_by_older_code_is_said():
-    page = report([card()], ["other"], [("one", "cpu")])
+    page = make_page([card()], ["other"], [("one", "cpu")])
     assert "Not measured yet: other." in page and "earlier version of this experiment" in page
-    assert "not shown: one (cuda)" in report([card()], old=[("one", "cuda")])
-    assert "earlier version" not in report([card()])
+    assert "not shown: one (cuda)" in make_page([card()], old=[("one", "cuda")])
+    assert "earlier version" not in make_page([card()])
 
 
 def test_the_page_needs_nothing_else_and_knows_the_dark():
-    page = report([card()])
+    page = make_page([card()])
     assert "<script" not in page and not re.search(r'(src|href)="(?!data:|#)', page) and "@import" not in page
     assert "prefers-color-scheme: dark" in page and 'name="viewport"' in page

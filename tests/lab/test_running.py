@@ -37,9 +37,9 @@ def toy(name="toy", run=lambda setting: {"x": 1.0}, **more):
 def leaves_what_changed(folder, workers):
     (folder / "changing.py").write_text(CHANGING)
     one, said = experiment("changing", folder), []
-    plan = runner.Plan(4, workers=workers, folder=str(folder))
+    plan = runner.RunPlan(4, workers=workers, folder=str(folder))
     version = open_results(folder / "out", one, "cpu").version
-    assert runner.run([one], plan, folder / "out", said.append) == [one]
+    assert runner.run_arms([one], plan, folder / "out", said.append) == [one]
     told = [line.strip() for line in said if "changed" in line]
     assert told == ["changing: its code changed during the run, so it has no verdict and what ran since is not kept: "
                     "the same command measures it anew"]
@@ -61,8 +61,8 @@ def test_a_file_that_goes_away_has_changed_and_the_others_go_on(tmp_path):
     removing = CHANGING.replace("Path(__file__).write_text", "Path(__file__).unlink()\n        print")
     (tmp_path / "changing.py").write_text(removing)
     gone, other, said = experiment("changing", tmp_path), toy(), []
-    both = [gone, other]
-    assert runner.run(both, runner.Plan(2, workers=1, folder=str(tmp_path)), tmp_path / "out", said.append) == [gone]
+    plan = runner.RunPlan(2, workers=1, folder=str(tmp_path))
+    assert runner.run_arms([gone, other], plan, tmp_path / "out", said.append) == [gone]
     assert sum("changed during the run" in line for line in said) == 1
 
 
@@ -82,7 +82,7 @@ def estimates(folder):
     """Of 2 arms and 3 seeds, a takes 300 s and b 60; on two cores. Times are measured alone."""
     said = []
     beside, alone = toy("beside"), toy("alone", timing=True)
-    progress = runner.Progress([beside, alone], runner.Plan(3, workers=2), folder, said.append)
+    progress = runner.Progress([beside, alone], runner.RunPlan(3, workers=2), folder, said.append)
     for task in [task for task in progress.open if task.experiment.name == "beside"][:2]:
         progress.keep(task, lambda task=task: ({"x": 1.0}, 300.0 if task.arm.name == "a" else 60.0))
     # after the first: 5 beside in pairs and 6 alone, 300 s each; then 2 of 300 and 2 of 60 in pairs, and 6 of 180
@@ -104,22 +104,22 @@ def test_an_estimate_that_forgets_what_runs_alone_would_be_seen(tmp_path, monkey
 
 def test_less_than_a_minute_is_not_worth_a_word_and_hours_are_hours(tmp_path):
     said = []
-    runner.run([toy()], runner.Plan(2, workers=1), tmp_path, said.append)
+    runner.run_arms([toy()], runner.RunPlan(2, workers=1), tmp_path, said.append)
     assert len(said) == 4 and not any("left" in line for line in said)
-    assert runner.roughly(100 * 60) == "about 100 min" and runner.roughly(9000) == "about 2.5 h"
+    assert runner.tell_time(100 * 60) == "about 100 min" and runner.tell_time(9000) == "about 2.5 h"
 
 
 def test_experiments_that_measure_times_come_last_alone_and_say_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "others_load", lambda: 0.0)
+    monkeypatch.setattr(runner, "measure_others_load", lambda: 0.0)
     order, said = [], []
     timed = toy("times", lambda setting: order.append("times") or {"x": 1.0}, timing=True)
     other = toy("other", lambda setting: order.append("other") or {"x": 1.0})
-    runner.run([timed, other], runner.Plan(1, workers=1), tmp_path, said.append)
+    runner.run_arms([timed, other], runner.RunPlan(1, workers=1), tmp_path, said.append)
     assert order == ["other", "other", "times", "times"]
     assert [line.strip() for line in said if "alone" in line] == [
         "these measure times, and run alone, one arm after another: times"]
-    monkeypatch.setattr(runner, "others_load", lambda: 1.5)
-    runner.run([timed], runner.Plan(2, workers=1), tmp_path, said.append)
+    monkeypatch.setattr(runner, "measure_others_load", lambda: 1.5)
+    runner.run_arms([timed], runner.RunPlan(2, workers=1), tmp_path, said.append)
     assert sum("1.5 cores busy: the times of times may be off" in line for line in said) == 2
 
 
@@ -129,7 +129,7 @@ def test_experiments_that_measure_times_come_last_alone_and_say_so(tmp_path, mon
 @pytest.mark.parametrize("given, why", [(np.float32(1), "float32 is not JSON serializable"), ({1}, "set is not JSON")])
 def test_an_arm_that_gives_no_plain_numbers_is_told(tmp_path, given, why):
     said = []
-    assert runner.run([toy(run=lambda setting: {"x": given})], runner.Plan(1, workers=1), tmp_path, said.append)
+    assert runner.run_arms([toy(run=lambda setting: {"x": given})], runner.RunPlan(1, workers=1), tmp_path, said.append)
     assert all(why in line and "give plain numbers, lists of them or strings" in line for line in said) and said
 
 
@@ -150,4 +150,4 @@ class Broken:
 def test_a_worker_that_is_killed_is_told_in_a_line(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "ProcessPoolExecutor", Broken)
     with pytest.raises(RunError, match="a process that measured was ended, perhaps for want of memory"):
-        runner.run([toy()], runner.Plan(4, workers=2), tmp_path, lambda text: None)
+        runner.run_arms([toy()], runner.RunPlan(4, workers=2), tmp_path, lambda text: None)

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from regard.lab.claims import forgetting, one_table, window
+from regard.lab.exercises import FIRST, any_distance, recall_at
 from regard.lab.experiment import Setting
 from regard.lab.phrases import EOS, LONGEST, phrases
-from regard.lab.tasks import FIRST, any_distance, recall_at
 from regard.lab.tiny import accuracy, far_apart, language_model, parameters
 from regard.models.ngram import NGram
 

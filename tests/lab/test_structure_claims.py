@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from regard.lab.claims import cheating, depth, heads, order, past_the_end, softmax
+from regard.lab.exercises import FIRST, letters, reversed_words, story_text
 from regard.lab.experiment import Setting
 from regard.lab.find import experiment
-from regard.lab.tasks import FIRST, letters, reversed_words, story_text
 from regard.lab.tiny import language_model, loss_on, parameters
 from regard.lab.verdict import FAILS, HOLDS, judge
 from regard.layers.self_attention import SelfAttention

@@ -16,11 +16,11 @@ from regard.lab.claims import (
     pooling,
     score_functions,
 )
+from regard.lab.exercises import FIRST
 from regard.lab.experiment import Setting
 from regard.lab.find import experiment
 from regard.lab.phrases import EOS, UNK, phrases
-from regard.lab.tasks import FIRST
-from regard.lab.tiny import Batch, far_apart, fit, parameters, translator
+from regard.lab.tiny import Exercise, far_apart, fit, parameters, translator
 from regard.lab.verdict import FAILS, HOLDS, UNCLEAR, judge
 from regard.layers.attentive import Attention
 from regard.layers.scores import make_score
@@ -72,7 +72,7 @@ def test_the_verdict_on_the_bottleneck_asks_for_training_and_equal_sizes():
 def hand_made():
     """One pair of two source words and two target words, then <eos>."""
     source, targets = torch.tensor([[5, 6, EOS]]), torch.tensor([[7, 8, EOS]])
-    batch = Batch(targets, targets, targets > 0, source, torch.tensor([3]))
+    batch = Exercise(targets, targets, targets > 0, source, torch.tensor([3]))
     weights = torch.tensor([[[0.7, 0.2, 0.1], [0.1, 0.3, 0.6], [0.0, 0.0, 1.0]]])
     lost = torch.tensor([[[4.0, 0.5, 9.0], [3.0, 2.0, 9.0], [9.0, 9.0, 9.0]]])
     return weights, lost, batch

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from regard.cli.lab import command
 from regard.lab import worked, worked_attention, worked_equations, worked_recurrent
-from regard.lab.worked import Line, examples, line, written
+from regard.lab.worked import ExampleLine, examples, line, written
 from regard.layers.scores import Dot
 from regard.look.presets import PRESETS
 
@@ -49,8 +49,8 @@ def test_our_layers_give_the_fraction(name: str, what: str, fractions: str) -> N
 
 
 def test_a_line_in_fractions_is_equal_exactly_or_not_at_all() -> None:
-    assert Line("", "", (F(1, 3),), (F(1, 3),)).equal
-    assert not Line("", "", (F(1, 3),), (F(333333333333333, 10**15),)).equal
+    assert ExampleLine("", "", (F(1, 3),), (F(1, 3),)).equal
+    assert not ExampleLine("", "", (F(1, 3),), (F(333333333333333, 10**15),)).equal
 
 
 def test_a_line_in_floats_may_differ_by_rounding_and_no_more() -> None:

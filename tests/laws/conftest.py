@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from regard.contract import exact_arithmetic
+from regard.kernels.precision import exact_arithmetic
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.contract import SequenceLayer, State, watching
+from regard.contract import SequenceLayer, State
+from regard.watching import watching
 
 from .honest import Decay, DecayState
 

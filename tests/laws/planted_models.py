@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.contract import LanguageModel, State, of_source, watching
+from regard.contract import LanguageModel, State, of_source
+from regard.watching import watching
 
 from .honest import DecayState, Speaker, Translator, TranslatorState
 from .planted_layers import (

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from regard.contract import exact_arithmetic
 from regard.families import FAMILIES, LAYERS
 from regard.families.caption import CAPTION
 from regard.families.translate import TRANSLATE
+from regard.kernels.precision import exact_arithmetic
 from regard.laws import LawSkipped, LayerReader, ModelReader
 
 TRANSLATORS = {f"translate-{name}": family for name, family in TRANSLATE.items()}

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from regard.contract import Memory, Source, watching
+from regard.contract import Memory, Source
 from regard.families.family import randomised
-from regard.families.masked import CELLS, MASKED
+from regard.families.masked_encoders import CELLS, MASKED
 from regard.laws.encoder_laws import ENCODER_LAWS, EncoderReader, check_encoder
 from regard.laws.law import LawBroken, same
 from regard.layers.bidirectional import Bidirectional
@@ -17,6 +17,7 @@ from regard.layers.recurrent import Elman
 from regard.layers.stack import Block
 from regard.layers.whole import WholeLayer
 from regard.models.encoders import RecurrentEncoder, TokenEncoder, TransformerEncoder
+from regard.watching import watching
 
 DEVICE = torch.device(os.environ.get("REGARD_TEST_DEVICE", "cpu"))
 DTYPES = {"float64": torch.float64, "float32": torch.float32}

@@ -3,12 +3,12 @@ import math
 import pytest
 import torch
 
-from regard.contract import Edit, watch
 from regard.families import FAMILIES
 from regard.kernels.attention import causal_mask
 from regard.layers.attend import CAUSAL, as_edited, attend, attend_by_definition, weights
 from regard.layers.self_attention import SelfAttention
 from regard.layers.stack import Block, Stack
+from regard.watching import Edit, watch
 
 B, H, T, S, K = 2, 3, 5, 5, 4
 EXACT = {torch.float64: 1e-12, torch.float32: 1e-5}

@@ -5,13 +5,13 @@ import math
 import pytest
 import torch
 
-from regard.contract import watch
 from regard.errors import SettingError
 from regard.kernels.attention import causal_mask
 from regard.layers.attend import CAUSAL, attend, attend_by_definition
 from regard.layers.cache import WindowCache, newest
 from regard.layers.positions import alibi_slopes
 from regard.layers.self_attention import SelfAttention
+from regard.watching import watch
 
 B, H, T, D = 2, 4, 9, 16
 EXACT = {"rtol": 0, "atol": 1e-12}

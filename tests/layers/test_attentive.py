@@ -3,11 +3,12 @@
 import pytest
 import torch
 
-from regard.contract import Memory, watch
+from regard.contract import Memory
 from regard.errors import SettingError
 from regard.laws import check_layer
 from regard.layers.attentive import CELLS, AttentiveRecurrence
 from regard.layers.scores import SCORES
+from regard.watching import watch
 
 S, L, D, N, M = 2, 5, 4, 6, 8
 EXACT = {"rtol": 0, "atol": 1e-12}

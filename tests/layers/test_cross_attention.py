@@ -3,11 +3,12 @@
 import pytest
 import torch
 
-from regard.contract import Memory, watch
+from regard.contract import Memory
 from regard.errors import SettingError
 from regard.laws import check_layer
 from regard.layers.cross_attention import CrossAttention
 from regard.layers.scores import SCORES
+from regard.watching import watch
 
 S, L, D, M = 2, 5, 8, 6
 

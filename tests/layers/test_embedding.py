@@ -7,7 +7,7 @@ import torch
 from regard.contract import Source
 from regard.families import FAMILIES
 from regard.families.caption import CAPTION
-from regard.families.masked import MASKED
+from regard.families.masked_encoders import MASKED
 from regard.families.translate import TRANSLATE, Vocabularies
 from regard.layers.embedding import Embedding
 from regard.layers.stack import Block

@@ -1,10 +1,10 @@
 import pytest
 import torch
 
-from regard.contract import watch
 from regard.errors import SettingError
 from regard.kernels.rotary import by_definition
 from regard.layers.full_attention import FullAttention
+from regard.watching import watch
 
 B, T, D, H = 3, 5, 8, 2
 

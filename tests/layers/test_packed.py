@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.decoding.beam import Beam, beam_search
+from regard.decoding.beam import BeamOptions, beam_search
 from regard.families.translate import PairTransformerSettings, Vocabularies, build_transformer, example_source
 from regard.kernels.cpu import onednn
 from regard.kernels.cpu import packing as packed
@@ -162,9 +162,9 @@ def test_a_search_finds_the_same_with_packed_weights_and_without(where_packed, m
     torch.manual_seed(0)
     settings = PairTransformerSettings(layers=1, width=128, heads=2, context=32, dropout=0.0)
     model = build_transformer(settings, Vocabularies(40, 40)).eval()
-    eager = replace(packed.library(), pays=lambda rows, weights: rows > 1)
+    eager = replace(packed.library(), is_faster=lambda rows, weights: rows > 1)
     monkeypatch.setattr(packed, "library", lambda: eager)
-    options = dict(limits=[8, 8], how=Beam(4, n_best=3), begin=1, end=2, banned=(0, 1, 3))
+    options = dict(limits=[8, 8], options=BeamOptions(4, n_best=3), begin=1, end=2, banned=(0, 1, 3))
     used = []
     of = packed.Packs.of
     monkeypatch.setattr(packed.Packs, "of", lambda self, weight: used.append(weight) or of(self, weight))

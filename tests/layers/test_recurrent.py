@@ -9,7 +9,7 @@ from regard.errors import SettingError
 from regard.kernels.cpu import onednn
 from regard.layers.gated import GRU, LSTM
 from regard.layers.recurrent import Elman
-from regard.training.muon import parts_of
+from regard.layers.roles import find_roles
 
 B, T, D, N = 3, 7, 5, 8
 KINDS = {"tanh": lambda **how: Elman(D, N, f="tanh", **how), "relu": lambda **how: Elman(D, N, f="relu", **how),
@@ -94,9 +94,10 @@ def test_weights_go_by_the_names_of_the_equation_and_each_stands_once(kind):
 @pytest.mark.parametrize("kind, gates", [("tanh", 1), ("gru", 3), ("lstm", 4)])
 def test_each_gates_matrix_is_orthogonal_and_known_as_a_matrix_of_its_own(kind, gates):
     layer = KINDS[kind](layers=2).double()
+    parts = {name: role.parts for name, role in find_roles(layer).items()}
+    assert parts == {name: gates if name.startswith("w_") else 1 for name, _ in layer.named_parameters()}
     for each in range(2):
         weights = layer.weights(each)
-        assert parts_of(weights.w_h) == parts_of(weights.w_c) == gates and parts_of(weights.b_h) == 1
         for gate in weights.w_h.chunk(gates):
             torch.testing.assert_close(gate @ gate.T, torch.eye(N, dtype=torch.float64), rtol=0, atol=1e-5)
 

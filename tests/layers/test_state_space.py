@@ -1,12 +1,12 @@
 import pytest
 import torch
 
-from regard.contract import watch
 from regard.errors import SettingError
 from regard.families import randomised
 from regard.families.mamba import MambaSettings, build_mamba
+from regard.layers.roles import find_roles
 from regard.layers.state_space import SelectiveSSM, inverse_softplus
-from regard.training.muon import parts_of
+from regard.watching import watch
 
 B, T, D = 3, 7, 10
 DECAYS = ("channel", "head")
@@ -103,7 +103,8 @@ def test_no_vector_of_rates_is_taken_for_a_matrix_and_fused_matrices_are_counted
     layer = build_mamba(MambaSettings(layers=1, decay=decay), 11).stack.layers[0].mixer
     matrices = {name for name, weight in layer.named_parameters() if weight.ndim == 2}
     assert matrices == {name for name in matrices if name.startswith(("into", "codes", "steps", "out"))}
-    assert parts_of(layer.into.weight) == parts_of(layer.codes.weight) == 2
+    roles = find_roles(layer)
+    assert roles["into.weight"].parts == roles["codes.weight"].parts == 2
 
 
 @pytest.mark.parametrize("decay", DECAYS)
@@ -120,8 +121,8 @@ def test_softplus_is_undone():
 
 
 def test_it_says_what_computes_it():
-    assert str(SelectiveSSM(8, decay="channel").path).startswith("torch (the tensors are on cpu")
-    assert str(SelectiveSSM(8, decay="head").path) == "torch (products of matrices)"
+    assert str(SelectiveSSM(8, decay="channel").backend).startswith("torch (the tensors are on cpu")
+    assert str(SelectiveSSM(8, decay="head").backend) == "torch (products of matrices)"
 
 
 @pytest.mark.parametrize("width", [1, 7, 33, 100])

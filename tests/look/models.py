@@ -14,9 +14,9 @@ from regard.families import FAMILIES
 from regard.families.caption import CAPTION, CaptionAttentionSettings, CaptionTransformerSettings
 from regard.families.family import randomised
 from regard.families.hybrid import HybridSettings
-from regard.families.masked import MaskedRecurrentSettings, MaskedTransformerSettings
-from regard.families.masked import build_recurrent as masked_recurrent
-from regard.families.masked import build_transformer as masked_transformer
+from regard.families.masked_encoders import MaskedRecurrentSettings, MaskedTransformerSettings
+from regard.families.masked_encoders import build_recurrent as masked_recurrent
+from regard.families.masked_encoders import build_transformer as masked_transformer
 from regard.models.ngram import NGram
 from regard.tasks.caption.trained import TrainedCaptioner
 from regard.tasks.lm.trained import Trained
@@ -70,7 +70,7 @@ def pair_model(name, task="translate"):
 
 @cache
 def captioner(name, **more):
-    t = train_tokenizer("word", [shapes.batch(np.arange(30)).captions[at] for at in range(30)], None)
+    t = train_tokenizer("word", [shapes.draw_pictures(np.arange(30)).captions[at] for at in range(30)], None)
     small = dict(image=24, patch=8, width=16, context=CONTEXT)
     settings = CaptionTransformerSettings(**small, heads=2, encoder_layers=1) if name == "transformer" \
         else CaptionAttentionSettings(**small, hidden=16)
@@ -95,4 +95,4 @@ def masked_model(name="transformer", framed=True):
 
 
 def picture():
-    return shapes.png(shapes.batch(np.array([3])).images[0])
+    return shapes.png(shapes.draw_pictures(np.array([3])).images[0])

@@ -1,13 +1,11 @@
 """Every number of a sheet is the model's own, and doing the arithmetic again gives it; of every family and score."""
 
-import json
 import math
 
 import numpy as np
 import pytest
 import torch
 
-from regard.contract import Edit, editing, watch
 from regard.errors import SettingError
 from regard.layers.attend import weights
 from regard.layers.full_attention import FullAttention
@@ -16,6 +14,7 @@ from regard.layers.self_attention import SelfAttention
 from regard.look import Request, look
 from regard.look.arithmetic import arithmetic, final_vectors
 from regard.look.arithmetic_attention import attention_sheet, score_name
+from regard.watching import Edit, editing, watch
 from tests.look import models
 
 CLOSE = 1e-5
@@ -124,12 +123,11 @@ def test_every_cell_of_every_track_is_worked_out(task, name):
     for track in seen.tracks:
         layer, head, row, column = cell_of(track)
         told = arithmetic(trained, seen, track, layer, head, row, column)
-        assert told.sheet.largest_difference() < CLOSE, track.name
-        own = told.sheet.quantities[ANSWERS[told.kind](told.sheet.quantities)].values
-        shown = math.exp(-seen.said[row].bits * math.log(2)) if told.kind == "back-off" else \
+        assert told.largest_difference() < CLOSE, track.name
+        own = told.quantities[ANSWERS[told.kind](told.quantities)].values
+        shown = math.exp(-seen.predictions[row].bits * math.log(2)) if told.kind == "back-off" else \
             track.row(row)[layer - 1, head - 1, column]
         assert float(own) == pytest.approx(float(shown), abs=CLOSE), track.name
-        assert "NaN" not in json.dumps(told.as_dict())
 
 
 ANSWERS = {
@@ -147,24 +145,24 @@ def test_scores_given_as_they_were_change_nothing_and_others_do(task, name):
     for track in (each for each in seen.tracks if each.kind == "weights"):
         layer, head, row, column = cell_of(track)
         told = arithmetic(trained, seen, track, layer, head, row, column)
-        own = [float(e) if math.isfinite(e) else None for e in told.sheet.quantities["e"].values]
+        own = [float(e) if math.isfinite(e) else None for e in told.quantities["e"].values]
         same = arithmetic(trained, seen, track, layer, head, row, column, scores=own)
-        assert same.next["moved"] == 0 and all(bar["before"] == bar["after"] for bar in same.next["tokens"])
-        assert same.edited["alpha"] == told.sheet.quantities["alpha"].values.tolist()
+        assert same.next.moved == 0 and all(bar.before == bar.after for bar in same.next.tokens)
+        assert same.edited["alpha"] == told.quantities["alpha"].values.tolist()
         first = next(at for at, e in enumerate(own) if e is not None)
         other = arithmetic(trained, seen, track, layer, head, row, column,
                            scores=[e if at != first else e + 4 for at, e in enumerate(own)])
-        assert other.next["moved"] > 0, track.name
-        sums = [bar["after"] for bar in other.next["tokens"]]
-        assert sum(sums) + other.next["rest"]["after"] == pytest.approx(1, abs=1e-5)
-        assert other.edited["alpha"][first] > told.sheet.quantities["alpha"].values[first]
+        assert other.next.moved > 0, track.name
+        sums = [bar.after for bar in other.next.tokens]
+        assert sum(sums) + other.next.rest.after == pytest.approx(1, abs=1e-5)
+        assert other.edited["alpha"][first] > told.quantities["alpha"].values[first]
 
 
 def test_the_rerun_is_that_of_a_model_whose_row_was_changed():
     trained, seen = seen_of("lm", "transformer")
     model = trained.language_model
     told = arithmetic(trained, seen, "self", 1, 2, 5, 1)
-    e = told.sheet.quantities["e"].values.copy()
+    e = told.quantities["e"].values.copy()
     e[1] += 2
     edited = arithmetic(trained, seen, "self", 1, 2, 5, 1, scores=[float(x) if math.isfinite(x) else None for x in e])
     layer = seen.watched(closely=True).readings[0].layer
@@ -182,8 +180,8 @@ def test_the_rerun_is_that_of_a_model_whose_row_was_changed():
         seen.watched()
     handle.remove()
     expected = model.head(vectors[-1][5]).exp().detach()
-    for bar in edited.next["tokens"]:
-        assert bar["after"] == pytest.approx(float(expected[bar["id"]]), abs=CLOSE)
+    for bar in edited.next.tokens:
+        assert bar.after == pytest.approx(float(expected[bar.id]), abs=CLOSE)
 
 
 def test_an_edit_reaches_no_earlier_row_and_no_other_read():
@@ -208,13 +206,13 @@ def test_one_channel_of_a_kernel_may_be_chosen():
         start, stop = first.channels
         assert first.channel == start and len(first.names["group"]) == stop - start + 1
         last = arithmetic(trained, seen, track, 1, group, 6, 3, channel=stop)
-        cells = first.sheet.quantities["cells"].values
-        assert last.sheet.quantities["cell"].values == pytest.approx(cells[-1], abs=CLOSE)
-        assert last.sheet.quantities["mean"].values == first.sheet.quantities["mean"].values
+        cells = first.quantities["cells"].values
+        assert last.quantities["cell"].values == pytest.approx(cells[-1], abs=CLOSE)
+        assert last.quantities["mean"].values == first.quantities["mean"].values
         with pytest.raises(SettingError, match=f"channel = {stop + 1}: group {group} has the"):
             arithmetic(trained, seen, track, 1, group, 6, 3, channel=stop + 1)
         later = arithmetic(trained, seen, track, 1, 1, 2, 6)
-        assert later.sheet.quantities["kernel"].values[6] == 0 and later.sheet.largest_difference() < CLOSE
+        assert later.quantities["kernel"].values[6] == 0 and later.largest_difference() < CLOSE
 
 
 @pytest.mark.parametrize(("change", "message"), [

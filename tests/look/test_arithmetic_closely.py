@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from regard.contract import watch
 from regard.laws.reading_laws import ways_to_read
 from regard.layers.attend import attend_by_definition
 from regard.layers.self_attention import SelfAttention
+from regard.watching import watch
 from tests.laws.registered import layer_reader, model_reader, names
 
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from regard.contract import watch
 from regard.layers.linear_recurrence import MatrixRecurrence
 from regard.look import Request, look
 from regard.look.arithmetic import arithmetic
 from regard.look.arithmetic_kernel import kernel_sheet
 from regard.models.ngram import NGram
 from regard.tasks.lm.trained import Trained
+from regard.watching import watch
 from tests.look import models
 
 
@@ -28,15 +28,15 @@ def counted(**how):
 def test_the_shares_of_all_orders_are_the_probability(how, text):
     trained = counted(**how)
     seen = look(trained, Request(text=text))
-    for row, said in enumerate(seen.said):
+    for row, said in enumerate(seen.predictions):
         told = arithmetic(trained, seen, "back-off", 1, 1, row, 0)
-        assert told.sheet.largest_difference() < 1e-6
-        assert told.sheet.redo()["p"] == pytest.approx(said.p, abs=1e-6)
+        assert told.largest_difference() < 1e-6
+        assert told.redo()["p"] == pytest.approx(said.p, abs=1e-6)
         assert len(told.names["orders"]) == 3
     if how["smoothing"] == "kneser-ney" and how.get("counts", True):
-        found = told.sheet.quantities
+        found = told.quantities
         assert found["share"].values.sum() + found["rest"].values == pytest.approx(said.p, abs=1e-6)
-        assert [step.title for step in told.sheet.steps] == ["Counts", "Discount", "Back-off", "Shares, added up"]
+        assert [step.title for step in told.steps] == ["Counts", "Discount", "Back-off", "Shares, added up"]
 
 
 def test_counts_are_those_of_the_text():
@@ -45,10 +45,10 @@ def test_counts_are_those_of_the_text():
     told = arithmetic(trained, seen, "back-off", 1, 1, 2, 0)         # after `the cat`
     read = trained.tokenizer.encode(models.TEXT).tolist()
     context = [token.id for token in seen.sides["text"].tokens[1:3]]
-    target = seen.said[2].id
-    assert told.sheet.quantities["count"].values[2] == sum(
+    target = seen.predictions[2].id
+    assert told.quantities["count"].values[2] == sum(
         read[at:at + 3] == [*context, target] for at in range(len(read) - 2))
-    assert told.sheet.quantities["total"].values[2] == sum(
+    assert told.quantities["total"].values[2] == sum(
         read[at:at + 2] == context for at in range(len(read) - 1))
 
 

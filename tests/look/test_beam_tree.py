@@ -1,14 +1,12 @@
 """The tree is that of the search: the same results, every number the model's, a reason for everything that was left."""
 
-import json
 
 import numpy as np
 import pytest
 import torch
 
-from regard.contract import watch
 from regard.data.tokens.tokenizers import train_tokenizer
-from regard.decoding.beam import Beam, beam_search
+from regard.decoding.beam import BeamOptions, beam_search
 from regard.errors import DataError, RunError, SettingError
 from regard.families import FAMILIES
 from regard.look.beam_tree import ROOT, beam_tree, ordinal
@@ -16,6 +14,7 @@ from regard.tasks.caption.trained import TrainedCaptioner
 from regard.tasks.lm.trained import Trained
 from regard.tasks.masked.trained import TrainedMasked
 from regard.trained import load
+from regard.watching import watch
 from tests.fixtures.runs import HERE
 from tests.toy_pairs import translator
 
@@ -71,10 +70,11 @@ def log_prob(trained, line, tokens):
 
 
 def test_the_search_that_is_shown_is_the_search(any_translator):
-    how = Beam(width=4, n_best=4)
+    how = BeamOptions(width=4, n_best=4)
     start = any_translator.open(LINE)
-    (expected,) = beam_search(start.model, start.source, limits=[start.limit], begin=start.prompt, end=start.marks.end,
-                              how=how, banned=start.marks.banned)
+    (expected,) = beam_search(start.model, start.source, limits=[start.limit], begin=start.prompt,
+                              end=start.special_tokens.end,
+                              options=how, banned=start.special_tokens.banned)
     tree = beam_tree(any_translator, LINE, how)
     assert [(each.tokens, each.log_prob, each.score, each.finished) for each in tree.finished] == [
         (each.tokens, each.log_prob, each.score, each.finished) for each in expected]
@@ -83,7 +83,7 @@ def test_the_search_that_is_shown_is_the_search(any_translator):
 
 
 def test_every_number_is_what_the_model_says(any_translator):
-    tree = beam_tree(any_translator, LINE, Beam(width=3, length=0.7))
+    tree = beam_tree(any_translator, LINE, BeamOptions(width=3, length=0.7))
     found = nodes(tree)
     parents = {node.parent for node in found.values()}
     for leaf in (node for node in found.values() if node.id not in parents):
@@ -98,7 +98,7 @@ def test_every_number_is_what_the_model_says(any_translator):
 
 
 def test_what_goes_on_is_what_was_kept(any_translator):
-    tree = beam_tree(any_translator, LINE, Beam(width=3))
+    tree = beam_tree(any_translator, LINE, BeamOptions(width=3))
     found = nodes(tree)
     for before, column in zip(tree.columns, tree.columns[1:], strict=False):
         assert {node.parent for node in column} <= {node.id for node in before if node.kept and not node.ended}
@@ -110,7 +110,7 @@ def test_what_goes_on_is_what_was_kept(any_translator):
 
 
 def test_everything_that_was_left_has_its_reason(any_translator):
-    tree = beam_tree(any_translator, LINE, Beam(width=3))
+    tree = beam_tree(any_translator, LINE, BeamOptions(width=3))
     for column in tree.columns:
         on = [node for node in column if node.kept and not node.ended]
         assert len(on) <= 3
@@ -129,8 +129,8 @@ def test_everything_that_was_left_has_its_reason(any_translator):
 
 def test_candidates_are_the_best_continuations_of_all(any_translator):
     """By definition: of the first step, and of a later one, all sums sorted."""
-    tree = beam_tree(any_translator, LINE, Beam(width=2))
-    banned = set(any_translator.open(LINE).marks.banned)
+    tree = beam_tree(any_translator, LINE, BeamOptions(width=2))
+    banned = set(any_translator.open(LINE).special_tokens.banned)
     for at, before in ((0, [()]), (1, [path(tree, node) for node in tree.columns[0] if node.kept and not node.ended])):
         tried = sorted(((log_prob(any_translator, LINE, (*tokens, token)), (*tokens, token)) for tokens in before
                         for token in range(any_translator.model.vocab) if token not in banned), reverse=True)[:4]
@@ -141,24 +141,24 @@ def test_candidates_are_the_best_continuations_of_all(any_translator):
 
 def test_a_planted_bug_is_seen(any_translator, monkeypatch):
     """A tree that took the beams of the step before, instead of this one's, would give other numbers."""
-    from regard.look import beam_tree as growing
+    from regard.look import beam_tree as builder
 
-    real = growing.Growing.__call__
+    real = builder.TreeBuilder.__call__
 
     def stale(self, step):
         real(self, step)
         self.beams = self.beams[::-1]
 
-    monkeypatch.setattr(growing.Growing, "__call__", stale)
+    monkeypatch.setattr(builder.TreeBuilder, "__call__", stale)
     with pytest.raises((AssertionError, KeyError)):
         test_every_number_is_what_the_model_says(any_translator)
 
 
 def test_a_forced_prefix(any_translator):
-    free = beam_tree(any_translator, LINE, Beam(width=3))
+    free = beam_tree(any_translator, LINE, BeamOptions(width=3))
     other = next(node for column in free.columns[2::-1] for node in column if "below the last kept" in node.why)
     force = path(free, other)
-    tree = beam_tree(any_translator, LINE, Beam(width=3), force=force)
+    tree = beam_tree(any_translator, LINE, BeamOptions(width=3), force=force)
     assert tree.force == force and all(each.tokens[:len(force)] == force for each in tree.finished)
     for column, token in zip(tree.columns, force, strict=False):
         (on,) = [node for node in column if node.kept]
@@ -170,7 +170,7 @@ def test_a_forced_prefix(any_translator):
 
 def test_coverage_is_in_the_score():
     trained = translator("transformer")
-    tree = beam_tree(trained, LINE, Beam(width=3, coverage=0.5))
+    tree = beam_tree(trained, LINE, BeamOptions(width=3, coverage=0.5))
     for node in nodes(tree).values():
         assert node.covered <= 0 and node.score == pytest.approx(node.total / node.length + 0.5 * node.covered)
     assert all(node.covered is None for node in nodes(beam_tree(trained, LINE)).values())
@@ -182,11 +182,11 @@ def test_coverage_of_a_picture_counts_its_patches(name):
     """By the definition: the weights on each patch, mean over layers and heads, summed over the steps of a caption."""
     trained = load(HERE / "runs" / name, device="cpu")
     picture = np.random.default_rng(0).integers(0, 256, (trained.size, trained.size, 3), np.uint8)
-    tree = beam_tree(trained, picture, Beam(width=2, coverage=0.5))
+    tree = beam_tree(trained, picture, BeamOptions(width=2, coverage=0.5))
     source = trained.open(picture).source
     for node in tree.columns[1]:
         state, amount = trained.model.start(1, 8, source), np.zeros(trained.grid[0] * trained.grid[1])
-        for token in (trained.marks.begin, *path(tree, node)[:-1]):
+        for token in (trained.special_tokens.begin, *path(tree, node)[:-1]):
             with watch() as seen:
                 _, state = trained.model.step(torch.tensor([[token]]), state)
             amount += np.mean([reading.values[0, :, -1].mean(0).numpy() for reading in seen.readings
@@ -197,21 +197,22 @@ def test_coverage_of_a_picture_counts_its_patches(name):
 
 
 def test_what_may_not_be_said_again_says_so():
-    tree = beam_tree(translator("rnn"), LINE, Beam(width=4, no_repeat=1))
+    tree = beam_tree(translator("rnn"), LINE, BeamOptions(width=4, no_repeat=1))
     assert any(node.why == "said before: no token may come twice" for node in nodes(tree).values())
 
 
 def test_a_full_list_of_what_has_finished_is_said():
     """Banned words leave nothing but the end and two words: the list is soon full."""
     reasons = {node.why.split(":")[0] for seed in range(6)
-               for node in nodes(beam_tree(translator("rnn", seed=seed), LINE, Beam(width=3))).values() if node.ended}
+               for node in nodes(beam_tree(translator("rnn", seed=seed), LINE,
+                                           BeamOptions(width=3))).values() if node.ended}
     assert "ended" in reasons and any(each.startswith("ended, but") for each in reasons)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_language_models_go_on_from_a_prompt(family):
     trained = language_model(family)
-    tree = beam_tree(trained, "abc", Beam(width=3), new_tokens=5)
+    tree = beam_tree(trained, "abc", BeamOptions(width=3), new_tokens=5)
     assert len(tree.columns) <= 5 and tree.source == ("<bos>", "a", "b", "c")
     best = tree.finished[0]
     assert best.log_prob == pytest.approx(log_prob(trained, "abc", path(tree, nodes(tree)[best.node])), abs=1e-8)
@@ -230,7 +231,7 @@ def test_a_prompt_too_long_is_cut_from_its_beginning_and_that_is_said():
 
 def test_words_are_spelled_with_the_space_before_them():
     trained = language_model("rnn", "word", "un deux trois quatre cinq six sept")
-    tree = beam_tree(trained, "un", Beam(width=2), new_tokens=3)
+    tree = beam_tree(trained, "un", BeamOptions(width=2), new_tokens=3)
     assert all(node.adds == f" {node.piece}" for node in tree.columns[0] if node.token > 3)
 
 
@@ -249,7 +250,7 @@ def test_a_captioner_is_searched_too():
     tables = {"run": {"family": "rnn-attention", "task": "caption"}, "model": {"context": 6, "image": side, "patch": 4}}
     trained = TrainedCaptioner(model, tokenizer, tables)
     picture = np.random.default_rng(0).integers(0, 255, (side, side, 3)).astype(np.uint8)
-    tree = beam_tree(trained, picture, Beam(width=3))
+    tree = beam_tree(trained, picture, BeamOptions(width=3))
     assert tree.finished[0].text == trained.caption(picture[None], beam=3)[0].text
     with pytest.raises(DataError, match="give a picture"):
         beam_tree(trained, "a text")
@@ -262,14 +263,6 @@ def test_mistakes_are_said_in_one_line():
         beam_tree(language_model(), "a", new_tokens=0)
     with pytest.raises(RunError, match="nothing to search"):
         beam_tree(TrainedMasked(None, None, TABLES), "a")
-
-
-def test_it_can_be_written_as_json():
-    tree = beam_tree(translator(), LINE)
-    told = json.loads(json.dumps(tree.as_dict(), allow_nan=False))
-    assert {"id", "parent", "token", "piece", "log_prob", "total", "score", "kept", "why", "margin", "ended"} <= set(
-        told["columns"][0][0])
-    assert told["how"]["width"] == 5 and told["source"][-1] == "<eos>"
 
 
 def test_ordinals():

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 import regard
-from regard.contract import watch
 from regard.decoding.sampling import Sampling
 from regard.errors import DataError, SettingError
 from regard.layers.self_attention import SelfAttention
@@ -14,6 +13,7 @@ from regard.look import Request, look
 from regard.look.look import look_id
 from regard.tasks.lm import look as looking
 from regard.tasks.lm.look import staircase
+from regard.watching import watch
 from tests.look.models import CONTEXT, LANGUAGE, TEXT, language_model, tokenizer
 
 CUT = len("the cat sat on the mat and the")                 # ends with a word: its tokens are the first of the whole
@@ -42,7 +42,7 @@ def test_every_family_has_its_map_and_its_badge(name):
     for track in seen.tracks:
         assert track.badge and track.about and track.values.dtype == np.float32
         assert track.values.shape == track.shape == (len(track.layer_names), len(track.head_names), *track.shape[2:])
-        assert track.shape[2:] == (len(seen.said),) * 2
+        assert track.shape[2:] == (len(seen.predictions),) * 2
         assert not np.triu(track.values, 1).any() and track.causal, "nothing later is read"
         assert (track.values >= 0).all() or track.signed
 
@@ -51,7 +51,7 @@ def test_every_family_has_its_map_and_its_badge(name):
 def test_the_numbers_are_those_that_the_layers_recorded_to_the_last_bit(name):
     model = language_model(name)
     seen = look(model, TEXT)
-    tokens, targets = read(model, seen), torch.tensor([[each.id for each in seen.said]])
+    tokens, targets = read(model, seen), torch.tensor([[each.id for each in seen.predictions]])
     with torch.no_grad(), watch() as recorded:
         model.language_model.score(tokens, targets)
     places = []
@@ -76,10 +76,11 @@ def test_what_a_row_says_is_what_a_step_says(name):
     seen = look(model, TEXT)
     tokens, lm = read(model, seen)[0], model.language_model
     with torch.no_grad():
-        scores = lm.score(tokens[None], torch.tensor([[each.id for each in seen.said]]))[0][0]
-    assert [each.bits for each in seen.said] == pytest.approx((-scores / math.log(2)).tolist(), abs=1e-5, rel=1e-6)
+        scores = lm.score(tokens[None], torch.tensor([[each.id for each in seen.predictions]]))[0][0]
+    bits = (-scores / math.log(2)).tolist()
+    assert [each.bits for each in seen.predictions] == pytest.approx(bits, abs=1e-5, rel=1e-6)
     state = lm.start(1, len(tokens))
-    for at, (token, each) in enumerate(zip(tokens, seen.said, strict=True)):
+    for at, (token, each) in enumerate(zip(tokens, seen.predictions, strict=True)):
         with torch.no_grad():
             log_probs, state = lm.step(token.view(1, 1), state)
         own = float(log_probs[0, each.id])
@@ -102,7 +103,7 @@ def test_influence_is_worked_out_when_it_is_first_asked_for_and_a_row_is_a_row_o
     track = seen.track(f"influence-{how}")
     assert track.lazy and track.top is None and track.nbytes() == 0
     expected = regard.influence(model.language_model, read(model, seen)[0],
-                                torch.tensor([each.id for each in seen.said]), how)
+                                torch.tensor([each.id for each in seen.predictions]), how)
     np.testing.assert_array_equal(track.values[0, 0], expected.numpy())
     assert not track.lazy and track.top == pytest.approx(float(expected.abs().max()))
     np.testing.assert_allclose(other.track(track.name).row(5), track.values[:, :, 5], atol=1e-6)
@@ -125,9 +126,9 @@ def test_of_many_rows_one_is_worked_out_at_a_time():
 def assert_prefix_reads_the_same(model):
     """What a row reads and says does not depend on what comes after it."""
     whole, part = look(model, TEXT), look(model, TEXT[:CUT])
-    rows = len(part.said)
-    assert part.sides["text"].tokens == whole.sides["text"].tokens[:rows] and rows < len(whole.said)
-    for own, other in zip(part.said[:-1], whole.said, strict=False):
+    rows = len(part.predictions)
+    assert part.sides["text"].tokens == whole.sides["text"].tokens[:rows] and rows < len(whole.predictions)
+    for own, other in zip(part.predictions[:-1], whole.predictions, strict=False):
         assert (own.id, own.piece) == (other.id, other.piece) and own.bits == pytest.approx(other.bits, abs=1e-4)
     for track in part.tracks:
         for row in range(rows - (track.row_label == "writes")):   # the last one predicts another token
@@ -172,8 +173,9 @@ def test_the_staircase_is_the_context_of_the_ngram_that_answered():
 def test_the_path_of_the_ngram_adds_up_to_what_was_said():
     seen = look(language_model("ngram"), TEXT)
     details = seen.track("back-off").details
-    np.testing.assert_allclose(details["share"].sum(-1) + details["rest"], [each.p for each in seen.said], atol=1e-5)
-    assert details["count"].shape == (len(seen.said), 4) and details["smoothing"] == "kneser-ney"
+    p = [each.p for each in seen.predictions]
+    np.testing.assert_allclose(details["share"].sum(-1) + details["rest"], p, atol=1e-5)
+    assert details["count"].shape == (len(seen.predictions), 4) and details["smoothing"] == "kneser-ney"
 
 
 # ----------------------------------------------------------------------------------------------- the text
@@ -200,15 +202,16 @@ def test_tokens_stand_for_their_characters_and_words(kind):
 
 def test_a_blank_text_shows_what_the_model_begins_with():
     seen = look(language_model("transformer"), "")
-    assert len(seen.said) == 1 and seen.said[0].guess and seen.track("self").values.tolist() == [[[[1]], [[1]]]] * 2
+    assert len(seen.predictions) == 1 and seen.predictions[0].guess
+    assert seen.track("self").values.tolist() == [[[[1]], [[1]]]] * 2
 
 
 @pytest.mark.parametrize("name, read", [("transformer", CONTEXT), ("rnn", 50)])
 def test_what_is_too_long_is_cut_and_said(name, read, monkeypatch):
     monkeypatch.setattr(looking, "MOST_TOKENS", 50)
     seen = look(language_model(name, "char"), TEXT)
-    assert len(seen.said) == read and not seen.said[-1].guess, "what follows the last row is known"
-    assert seen.said[-1].piece == TEXT[read - 1] and seen.sides["text"].text == TEXT
+    assert len(seen.predictions) == read and not seen.predictions[-1].guess, "what follows the last row is known"
+    assert seen.predictions[-1].piece == TEXT[read - 1] and seen.sides["text"].text == TEXT
     why = f"the model reads at most {read} at once" if name == "transformer" else f"{read} are shown at most"
     assert seen.notes == (f"the text has {len(TEXT) + 1} tokens with <bos>, and {why}: the first {read} are read",)
 
@@ -232,7 +235,7 @@ def test_what_the_model_writes_is_looked_at_too(name):
     plain = look(model, "the cat")
     assert seen.sides["text"].tokens[:3] == plain.sides["text"].tokens
     assert all(each.rank == 1 or each.id != other.id or name == "ngram" for each, other in zip(
-        seen.said[2:-1], plain.said[2:], strict=False))
+        seen.predictions[2:-1], plain.predictions[2:], strict=False))
     drawn = look(model, Request(text="the cat", new_tokens=6, sampling=Sampling(seed=3)))
     assert drawn.sides["text"].text == "the cat" + model.generate("the cat", new_tokens=6, seed=3)
     tokens = seen.sides["text"].tokens
@@ -243,11 +246,11 @@ def test_a_text_that_the_model_ends_is_followed_by_its_end(monkeypatch):
     model = language_model("ngram")
     seen = look(model, Request(text=TEXT, new_tokens=5))
     assert seen.sides["text"].text == TEXT
-    assert seen.said[-1].piece == "<eos>" and not seen.said[-1].guess
+    assert seen.predictions[-1].piece == "<eos>" and not seen.predictions[-1].guess
 
 
 def test_readings_that_are_no_maps_are_not_shown_and_that_is_said():
-    from regard.contract import Recorder
+    from regard.watching import Recorder
 
     model, notes, seen = language_model("transformer").language_model, [], Recorder()
     seen.add(model, "weights", torch.ones(1, 2, 5, 5))
@@ -312,7 +315,7 @@ def test_an_unsmoothed_ngram_holds_some_words_to_be_impossible():
     ids = t.encode(TEXT)
     lm = NGram.fit(np.append(ids, t.eos), np.array([len(ids) + 1]), vocab=t.vocab_size, order=3, smoothing="none")
     seen = look(Trained(lm, t, {"run": {"family": "ngram"}}), "the dog on cats")
-    assert any(math.isinf(each.bits) for each in seen.said)
+    assert any(math.isinf(each.bits) for each in seen.predictions)
     assert all(each["bits"] is None or each["bits"] >= 0 for each in seen.as_dict()["said"])
     track = seen.track("influence-occlusion")
     assert track.values.shape == track.shape and math.isfinite(track.top)

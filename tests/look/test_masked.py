@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from regard.contract import watch
 from regard.errors import DataError
 from regard.look import Request, look
 from regard.tasks.masked import look as looking
+from regard.watching import watch
 from tests.look.models import CONTEXT, TEXT, masked_model
 
 BLANKS = "the cat ___ on the [MASK], as cats do"
@@ -38,7 +38,7 @@ def test_a_row_says_what_stands_in_its_place_when_it_is_hidden(name):
     model = masked_model(name)
     seen = look(model, BLANKS)
     tokens = seen.sides["text"].tokens
-    for at, (token, each) in enumerate(zip(tokens, seen.said, strict=True)):
+    for at, (token, each) in enumerate(zip(tokens, seen.predictions, strict=True)):
         row = ids(seen)
         row[0, at] = model.model.mask
         with torch.no_grad():
@@ -76,7 +76,7 @@ def test_influence_is_of_every_token_on_the_hidden_one():
 
     def log_p(tokens):
         with torch.no_grad():
-            return float(model.model.predict(tokens, torch.tensor([[place]]))[0, 0, seen.said[place].id])
+            return float(model.model.predict(tokens, torch.tensor([[place]]))[0, 0, seen.predictions[place].id])
 
     both = row.clone()
     both[0, other] = model.model.mask
@@ -85,7 +85,7 @@ def test_influence_is_of_every_token_on_the_hidden_one():
     embedding = model.model.encoder.embedding
     x = embedding(row).detach().requires_grad_()
     handle = embedding.register_forward_hook(lambda *_: x)
-    model.model.predict(row, torch.tensor([[place]]))[0, 0, seen.said[place].id].backward()
+    model.model.predict(row, torch.tensor([[place]]))[0, 0, seen.predictions[place].id].backward()
     handle.remove()
     np.testing.assert_allclose(gradient.values[0, 0, place], (x.grad * x).sum(-1)[0].detach(), atol=1e-5)
     np.testing.assert_allclose(seen.track("influence-sensitivity").row(place)[0, 0], x.grad.norm(dim=-1)[0], atol=1e-5)
@@ -100,13 +100,13 @@ def test_in_a_long_text_several_tokens_are_hidden_at_once_and_that_is_said(monke
     row[0, 3::16] = model.model.mask
     with torch.no_grad():
         log_probs = model.model.predict(row, torch.tensor([[3]]))[0, 0]
-    assert seen.said[3].bits == pytest.approx(-float(log_probs[seen.said[3].id]) / math.log(2), abs=1e-5)
+    assert seen.predictions[3].bits == pytest.approx(-float(log_probs[seen.predictions[3].id]) / math.log(2), abs=1e-5)
     assert sorted(place for hidden in looking.hidden_together(50) for place in hidden) == list(range(50))
 
 
 def test_what_is_too_long_is_cut_and_said():
     seen = look(masked_model(), " ".join(["cat"] * 60))
-    assert len(seen.said) == CONTEXT
+    assert len(seen.predictions) == CONTEXT
     assert seen.notes[0] == f"the text has 61 tokens, and {CONTEXT} are read at once at most: the first are read"
 
 

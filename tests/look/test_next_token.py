@@ -34,10 +34,10 @@ def test_fifty_tokens_drawn_one_by_one_are_those_that_generate_draws(load, name)
         said.append(found.chosen)
         if found.chosen == found.end:
             break
-    assert "".join(trained.stream("Tom had a", new_tokens=50, how=how)) == trained.tokenizer.decode(
+    assert "".join(trained.stream("Tom had a", new_tokens=50, sampling=how)) == trained.tokenizer.decode(
         [*trained.tokenizer.encode("Tom had a"), *said])[len("Tom had a"):]
     prompt = [trained.tokenizer.bos, *trained.tokenizer.encode("Tom had a").tolist()]
-    drawn = [step[0] for step in trained.steps([prompt], new_tokens=50, how=how)]
+    drawn = [step[0] for step in trained.steps([prompt], new_tokens=50, sampling=how)]
     assert [trained.tokenizer.eos if token is None else token for token in drawn] == said
     assert Continuations(trained).after("Tom had a", (), how, steps=50).prefix[-len(said):] == texts.after(
         "Tom had a", said, how).prefix[-len(said):]
@@ -47,7 +47,7 @@ def test_past_the_context_the_same_half_is_read_again(load):
     trained, how = load("stories-transformer"), Sampling(temperature=1.3, seed=4)
     prompt = " ".join(["Tom"] * 100)
     start = [trained.tokenizer.bos, *trained.tokenizer.encode(prompt).tolist()]
-    drawn = [step[0] for step in trained.steps([start], new_tokens=60, how=how)]
+    drawn = [step[0] for step in trained.steps([start], new_tokens=60, sampling=how)]
     found = Continuations(trained).after(prompt, (), how, steps=60)
     own = [id for id, _, _ in found.said]
     assert own == [trained.tokenizer.eos if token is None else token for token in drawn]

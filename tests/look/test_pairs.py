@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 import torch
 
-from regard.contract import Source, watch
+from regard.contract import Source
 from regard.data.tokens.characters import ByteTokenizer
 from regard.errors import DataError
 from regard.layers.self_attention import SelfAttention
 from regard.look import Request, look
+from regard.watching import watch
 from tests.look.models import TRANSLATORS, pair_model
 from tests.toy_pairs import CONTEXT, SETTINGS, tokenizers, translator
 
@@ -43,7 +44,7 @@ def test_every_translator_has_its_maps(name):
     assert {track.name for track in seen.tracks} == TRACKS.get(name, {"cross"}) | INFLUENCE
     assert [token.piece for token in seen.sides["source"].tokens] == ["un", "deux", "trois", "quatre", "<eos>"]
     assert [token.piece for token in seen.sides["target"].tokens] == ["<bos>", "four", "three", "two", "one"]
-    assert [each.piece for each in seen.said] == ["four", "three", "two", "one", "<eos>"] and not seen.notes
+    assert [each.piece for each in seen.predictions] == ["four", "three", "two", "one", "<eos>"] and not seen.notes
     for track in seen.tracks:
         sizes = len(seen.sides[track.rows].tokens), len(seen.sides[track.columns].tokens)
         assert track.values.shape[2:] == track.shape[2:] == sizes and track.values.dtype == np.float32
@@ -90,11 +91,11 @@ def test_rows_of_weights_sum_to_one_but_for_what_falls_on_the_source_alone(name)
 def test_what_a_row_says_is_what_the_model_scores(name):
     model, seen = pair_model(name), given(name)
     source, tokens = framed(model, seen)
-    targets = torch.tensor([[each.id for each in seen.said]])
+    targets = torch.tensor([[each.id for each in seen.predictions]])
     with torch.no_grad():
         scores = model.model.score(tokens, targets, model.model.start(1, None, Source(source)))[0][0]
-    assert [each.bits for each in seen.said] == pytest.approx((-scores / math.log(2)).tolist(), abs=1e-5)
-    assert all(1 <= each.rank <= model.model.vocab and not each.guess for each in seen.said)
+    assert [each.bits for each in seen.predictions] == pytest.approx((-scores / math.log(2)).tolist(), abs=1e-5)
+    assert all(1 <= each.rank <= model.model.vocab and not each.guess for each in seen.predictions)
 
 
 # ------------------------------------------------------------------------------------------------- the law
@@ -106,7 +107,7 @@ def assert_prefix_reads_the_same(name):
         rows, columns = track.shape[2:]
         for row in range(rows - 1):
             np.testing.assert_allclose(track.row(row), whole.track(track.name).row(row)[..., :columns], atol=1e-5)
-    for own, other in zip(part.said[:-1], whole.said, strict=False):
+    for own, other in zip(part.predictions[:-1], whole.predictions, strict=False):
         assert own.id == other.id and own.bits == pytest.approx(other.bits, abs=1e-5)
 
 
@@ -144,7 +145,7 @@ def test_the_gradient_on_the_source_is_what_a_small_change_of_it_does(name):
     model = translator(name)                                # in float64
     seen = look(model, Request(source=SOURCE, target=TARGET))
     source, tokens = framed(model, seen)
-    targets = torch.tensor([[each.id for each in seen.said]])
+    targets = torch.tensor([[each.id for each in seen.predictions]])
     embedded = model.model.embedding if name == "prefix" else model.model.encoder.embedding
     for row, at in ((0, 0), (3, 2), (4, 4)):
         x = embedded.weight[source[0, at]].detach()
@@ -159,7 +160,7 @@ def test_the_gradient_on_the_source_is_what_a_small_change_of_it_does(name):
 def test_occlusion_of_the_source_is_what_is_lost_without_a_token(name):
     model, seen = pair_model(name), given(name)
     source, tokens = framed(model, seen)
-    targets = torch.tensor([[each.id for each in seen.said]])
+    targets = torch.tensor([[each.id for each in seen.predictions]])
 
     def scores(items):
         with torch.no_grad():
@@ -177,7 +178,7 @@ def test_the_gradient_on_the_target_is_that_of_its_own_embeddings():
     model = translator("prefix")
     seen = look(model, Request(source=SOURCE, target=TARGET))
     source, tokens = framed(model, seen)
-    targets, length = torch.tensor([[each.id for each in seen.said]]), source.shape[1]
+    targets, length = torch.tensor([[each.id for each in seen.predictions]]), source.shape[1]
     x = model.model.embedding.weight[tokens[0, 2]].detach()
     up, down = (log_p(model.model, model.model.embedding, 3, source, tokens, targets, length + 2, sign * 1e-5 * x)
                 for sign in (1, -1))
@@ -196,7 +197,7 @@ def test_without_a_target_the_model_writes_its_own(name):
     assert shown.text == told.text
     assert [token.piece for token in shown.tokens[1:]] == [
         model.tokenizer.token(token.id) for token in shown.tokens[1:]]
-    assert (seen.said[-1].piece == "<eos>" and not seen.notes) if finished else "came to no end" in seen.notes[0]
+    assert (seen.predictions[-1].piece == "<eos>" and not seen.notes) if finished else "came to no end" in seen.notes[0]
     assert len(shown.tokens) <= CONTEXT
 
 
@@ -204,7 +205,7 @@ def test_without_a_target_the_model_writes_its_own(name):
 def test_what_is_too_long_is_cut_and_said(name):
     seen = look(pair_model(name), Request(source=" ".join(["un"] * 40), target=" ".join(["one"] * 40)))
     assert len(seen.sides["source"].tokens) == CONTEXT and seen.sides["source"].tokens[-1].piece == "<eos>"
-    assert len(seen.said) == CONTEXT and seen.said[-1].piece == "one" and not seen.said[-1].guess
+    assert len(seen.predictions) == CONTEXT and seen.predictions[-1].piece == "one" and not seen.predictions[-1].guess
     assert seen.notes == (
         f"the source has 41 tokens with its end, and the model reads at most {CONTEXT}: the rest is not read",
         f"the target has 40 tokens, and the model reads at most {CONTEXT - 1}: the first are read")

@@ -6,12 +6,13 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.contract import Source, watch
-from regard.decoding.caption import pixels_of
+from regard.contract import Source
+from regard.decoding.source_batches import pixels_of
 from regard.errors import DataError
 from regard.look import Request, look
 from regard.look.picture import as_given, decoded, example_picture
 from regard.tasks.caption import PICTURES
+from regard.watching import watch
 from tests.look.models import CAPTIONERS, captioner, picture
 
 SAID = "a small red square"
@@ -29,7 +30,7 @@ def given(name, target=SAID):
 def framed(model, seen):
     source = Source(pixels_of(decoded(picture(), model.size)[None], model.model.device))
     tokens = torch.tensor([[token.id for token in seen.sides["target"].tokens]])
-    return source, tokens, torch.tensor([[each.id for each in seen.said]])
+    return source, tokens, torch.tensor([[each.id for each in seen.predictions]])
 
 
 @pytest.mark.parametrize("name", CAPTIONERS)
@@ -43,7 +44,7 @@ def test_the_numbers_are_those_that_the_layers_recorded_to_the_last_bit(name):
             np.testing.assert_array_equal(values, recorded.readings[place].values[0].numpy())
             np.testing.assert_allclose(values.sum(-1), 1, atol=1e-5)
     assert sum(len(track.places) for track in seen.tracks) == len(recorded.readings)
-    assert [each.bits for each in seen.said] == pytest.approx((-scores / math.log(2)).tolist(), abs=1e-5)
+    assert [each.bits for each in seen.predictions] == pytest.approx((-scores / math.log(2)).tolist(), abs=1e-5)
 
 
 @pytest.mark.parametrize("name", CAPTIONERS)
@@ -92,7 +93,7 @@ def test_without_a_caption_the_model_says_its_own(name):
     seen = look(model, Request(image=picture()))
     told = model.caption(decoded(picture(), model.size)[None])[0]
     assert seen.sides["target"].text == told.text
-    assert seen.said[-1].piece == "<eos>" or "came to no end" in seen.notes[0]
+    assert seen.predictions[-1].piece == "<eos>" or "came to no end" in seen.notes[0]
 
 
 def test_the_picture_is_kept_as_it_is_read_and_as_it_was_given():

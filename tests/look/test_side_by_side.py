@@ -14,7 +14,7 @@ from regard.families.family import randomised
 from regard.families.transformer import TransformerSettings, build_transformer
 from regard.look import side_by_side as looking
 from regard.look.beam_tree import beam_tree
-from regard.look.side_by_side import TOP, distance, distributions, in_chunks, side_by_side
+from regard.look.side_by_side import TOP, distance, in_chunks, side_by_side, text_distributions
 from regard.look.side_by_side_written import written_side_by_side
 from regard.models.ngram import NGram
 from regard.tasks.lm.trained import Trained
@@ -91,7 +91,7 @@ def test_what_is_expected_is_what_the_model_says_step_by_step(name):
     model = MODELS[name]()
     ids = model.tokenizer.encode(TEXT).tolist()
     expected = by_hand(model, ids)
-    torch.testing.assert_close(torch.cat(list(distributions(model, ids))), expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(torch.cat(list(text_distributions(model, ids))), expected, atol=1e-5, rtol=1e-5)
     (column,) = side_by_side({name: model}, TEXT).columns
     for token, id, log_probs in zip(column.tokens, ids, expected, strict=True):
         assert token.bits == pytest.approx(-float(log_probs[id]) / math.log(2), rel=1e-4)
@@ -175,8 +175,8 @@ def test_expectations_meet_where_both_have_read_the_same(four):
 
 def test_only_a_few_rows_of_the_vocabulary_are_held_at_once(monkeypatch):
     sizes = []
-    monkeypatch.setattr(looking, "AT_ONCE", 64)
-    monkeypatch.setattr("regard.look.saying.AT_ONCE", 64)
+    monkeypatch.setattr(looking, "HELD", 64)
+    monkeypatch.setattr("regard.models.distributions.HELD", 64)
     real = looking.distance
     monkeypatch.setattr(looking, "distance", lambda a, b: sizes.append(a.numel()) or real(a, b))
     seen = side_by_side({"a": trained(seed=1), "n": counted()}, TEXT)

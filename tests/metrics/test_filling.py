@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from regard.families.masked import MASKED, MaskedTransformerSettings
-from regard.metrics.filling import Guesses, guess_batches
-from regard.tasks.masked.hiding import MaskedBatch
+from regard.data.batching.text_batches import SparseBatch
+from regard.families.masked_encoders import MASKED, MaskedTransformerSettings
+from regard.metrics.filling import FillQuality, guess_batches
 
 VOCAB = 9
 
@@ -23,7 +23,7 @@ def model_and_batches():
     targets = torch.where(torch.rand(5, 6) < 0.5, torch.randint(4, VOCAB, (5, 6)), 0)
     lengths = torch.tensor([6, 6, 4, 6, 6])
     targets[2, 4:] = 0
-    whole = MaskedBatch(tokens, targets, lengths)
+    whole = SparseBatch(tokens, targets, lengths)
     return model, [whole.rows(0, 2), whole.rows(2, 5)]
 
 
@@ -48,4 +48,4 @@ def test_loss_and_accuracy_are_those_of_the_hidden_tokens():
 
 
 def test_of_nothing_hidden_nothing_is_told():
-    assert Guesses(0.0, 0, 0).as_dict() == {"loss": 0.0, "perplexity": 1.0, "accuracy": 0.0, "blanks": 0}
+    assert FillQuality(0.0, 0, 0).as_dict() == {"loss": 0.0, "perplexity": 1.0, "accuracy": 0.0, "blanks": 0}

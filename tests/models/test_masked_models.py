@@ -5,7 +5,7 @@ from torch import nn
 from regard.data.tokens.vocabulary import PAD
 from regard.errors import RunError
 from regard.families.fit import fit_parameters, parameters
-from regard.families.masked import MASKED, MaskedRecurrentSettings, MaskedTransformerSettings
+from regard.families.masked_encoders import MASKED, MaskedRecurrentSettings, MaskedTransformerSettings
 
 B, T, V = 3, 6, 11
 LENGTHS = torch.tensor([T, 2, 4])

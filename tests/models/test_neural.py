@@ -3,7 +3,7 @@ import torch
 
 from regard.errors import RunError
 from regard.families import FAMILIES, randomised
-from regard.families.recurrent import RecurrentSettings, build_rnn
+from regard.families.recurrent_networks import RecurrentSettings, build_rnn
 from regard.families.transformer import TransformerSettings, build_transformer
 from regard.run_folder import pack, unpack
 

@@ -14,12 +14,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.contract import watch
 from regard.errors import DataError, RunError, SettingError
-from regard.models.ngram import NGram, lookup, table
+from regard.models.ngram import NGram, lookup, order_table
 from regard.models.ngram.counting import BOS, EOS, UNK, sort_with_places
 from regard.models.ngram.definition import Definition
 from regard.models.ngram.packed import Pointers
+from regard.watching import watch
 
 DATA = Path(os.environ.get("REGARD_DATA", Path(__file__).parents[3] / "shared" / "data"))
 NO_DATA = "needs the public data sets: REGARD_DATA names their folder"
@@ -113,10 +113,11 @@ def test_keys_too_wide_to_pack_are_sorted_just_the_same():
 
 @pytest.mark.parametrize("repaid", [0, 2**40])
 def test_ids_of_32_bits_do_not_overflow_the_keys(monkeypatch, repaid):
-    monkeypatch.setattr(table, "REPAID", repaid)
+    monkeypatch.setattr(order_table, "REPAID", repaid)
     sizes = np.zeros(100_001, np.int64)
     sizes[[0, 100_000]] = 1
-    order = table.Order(np.array([7, 3], np.uint16), Pointers.from_sizes(sizes), np.zeros(2), None, vocab=50_000)
+    order = order_table.OrderTable(
+        np.array([7, 3], np.uint16), Pointers.from_sizes(sizes), np.zeros(2), None, vocab=50_000)
     assert order.keys.tolist() == [7, 100_000 * 50_000 + 3]
     assert order.find(np.array([100_000, 0, 5], np.int32), np.array([3, 7, 3], np.int32)).tolist() == [1, 0, -1]
     assert order.following(np.array([100_000], np.int32))[0].tolist() == [1]
@@ -196,7 +197,7 @@ def test_blocks_and_how_ngrams_are_found_change_no_number(monkeypatch, repaid, f
     model, text = small_model(4, vocab=300), some_text(20, (7, 40))
     usual, _ = model.score(text[:, :-1], text[:, 1:])
     for name, value in (("REPAID", repaid), ("FEW", few), ("DENSE", dense), ("PACKED", packed)):
-        monkeypatch.setattr(table, name, value)
+        monkeypatch.setattr(order_table, name, value)
     monkeypatch.setattr(lookup, "BLOCK", 5)
     again = small_model(4, vocab=300)
     assert torch.equal(again.score(text[:, :-1], text[:, 1:])[0], usual)
@@ -209,9 +210,9 @@ def test_blocks_and_how_ngrams_are_found_change_no_number(monkeypatch, repaid, f
 def test_an_index_has_every_key_and_no_other(monkeypatch, room, packed):
     """Also where it is nearly full, so that many keys stand far from their slots."""
     for name, value in (("DENSE", 0), ("PACKED", packed), ("ROOM", room)):
-        monkeypatch.setattr(table, name, value)
+        monkeypatch.setattr(order_table, name, value)
     keys = np.unique(np.random.default_rng(3).integers(0, 2**40, 2000))
-    index, absent = table.Index(keys[::2], 2**40), np.setdiff1d(keys + 1, keys)
+    index, absent = order_table.Index(keys[::2], 2**40), np.setdiff1d(keys + 1, keys)
     there, ids = index.seek(np.append(keys, absent))
     assert there.tolist() == list(range(0, len(keys), 2)) and ids.tolist() == list(range(len(keys[::2])))
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from regard.contract import watch
-from regard.data.batching.batches import Batch
+from regard.data.batching.text_batches import Batch
 from regard.metrics.perplexity import impossible
 from regard.models.ngram import NGram, read_arpa, write_arpa
 from regard.models.ngram.counting import BOS, EOS, PAD
 from regard.models.ngram.definition import Definition
+from regard.watching import watch
 
 VOCAB = 16
 

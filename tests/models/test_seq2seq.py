@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.contract import Source
-from regard.decoding.beam import Beam, beam_search
+from regard.decoding.beam import BeamOptions, beam_search
 from regard.errors import SettingError
 from regard.families.family import randomised
 from regard.families.translate import PrefixSettings, Vocabularies, build_prefix
@@ -101,7 +101,7 @@ def test_a_prefix_model_has_room_behind_the_longest_source_for_what_fits_there()
     def search(model, rows, limits):
         items = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
         source = Source(items, torch.tensor([len(row) for row in rows]))
-        return beam_search(model, source, limits=limits, begin=1, end=2, how=Beam(2), banned=(2,))
+        return beam_search(model, source, limits=limits, begin=1, end=2, options=BeamOptions(2), banned=(2,))
 
     rows = [[4, 5, 2], [4, 6, 7, 8, 9, 5, 6, 7, 2]]
     for positions in ("learned", "rotary", "none"):

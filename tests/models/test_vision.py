@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.contract import Memory, Source, watch, watching
+from regard.contract import Memory, Source
 from regard.errors import SettingError
 from regard.families.family import randomised
 from regard.laws.encoder_laws import ENCODER_LAWS, PictureReader
@@ -28,6 +28,7 @@ from regard.models.vision import (
     grid_of,
     normalised,
 )
+from regard.watching import watch, watching
 
 DEVICE = torch.device(os.environ.get("REGARD_TEST_DEVICE", "cpu"))
 DTYPES = {"float64": torch.float64, "float32": torch.float32}

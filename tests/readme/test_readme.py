@@ -17,7 +17,6 @@ import re
 import shlex
 import subprocess
 import sys
-import tomllib
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +25,7 @@ import pytest
 import torch
 
 from regard.cli import main
+from regard.tasks import CARDS
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -63,14 +63,16 @@ def blocks(page: Path) -> list[Block]:
 
 
 def tiny(command: str) -> str:
-    """The same command with a tiny budget."""
+    """The same command with a tiny budget, without the comment behind it, which would hide the budget."""
+    command = re.sub(r"\s+#.*", "", command)
     if command.startswith("regard train"):
         if "--resume" in command:                              # the run knows its sizes and its steps
             return command
         if "--from" in command:
             return f"{command} --steps 4 --batch 4"
-        family = re.search(r"--family (\S+)", command)
-        return f"{command} {TINY.get(family[1], TINY['hybrid']) if family else TINY['transformer']}"
+        named = re.search(r"--family (\S+)", command)
+        family = named[1] if named else CARDS[command.split()[2]].usual
+        return f"{command} {TINY.get(family, TINY['hybrid'])}"
     if command.startswith("regard compare lm"):
         return f"{re.sub(r'--minutes [0-9.]+|--params [0-9]+M', '', command)} {TINY_COMPARE}"
     if command.startswith("regard data get") and "--lines" not in command:
@@ -216,15 +218,6 @@ def test_every_make_target_that_a_page_names_exists():
         assert set(named) <= targets, page.name
 
 
-def test_every_command_is_in_the_reference_and_no_other():
-    from regard.cli import COMMANDS
-    from regard.cli.train import command as train
-
-    section = (ROOT / "docs" / "reference.md").read_text("utf-8").partition("## Commands")[2]
-    assert set(re.findall(r"^regard (\w+)", section, re.M)) == set(COMMANDS)
-    assert set(re.findall(r"^regard train (\w+)", section, re.M)) == set(train.list_commands(None))
-
-
 def test_the_readme_is_short_and_knows_every_family_and_task():
     from regard.families import FAMILIES
     from regard.tasks import TASKS
@@ -234,14 +227,6 @@ def test_the_readme_is_short_and_knows_every_family_and_task():
     named = set(re.findall(r"`([\w-]+)`", text.partition("## The families")[2].partition("## Your own layer")[0]))
     assert set(FAMILIES) <= named
     assert set(re.findall(r"^\| `regard train (\w+)", text, re.M)) == set(TASKS)
-
-
-def test_the_reference_lists_the_dependencies_of_the_package():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    section = (ROOT / "docs" / "reference.md").read_text("utf-8").partition("## Requirements")[2]
-    wanted = [re.match(r"[\w-]+", each)[0] for each in project["dependencies"]]
-    assert all(re.search(rf"\b{name}\b", section) for name in wanted)
-    assert set(re.findall(r"regard\[(\w+)\]", section)) == set(project["optional-dependencies"]) - {"dev"}
 
 
 def test_the_page_of_words_is_short():

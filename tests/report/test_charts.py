@@ -15,8 +15,8 @@ from regard.report.charts import (
     Chart,
     Line,
     draw,
-    drawing,
-    places_of,
+    hash_drawing,
+    list_places,
     rows_of,
 )
 
@@ -44,14 +44,14 @@ def test_lines_with_different_places_have_empty_cells_where_they_have_none():
 
 
 def test_columns_of_the_first_line_alone_would_be_seen(monkeypatch):
-    monkeypatch.setattr(charts, "places_of", lambda lines: list(lines[0].x))
+    monkeypatch.setattr(charts, "list_places", lambda lines: list(lines[0].x))
     with pytest.raises(AssertionError):
         puts_numbers_in_their_columns()
 
 
 def test_places_are_numbers_in_order_or_names_as_they_come():
-    assert places_of([Line("a", [4, 16], []), Line("b", [1, 4], [])]) == [1, 4, 16]
-    assert places_of([Line("a", ["late"], []), Line("b", ["early", "late"], [])]) == ["late", "early"]
+    assert list_places([Line("a", [4, 16], []), Line("b", [1, 4], [])]) == [1, 4, 16]
+    assert list_places([Line("a", ["late"], []), Line("b", ["early", "late"], [])]) == ["late", "early"]
 
 
 # ------------------------------------------------------------------------------------------------- the picture
@@ -111,7 +111,7 @@ def test_numbers_that_are_not_finite_are_drawn_without_a_warning(kind, count):
 
 
 def test_the_hash_of_a_drawing_follows_its_numbers():
-    assert drawing(chart(3)) == drawing(chart(3)) != drawing(chart(2))
+    assert hash_drawing(chart(3)) == hash_drawing(chart(3)) != hash_drawing(chart(2))
 
 
 # ------------------------------------------------------------------------------------------- without colour

@@ -1,6 +1,6 @@
 import re
 
-from regard.report.curves import COLOURS, SHAPES, Axis, Curve, colour_of, number, plot, shape_of, spread
+from regard.report.curves import COLOURS, SHAPES, Axis, Curve, colour_of, plot, shape_of, show_tick, spread
 
 
 def test_an_axis_lays_values_along_pixels():
@@ -12,7 +12,7 @@ def test_an_axis_lays_values_along_pixels():
 
 
 def test_numbers_are_short():
-    assert [number(value) for value in (0.002, 1.5, 20_000, 3e6)] == ["0.002", "1.5", "20k", "3M"]
+    assert [show_tick(value) for value in (0.002, 1.5, 20_000, 3e6)] == ["0.002", "1.5", "20k", "3M"]
 
 
 def test_labels_are_moved_apart_and_stay_inside():

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from regard.serve.app import make_app
 from regard.serve.registry import Registry
 from regard.serve.server import configure, listen
-from regard.serve.settings import Settings
+from regard.serve.server_settings import ServerSettings
 from tests.served_runs import shared_folder, train
 
 NAMES = ("stories-transformer", "stories-ngram", "phrasebook")
@@ -48,7 +48,7 @@ def client(app):
 
 def client_of(registry, **settings):
     """An application with other settings; what goes wrong inside is answered, not raised."""
-    return TestClient(make_app(registry, Settings(**settings)), base_url=HOST, raise_server_exceptions=False)
+    return TestClient(make_app(registry, ServerSettings(**settings)), base_url=HOST, raise_server_exceptions=False)
 
 
 class Running:

@@ -25,11 +25,11 @@ class Client:
 
 @asynccontextmanager
 async def entered(gate, client=None):
-    job = await gate.enter(client or Client(gate))
+    gated = await gate.enter(client or Client(gate))
     try:
-        yield job
+        yield gated
     finally:
-        job.leave()
+        gated.leave()
 
 
 async def settle(true):
@@ -49,12 +49,12 @@ def test_so_many_run_so_many_wait_and_the_next_is_told_to_come_again():
         with pytest.raises(Refusal) as refused:
             await gate.enter(Client(gate))
         assert refused.value.status == 429 and int(refused.value.headers["Retry-After"]) > 0
-        for job in inside:
-            job.leave()
+        for gated in inside:
+            gated.leave()
         inside = [await waiting[0], await waiting[1]]           # in the order in which they came
         assert not waiting[2].done() and gate.running == 2
-        for job in inside:
-            job.leave()
+        for gated in inside:
+            gated.leave()
         (await waiting[2]).leave()
         assert gate.running == 0 and not gate.waiting
 
@@ -63,8 +63,8 @@ def test_so_many_run_so_many_wait_and_the_next_is_told_to_come_again():
 
 def test_work_knows_its_job_and_who_asked_for_it_does_not_keep_it():
     async def story():
-        async with entered(Gate()) as job:
-            assert await job.run(current.get) is job
+        async with entered(Gate()) as gated:
+            assert await gated.run(current.get) is gated
             assert current.get() is None
 
     asyncio.run(story())
@@ -114,9 +114,9 @@ def test_work_is_stopped_when_its_client_leaves_and_keeps_its_place_until_then()
                 may_end.wait(10)
 
         with pytest.raises(ClientGone):
-            async with entered(gate, client) as job:
+            async with entered(gate, client) as gated:
                 asyncio.get_running_loop().call_later(0.1, client.left.set)
-                await job.run(work)
+                await gated.run(work)
         assert gate.running == 1                                # its thread is not done: nobody else may have the place
         may_end.set()
         await settle(lambda: gate.running == 0)
@@ -137,8 +137,8 @@ def test_work_that_takes_too_long_is_503_and_ends():
             ended.set()
 
         with pytest.raises(Refusal, match="ask for less") as refused:
-            async with entered(gate) as job:
-                await job.run(work)
+            async with entered(gate) as gated:
+                await gated.run(work)
         assert refused.value.status == 503
         await settle(ended.is_set)
         await settle(lambda: gate.running == 0)
@@ -154,8 +154,8 @@ def test_a_failure_is_the_callers_and_frees_the_place():
             raise ValueError("ours")
 
         with pytest.raises(ValueError, match="ours"):
-            async with entered(gate) as job:
-                await job.run(fails)
+            async with entered(gate) as gated:
+                await gated.run(fails)
         assert gate.running == 0
 
     asyncio.run(story())
@@ -174,8 +174,8 @@ def test_a_cancelled_request_stops_its_work():
                 ended.set()
 
         async def ask():
-            async with entered(gate) as job:
-                await job.run(work)
+            async with entered(gate) as gated:
+                await gated.run(work)
 
         task = asyncio.ensure_future(ask())
         await asyncio.sleep(0.05)
@@ -191,7 +191,7 @@ def test_a_cancelled_request_stops_its_work():
 def test_watching_in_one_thread_sees_nothing_of_another():
     import torch
 
-    from regard.contract import watch, watching
+    from regard.watching import watch, watching
 
     async def story():
         gate, both = Gate(), threading.Barrier(2)
@@ -204,8 +204,8 @@ def test_watching_in_one_thread_sees_nothing_of_another():
                 return [int(reading.values) for reading in seen.readings]
 
         async def ask(number):
-            async with entered(gate) as job:
-                return await job.run(work, number)
+            async with entered(gate) as gated:
+                return await gated.run(work, number)
 
         assert await asyncio.gather(ask(1), ask(2)) == [[1], [2]]
         assert watching() is None
@@ -222,10 +222,10 @@ def test_a_closed_gate_lets_nobody_in_and_ends_what_runs():
                 check()
                 time.sleep(0.005)
 
-        async with entered(gate) as job:
+        async with entered(gate) as gated:
             asyncio.get_running_loop().call_later(0.05, gate.close)
             with pytest.raises(Refusal, match="stopping"):
-                await job.run(work)
+                await gated.run(work)
         with pytest.raises(Refusal, match="stopping"):
             await gate.enter(Client(gate))
 
@@ -236,8 +236,8 @@ def test_who_waits_hears_that_the_server_stops_though_its_thread_cannot_be_stopp
     """As while a model is loaded: nothing in there asks whether it is still wanted."""
     async def story():
         gate, end = Gate(running=1, queued=1), threading.Event()
-        async with entered(gate) as job:
-            working = asyncio.ensure_future(job.run(end.wait))
+        async with entered(gate) as gated:
+            working = asyncio.ensure_future(gated.run(end.wait))
             waiting = asyncio.ensure_future(gate.enter(Client(gate)))
             await settle(lambda: len(gate.waiting) == 1)
             threading.Thread(target=gate.stop).start()
@@ -293,7 +293,7 @@ def test_two_texts_are_written_in_turns():
     first.set()
     for thread in threads:
         thread.join(10)
-    assert len(order) == 100 and not lock._taken
+    assert len(order) == 100 and not lock._locked
     longest = max(len(run) for run in "".join(order).replace("ab", "a b").replace("ba", "b a").split())
     assert longest < 40                                        # neither had it all to itself
 
@@ -308,12 +308,12 @@ def test_who_gives_up_waiting_for_a_lock_does_not_keep_it():
                 raise AssertionError("it is taken")
 
         with pytest.raises(Refusal):
-            async with entered(gate) as job:
-                await job.run(work)
+            async with entered(gate) as gated:
+                await gated.run(work)
         await settle(lambda: gate.running == 0)
         assert not lock._waiting
         lock.release()
-        assert not lock._taken
+        assert not lock._locked
 
     asyncio.run(story())
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from regard.probe.render_html import MODULES, STYLES, as_plain_script, page_file
+from regard.look.render.saved_page import MODULES, STYLES, as_plain_script, page_file
 
-PAGE = Path(__file__).parents[2] / "regard" / "serve" / "page"
+PAGE = Path(__file__).parents[2] / "regard" / "look" / "page"
 SCRIPTS = sorted(PAGE.glob("*.js"))
 DECLARED = re.compile(r"^(?:export )?(?:async )?(const|let|var|function\*?|class) ", re.M)
 

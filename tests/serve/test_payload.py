@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from regard.serve.payload import pack, shaded, unpack
+from regard.serve.payload import pack, shade, unpack
 
 # No subnormal numbers: whoever trained a model in this process has had them flushed to zero.
 ELEMENTS = {np.uint8: st.integers(0, 255), np.int8: st.integers(-128, 127),
@@ -58,18 +58,18 @@ def test_an_array_that_is_not_contiguous_is_packed_by_its_values():
 
 
 def test_a_shade_is_of_the_square_root():
-    assert shaded([0, 0.25, 1, 2], 1, signed=False).tolist() == [0, 128, 255, 255]
-    assert shaded([-2, -0.25, 0, 0.25, 1], 1, signed=True).tolist() == [-127, -64, 0, 64, 127]
-    assert shaded([[0.0]], 0, signed=False).tolist() == [[0]]
-    assert shaded([1e-3], 1, signed=False)[0] == 8                        # a thousandth is seen
+    assert shade([0, 0.25, 1, 2], 1, signed=False).tolist() == [0, 128, 255, 255]
+    assert shade([-2, -0.25, 0, 0.25, 1], 1, signed=True).tolist() == [-127, -64, 0, 64, 127]
+    assert shade([[0.0]], 0, signed=False).tolist() == [[0]]
+    assert shade([1e-3], 1, signed=False)[0] == 8                        # a thousandth is seen
 
 
 def test_a_negative_amount_cannot_pass_for_none():
     with pytest.raises(AssertionError, match="signed"):
-        shaded([-0.1], 1, signed=False)
+        shade([-0.1], 1, signed=False)
 
 
 @given(hnp.arrays(np.float32, 50, elements=st.floats(0, 1, width=32, allow_subnormal=False)))
 def test_the_square_of_a_shade_is_near_the_amount(values):
-    back = (shaded(values, 1, signed=False).astype(np.float64) / 255) ** 2
+    back = (shade(values, 1, signed=False).astype(np.float64) / 255) ** 2
     assert np.abs(back - values).max() <= 0.004

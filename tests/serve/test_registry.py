@@ -10,9 +10,9 @@ import pytest
 
 import regard
 from regard.errors import RunError
-from regard.serve.describing import example_of
 from regard.serve.refusals import Refusal
 from regard.serve.registry import Registry, UnknownModel, unique_id
+from regard.serve.run_files import example_of
 from regard.tasks import CARDS
 
 from .conftest import client_of, line_of
@@ -35,16 +35,16 @@ def test_an_unknown_id_is_told_what_there_is(registry):
 def test_what_is_described_is_what_is_loaded(registry, runs):
     for opened in registry:
         about, trained = opened.describe(), regard.load(runs / opened.id, "cpu")
-        assert about["parameters"] == trained.parameters and about["family"] == trained.family
-        assert about["vocabulary"] == trained.tokenizer.vocab_size
-        assert about["steps"] == json.loads((runs / opened.id / "metrics.jsonl").read_text().splitlines()[-1])["step"]
+        assert about.parameters == trained.parameters and about.family == trained.family
+        assert about.vocabulary == trained.tokenizer.vocab_size
+        assert about.steps == json.loads((runs / opened.id / "metrics.jsonl").read_text().splitlines()[-1])["step"]
 
 
 def test_there_is_a_text_to_begin_with(registry, runs):
     first = {name: json.loads((runs / name / "samples.jsonl").read_text().splitlines()[0])
              for name in ("phrasebook", "stories-transformer")}
-    assert registry.get("phrasebook").describe()["example"] == first["phrasebook"]["prompt"] != ""
-    told = registry.get("stories-transformer").describe()["example"]
+    assert registry.get("phrasebook").describe().example == first["phrasebook"]["prompt"] != ""
+    told = registry.get("stories-transformer").describe().example
     both = first["stories-transformer"]
     assert told == f"{both['prompt']} {both['reference']}"[:400] != " "
 
@@ -84,8 +84,8 @@ import sys
 from regard.serve.app import make_app
 from regard.serve.registry import Registry
 registry = Registry([{str(runs / "phrasebook")!r}, {str(runs / "stories-ngram")!r}])
-make_app(registry).openapi()
-print([opened.describe()["id"] for opened in registry], "torch" in sys.modules)
+make_app(registry)
+print([opened.describe().id for opened in registry], "torch" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True)
     assert done.stdout.strip() == "['phrasebook', 'stories-ngram'] False", done.stderr

@@ -26,11 +26,12 @@ def corpus():
 def test_a_caption_is_right_when_it_is_one_of_its_own_picture(corpus, monkeypatch, judged, said, percent):
     asked = []
 
-    def written(model, images, **options):
+    def written(model, images, special_tokens, options):
         asked.extend(images[:, 0].tolist())
         return [[SimpleNamespace(tokens=corpus.tokenizer.encode(text).tolist())] for text in said]
 
-    monkeypatch.setattr(caption, "caption_tokens", written)
+    monkeypatch.setattr(caption, "picture_batches", lambda model, images, context, beams: images)
+    monkeypatch.setattr(caption, "search_batches", written)
     monkeypatch.setattr(caption, "JUDGED", judged)
     assert caption.judge(None, corpus, 8) == {"valid_exact": percent}
     assert asked == list(CAPTIONS)[:len(said)]

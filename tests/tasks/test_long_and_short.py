@@ -11,16 +11,15 @@ import pytest
 import torch
 
 from regard.corpora.shapes import png
-from regard.decoding.beam import Beam
+from regard.decoding.beam import BeamOptions
 from regard.decoding.sampling import Sampling
 from regard.errors import DataError
 from regard.families.transformer import POSITIONS
 from regard.layers.attentive import CELLS, READERS, WHEN
 from regard.layers.scores import SCORES
 from regard.look.beam_tree import beam_tree
-from regard.look.look import look
+from regard.look.look import Request, look
 from regard.look.next_token import Continuations
-from regard.look.parts import Request
 from regard.look.side_by_side_written import written_side_by_side
 from regard.trained import load
 from regard.training.run import TrainRequest, run_training
@@ -114,8 +113,8 @@ def test_a_summariser_learns_is_judged_is_used_and_can_be_looked_at(folder, tmp_
     used(model)
     for source, target in pairs([(1, 1), (CONTEXT - 1, CONTEXT - 1), (CONTEXT, CONTEXT), (3 * CONTEXT, 3 * CONTEXT)]):
         for request in (Request(source=source), Request(source=source, target=target)):
-            assert len(look(model, request).said) <= CONTEXT
-        assert beam_tree(model, source, Beam(2)).finished
+            assert len(look(model, request).predictions) <= CONTEXT
+        assert beam_tree(model, source, BeamOptions(2)).finished
     source = pairs([(CONTEXT - 1, 1)])[0][0]
     assert len(Continuations(model).after(source=source, steps=3 * CONTEXT).said) <= CONTEXT
     with pytest.raises(DataError, match=f"the model reads at most {CONTEXT}: give a shorter one"):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.batching.batches import Batch
+from regard.data.batching.text_batches import Batch
 from regard.data.reading.corpus import DataSettings, TokenizerSettings, prepare
 from regard.data.tokens.vocabulary import EOS, FIRST, PAD, UNK
 from regard.errors import SettingError

@@ -13,7 +13,7 @@ from regard.tasks.card import WRITING
 
 ROOT = Path(regard.__file__).parent
 PYTHON = [path for path in sorted(ROOT.rglob("*.py")) if "tasks" not in path.relative_to(ROOT).parts[:1]]
-SCRIPTS = sorted((ROOT / "serve" / "page").glob("*.js"))
+SCRIPTS = sorted((ROOT / "look" / "page").glob("*.js"))
 IN_SCRIPT = re.compile(rf"""[!=]==?\s*["'](?:{"|".join(CARDS)})["']|["'](?:{"|".join(CARDS)})["']\s*[!=]==?""")
 COMMAND_NAMES = ROOT / "cli" / "__init__.py"         # some commands are called as their tasks
 

@@ -187,8 +187,9 @@ def test_a_prefix_model_never_writes_what_only_the_source_has(files, tmp_path):
 
     seen = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(translate, "translate_tokens",
-                      lambda model, sources, marks, **_: seen.update(banned=marks.banned)
+        patch.setattr(translate, "text_batches", lambda model, sources, context, beams: sources)
+        patch.setattr(translate, "search_batches",
+                      lambda model, sources, special_tokens, _: seen.update(banned=special_tokens.banned)
                       or [[SimpleNamespace(tokens=(4,))] for _ in sources])
         translate.written(Stubborn(), corpus, 3, 16)
     size = corpus.tokenizer.vocab_size

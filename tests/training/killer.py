@@ -17,11 +17,11 @@ import torch
 import torch._dynamo
 
 from regard import storage
-from regard.training.report import Samples
+from regard.training.report import SampleLog
 from regard.training.run import TrainRequest, run_training
 
 torch.set_num_threads(1)
-Samples.due = lambda self, seconds: True             # not by the clock, which differs from life to life
+SampleLog.due = lambda self, seconds: True             # not by the clock, which differs from life to life
 
 VARIANTS = {
     "transformer": dict(

@@ -1,23 +1,23 @@
-from regard.training.choices import SMALL_SPLIT, fixed, validations
+from regard.training.choices import SMALL_SPLIT, fill_intervals, plan_validations
 from regard.training.loop import due
 from regard.training.settings import TrainingSettings
 
 
 def test_validation_takes_a_small_share_of_a_long_run_and_happens_at_least_twice():
     for steps, tokens, held_out in ((2000, 768, 111_541), (100_000, 4096, 10**6), (10, 64, 100)):
-        every, one_in = validations(steps, tokens, held_out)
+        every, one_in = plan_validations(steps, tokens, held_out)
         assert 2 <= steps // every <= 25
         assert one_in == 1 or held_out > SMALL_SPLIT
 
 
 def test_a_small_split_is_always_measured_whole_and_a_huge_one_is_sampled():
-    assert validations(5, 64, SMALL_SPLIT)[1] == 1
-    _, one_in = validations(50, 512, 25_000_000)
+    assert plan_validations(5, 64, SMALL_SPLIT)[1] == 1
+    _, one_in = plan_validations(50, 512, 25_000_000)
     assert 25_000_000 / one_in >= SMALL_SPLIT * 0.9 and one_in > 50
 
 
 def test_what_the_user_says_is_kept():
-    s = fixed(TrainingSettings(valid_every=7, checkpoint_every=3, valid_one_in=2, log_every=5), 100, 64, 1000)
+    s = fill_intervals(TrainingSettings(valid_every=7, checkpoint_every=3, valid_one_in=2, log_every=5), 100, 64, 1000)
     assert (s.steps, s.valid_every, s.checkpoint_every, s.valid_one_in, s.log_every) == (100, 7, 3, 2, 5)
 
 
@@ -29,5 +29,5 @@ def test_the_last_step_is_due_and_a_step_shortly_before_it_is_not():
 
 def test_a_budget_of_minutes_has_validations_some_seconds_apart():
     for minutes, most in ((0.1, 2), (0.5, 3), (1, 7), (60, 20)):
-        every, _ = validations(1000, 4096, 20_000, minutes)
+        every, _ = plan_validations(1000, 4096, 20_000, minutes)
         assert 1000 // every == most

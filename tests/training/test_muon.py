@@ -12,7 +12,8 @@ def test_our_steps_are_those_of_torch_to_the_rounding_of_its_bfloat16():
     torch.manual_seed(0)
     ours = [torch.nn.Parameter(torch.randn(shape)) for shape in ((24, 8), (8, 24), (24, 8), (8, 8))]
     theirs = copy.deepcopy(ours)
-    optimizers = Muon(ours, lr=0.02, weight_decay=0.1), torch.optim.Muon(theirs, lr=0.02, weight_decay=0.1)
+    options = dict(lr=0.02, weight_decay=0.1)
+    optimizers = Muon(dict.fromkeys(ours, 1), **options), torch.optim.Muon(theirs, **options)
     for _ in range(3):
         for a, b in zip(ours, theirs, strict=True):
             a.grad = torch.randn_like(a)
@@ -42,5 +43,5 @@ def test_an_update_has_singular_values_near_one(shape):
 def test_a_gradient_of_zero_changes_nothing_and_is_no_number_trouble():
     weight = torch.nn.Parameter(torch.ones(4, 8))
     weight.grad = torch.zeros_like(weight)
-    Muon([weight], lr=0.1).step()
+    Muon({weight: 1}, lr=0.1).step()
     assert torch.equal(weight, torch.ones(4, 8))

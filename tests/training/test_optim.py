@@ -4,15 +4,22 @@ import pytest
 import torch
 from torch import nn
 
+from regard.layers.embedding import Embedding
+from regard.layers.roles import MATRIX
 from regard.training.optim import Optimizers
 from regard.training.run import TrainRequest, run_training
 from regard.training.settings import TrainingSettings
 
 
+class Declared(nn.Linear):
+    def parameter_roles(self):
+        return {"weight": MATRIX}
+
+
 def small():
     torch.manual_seed(0)
     model = nn.Module()
-    model.embedding, model.stack = nn.Embedding(5, 4), nn.Linear(4, 4)
+    model.embedding, model.stack = Embedding(5, 4, std=1.0), Declared(4, 4)
     return model.double()
 
 

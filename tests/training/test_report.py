@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from regard.kernels.cuda import products
-from regard.layers.norm import make_norm
+from regard.layers.norms import make_norm
 from regard.training.report import describe_kernels
 
 

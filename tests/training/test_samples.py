@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from regard.tasks import TASKS
-from regard.training.loop import Job
-from regard.training.report import Samples
+from regard.training.loop import TrainingJob
+from regard.training.report import SampleLog
 
 LM = {"model": dict(dropout=0.2), "training": dict(ema=0.9)}
 
@@ -27,7 +27,7 @@ def lines(folder):
 
 @pytest.fixture
 def always(monkeypatch):
-    monkeypatch.setattr(Samples, "due", lambda self, seconds: True)
+    monkeypatch.setattr(SampleLog, "due", lambda self, seconds: True)
 
 
 def test_weights_optimizer_and_generators_are_the_same_bits_with_and_without(train, tmp_path, always):
@@ -54,14 +54,14 @@ def test_a_sampler_that_draws_from_the_generator_changes_nothing_either(train, t
 
 def test_a_planted_sampler_that_changes_a_weight_is_seen(train, tmp_path, always, monkeypatch):
     train("quiet", **LM)
-    write = Job.sample
+    write = TrainingJob.sample
 
     def bad(self, position):
         write(self, position)
         with torch.no_grad():
             next(iter(self.step.model.parameters())).add_(1e-4)
 
-    monkeypatch.setattr(Job, "sample", bad)
+    monkeypatch.setattr(TrainingJob, "sample", bad)
     train("bad", **LM)
     assert weights(tmp_path / "quiet") != weights(tmp_path / "bad")
 
@@ -80,11 +80,11 @@ def test_resuming_drops_what_was_written_after_the_checkpoint(train, tmp_path, a
 
 
 def test_one_that_was_dear_waits_until_it_is_cheap(tmp_path):
-    samples = Samples(tmp_path / "samples.jsonl")
+    samples = SampleLog(tmp_path / "samples.jsonl")
     assert samples.due(0.0)
     samples.row({"step": 1, "seconds": 10.0, "took": 1.0})
     assert not samples.due(109.0) and samples.due(110.5)
-    again = Samples(tmp_path / "samples.jsonl")
+    again = SampleLog(tmp_path / "samples.jsonl")
     again.cut(5)
     assert not again.due(109.0) and again.due(110.5)
     again.cut(0)
@@ -92,7 +92,7 @@ def test_one_that_was_dear_waits_until_it_is_cheap(tmp_path):
 
 
 def test_the_first_and_the_last_validation_are_sampled_whatever_they_take(train, tmp_path, monkeypatch):
-    monkeypatch.setattr(Samples, "due", lambda self, seconds: self.last is None)
+    monkeypatch.setattr(SampleLog, "due", lambda self, seconds: self.last is None)
     train("run", training=dict(steps=12, valid_every=3))
     assert [line["step"] for line in lines(tmp_path / "run")] == [3, 12]
 

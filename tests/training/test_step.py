@@ -41,11 +41,10 @@ def gradients(model):
 
 def batches():
     """One of each kind, with rows of unequal lengths or tokens hidden."""
-    from regard.data.batching.batches import Batch
-    from regard.tasks.masked.hiding import MaskedBatch
+    from regard.data.batching.text_batches import Batch, SparseBatch
 
     tokens, targets = torch.tensor([[1, 4, 5], [1, 6, 0]]), torch.tensor([[4, 5, 2], [6, 2, 0]])
-    return [Batch(tokens, targets, torch.tensor([3, 2])), MaskedBatch(tokens, targets), batch()]
+    return [Batch(tokens, targets, torch.tensor([3, 2])), SparseBatch(tokens, targets), batch()]
 
 
 @pytest.mark.parametrize("piece", batches(), ids=lambda piece: type(piece).__name__)
@@ -199,7 +198,7 @@ def test_a_recorded_pass_equals_the_pass_as_it_is(name):
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu-tanh", "swiglu"])
 def test_what_is_worked_out_again_is_the_same_and_is_not_kept(activation):
-    from regard.data.batching.batches import Batch
+    from regard.data.batching.text_batches import Batch
     from regard.families.transformer import TransformerSettings, build_transformer
     from regard.lab.stopwatch import kept_bytes
 

@@ -147,7 +147,7 @@ def test_checkpoints_that_take_long_come_less_often_unless_one_says(train, monke
 def test_a_run_that_has_stopped_improving_ends_with_a_checkpoint(train, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "QUICK", -1.0)
     monkeypatch.setattr(checkpoint, "SAVING_SHARE", 1e-9)
-    monkeypatch.setattr(loop.Job, "measure", lambda self: {"valid_loss": 1.0})
+    monkeypatch.setattr(loop.TrainingJob, "measure", lambda self: {"valid_loss": 1.0})
     train(training=dict(steps=9, valid_every=2, patience=2))
     files, _ = RunFolder(tmp_path / "run").newest_checkpoint()
     assert json.loads(files["at.json"])["step"] == 6

@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.batching.batches import Batch, sent
 from regard.data.batching.shuffle import key_of, permute
+from regard.data.batching.text_batches import Batch, sent
 from regard.data.reading.shards import Shard
 from regard.data.tokens.vocabulary import BOS, PAD
 from regard.errors import DataError
@@ -56,7 +56,7 @@ class PairBatch(Batch):
         return replace(part, source=source, source_lengths=lengths)                   # type: ignore[call-arg, return-value]
 
 
-class Side:
+class Sentences:
     """One language: where each of its sentences stands, <eos> included."""
 
     def __init__(self, shard: Shard):
@@ -91,8 +91,8 @@ class Pictures:
         return np.ascontiguousarray(self.images[self.rows[chosen]].transpose(0, 3, 1, 2)), None
 
 
-def side_of(source: Shard | Pictures) -> Side | Pictures:
-    return Side(source) if isinstance(source, Shard) else source
+def side_of(source: Shard | Pictures) -> Sentences | Pictures:
+    return Sentences(source) if isinstance(source, Shard) else source
 
 
 class Pairs:
@@ -106,7 +106,8 @@ class Pairs:
 
     def __init__(self, source: Shard | Pictures, target: Shard, *, budget: int, seed: int = 0, bos: int = BOS,
                  longest: int | None = None, widths: int = 0):
-        self.source, self.target, self.seed, self.bos, self.widths = side_of(source), Side(target), seed, bos, widths
+        self.source, self.target = side_of(source), Sentences(target)
+        self.seed, self.bos, self.widths = seed, bos, widths
         if len(self.source) != len(self.target) or not len(self.source):
             raise DataError(f"{len(self.source):,} sources and {len(self.target):,} targets are no pairs")
         fits = within(self.source, self.target, longest)
@@ -198,12 +199,14 @@ def by_width(wide: Positions, fits: NDArray[np.bool_]) -> Iterator[tuple[int, Po
     return zip(widths.tolist(), np.split(members, first[1:]), strict=True)
 
 
-def within(source: Side | Pictures, target: Side, longest: int | None) -> NDArray[np.bool_]:
-    """Which pairs have both sides within so many tokens."""
+def within(source: Sentences | Pictures, target: Sentences, longest: int | None) -> NDArray[np.bool_]:
+    """True for the pairs that have both sides within so many tokens."""
     return np.maximum(source.lengths, target.lengths) <= (np.inf if longest is None else longest)
 
 
-def pair_batch(source: Side | Pictures, target: Side, chosen: Positions, bos: int = BOS, widths: int = 0) -> PairBatch:
+def pair_batch(
+    source: Sentences | Pictures, target: Sentences, chosen: Positions, bos: int = BOS, widths: int = 0
+) -> PairBatch:
     targets, lengths = target.padded(chosen, widths)
     tokens = np.concatenate((np.full((len(chosen), 1), bos), targets[:, :-1]), 1)
     tokens[np.arange(targets.shape[1]) >= lengths[:, None]] = PAD
@@ -228,15 +231,15 @@ class HeldOutPairs:
 
     @property
     def fits(self) -> NDArray[np.bool_]:
-        """Of each pair whether it is read."""
-        return within(side_of(self.source), Side(self.target), self.context)
+        """True for each pair that is read."""
+        return within(side_of(self.source), Sentences(self.target), self.context)
 
     @property
     def too_long(self) -> int:
         return int((~self.fits).sum())
 
     def __iter__(self) -> Iterator[PairBatch]:
-        source, target = side_of(self.source), Side(self.target)
+        source, target = side_of(self.source), Sentences(self.target)
         widest = np.maximum(source.lengths, target.lengths)
         order, first, index = np.argsort(widest, kind="stable"), 0, 0
         order = order[within(source, target, self.context)[order]]

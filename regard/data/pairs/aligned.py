@@ -1,4 +1,4 @@
-"""Are two files aligned, line by line? If their lengths differ, where did they part?
+"""Checks that two files are aligned line by line, and finds the place where they part.
 
 Translations have lengths that go together. So each line of the shorter file is compared in length with the line beside
 it in the longer one, and with the line that would stand beside it had all the missing lines gone missing before. Where
@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from regard.data.pairs.pair_readers import LONGEST, raw_lines
 from regard.data.reading.lines import BLOCK, UTF8_BOM
-from regard.data.reading.readers import Source, open_source
+from regard.data.reading.readers import TextFile, open_source
+from regard.data.reading.two_fields import LONGEST, raw_lines
 from regard.errors import DataError
 
 AROUND = 5                 # lines before and after the place in which a one-sided empty line is looked for
@@ -32,7 +32,7 @@ class Size(NamedTuple):
     bytes: int
 
 
-def check_same_length(first: Source, second: Source) -> int:
+def check_same_length(first: TextFile, second: TextFile) -> int:
     """The number of lines of both; an error that says where to look when it is not the same."""
     one, other = size_of(first), size_of(second)
     if one.lines == other.lines:
@@ -50,7 +50,7 @@ def check_same_length(first: Source, second: Source) -> int:
     raise DataError(f"{counts}: they seem to part near {_shown(first, second, at)}; {CURE}")
 
 
-def size_of(source: Source) -> Size:
+def size_of(source: TextFile) -> Size:
     lines = total = 0
     last = b"\n"
     with open_source(source) as stream:
@@ -62,8 +62,8 @@ def size_of(source: Source) -> Size:
     return Size(lines + (last != b"\n"), total)
 
 
-def parting(longer: Source, shorter: Source, more: Size, less: Size) -> int:
-    """How many lines go together before the files part; all of the shorter one's if they never do."""
+def parting(longer: TextFile, shorter: TextFile, more: Size, less: Size) -> int:
+    """The number of lines that go together before the files part; all of the shorter file if they never do."""
 
     def ratio(one: float, other: float) -> float:
         return math.log((one + SMALL) / (other + SMALL))
@@ -86,15 +86,15 @@ def parting(longer: Source, shorter: Source, more: Size, less: Size) -> int:
     return place
 
 
-def _lengths(source: Source) -> Iterator[int]:
+def _lengths(source: TextFile) -> Iterator[int]:
     return (LONGEST if raw is None else len(raw) for raw in raw_lines(source))
 
 
-def _rest_is_empty(source: Source, start: int) -> bool:
+def _rest_is_empty(source: TextFile, start: int) -> bool:
     return all(raw is not None and not raw.strip() for raw in islice(raw_lines(source), start, None))
 
 
-def _shown(first: Source, second: Source, at: int) -> str:
+def _shown(first: TextFile, second: TextFile, at: int) -> str:
     """The line to look at, with the beginning of both its sides: one that is empty on one side if there is one near."""
     start = max(at - AROUND, 0)
     near = list(islice(zip(raw_lines(first), raw_lines(second), strict=False), start, at + AROUND + 1))

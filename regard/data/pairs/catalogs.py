@@ -13,10 +13,11 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from regard.data.pairs.pair_readers import HEADER, LAYOUT, Found, PairReading, likeness, marker, name_them, unmarked
+from regard.data.pairs.pair_readers import LAYOUT, PairReading, likeness, marker, name_them, unmarked
 from regard.data.reading.lines import HEAD, check_head
-from regard.data.reading.readers import Source, open_source
+from regard.data.reading.readers import TextFile, open_source
 from regard.data.reading.tally import Tally
+from regard.data.reading.two_fields import HEADER, RawPair
 from regard.errors import DataError
 
 LARGEST = 2**24                          # bytes of a catalog
@@ -28,12 +29,12 @@ ENCODINGS = re.compile(
 LITTLE, BIG = b"\xde\x12\x04\x95", b"\x95\x04\x12\xde"
 
 
-def read_po(source: Source, how: PairReading, tally: Tally) -> Iterator[Found]:
+def read_po(source: TextFile, options: PairReading, tally: Tally) -> Iterator[RawPair]:
     """Every message of a .po file."""
     import polib
 
     with tempfile.NamedTemporaryFile(prefix="regard-", suffix=".po") as copy:       # polib wants a file by name
-        encoding = _copy(source, how, copy)
+        encoding = _copy(source, options, copy)
         try:
             catalog = polib.pofile(copy.name, encoding=encoding)
         except UnicodeDecodeError as error:
@@ -42,7 +43,7 @@ def read_po(source: Source, how: PairReading, tally: Tally) -> Iterator[Found]:
         except (OSError, ValueError, IndexError, KeyError) as error:
             raise DataError(f"{source.name}{_place(error)} is not a .po file as gettext writes it: "
                             "check it with msgfmt -c") from None
-    yield from _entries(catalog, source, how, tally)
+    yield from _entries(catalog, source, options, tally)
 
 
 def _place(error: Exception) -> str:
@@ -50,13 +51,13 @@ def _place(error: Exception) -> str:
     return f" line {found[1]}" if found else ""
 
 
-def _copy(source: Source, how: PairReading, copy: Any) -> str:
+def _copy(source: TextFile, options: PairReading, copy: Any) -> str:
     """Writes the catalog, unpacked and with its bytes mended, and gives its encoding."""
     total = entry = 0
     with open_source(source) as stream:
         head = stream.read(HEAD)
         encoding = _encoding(head, source)
-        mark = marker(how.on_bad_text) if encoding == "utf-8" else bytes
+        mark = marker(options.on_bad_text) if encoding == "utf-8" else bytes
         stream.seek(len(head) - len(check_head(head, source.name)))
         for number, raw in enumerate(iter(lambda: stream.readline(LONGEST_ENTRY + 1), b""), 1):
             total += len(raw)
@@ -70,13 +71,13 @@ def _copy(source: Source, how: PairReading, copy: Any) -> str:
     return encoding
 
 
-def _check_size(size: int, source: Source) -> None:
+def _check_size(size: int, source: TextFile) -> None:
     if size > LARGEST:
         raise DataError(f"{source.name} is larger than {LARGEST // 2**20} MB: a catalog is held whole; "
                         "give so many pairs as .tsv, .jsonl or .tmx")
 
 
-def _encoding(head: bytes, source: Source) -> str:
+def _encoding(head: bytes, source: TextFile) -> str:
     named = CHARSET.search(head)
     if named is None or named[1] == b"CHARSET":              # xgettext's template says CHARSET
         return "utf-8"
@@ -90,7 +91,7 @@ def _encoding(head: bytes, source: Source) -> str:
     return name
 
 
-def read_mo(source: Source, how: PairReading, tally: Tally) -> Iterator[Found]:
+def read_mo(source: TextFile, options: PairReading, tally: Tally) -> Iterator[RawPair]:
     """Every message of a compiled .mo file."""
     import polib
 
@@ -103,10 +104,10 @@ def read_mo(source: Source, how: PairReading, tally: Tally) -> Iterator[Found]:
     except (OSError, ValueError, IndexError, KeyError, struct.error, UnicodeError) as error:
         raise DataError(f"{source.name} is a damaged .mo file ({' '.join(str(error)[:80].split())}): "
                         "compile it again with msgfmt") from None
-    yield from _entries(catalog, source, how, tally)
+    yield from _entries(catalog, source, options, tally)
 
 
-def _check_mo(data: bytes, source: Source) -> None:
+def _check_mo(data: bytes, source: TextFile) -> None:
     """Refuses strings that overlap: a small file could otherwise ask for any amount of memory."""
     if data[:4] not in (LITTLE, BIG):
         raise DataError(f"{source.name} is not a .mo file (its first bytes are 0x{data[:4].hex()}): "
@@ -123,23 +124,23 @@ def _check_mo(data: bytes, source: Source) -> None:
                         "compile it again with msgfmt")
 
 
-def _entries(catalog: Any, source: Source, how: PairReading, tally: Tally) -> Iterator[Found]:
-    backwards = _backwards(catalog.metadata.get("Language", ""), source, how)
+def _entries(catalog: Any, source: TextFile, options: PairReading, tally: Tally) -> Iterator[RawPair]:
+    backwards = _backwards(catalog.metadata.get("Language", ""), source, options)
     if catalog.metadata:
-        yield Found(source.name, lost=HEADER)
+        yield RawPair(source.name, lost=HEADER)
     for entry in catalog:
         where = f"{source.name} line {entry.linenum}" if source.format == "po" else source.name
-        for message, translation, lost in _pairs(entry, how):
+        for message, translation, lost in _pairs(entry, options):
             if lost:
-                yield Found(where, lost=lost)
+                yield RawPair(where, lost=lost)
                 continue
             sides = message.strip(LAYOUT), translation.strip(LAYOUT)
-            yield unmarked(Found(where, *(sides[::-1] if backwards else sides)), how, tally)
+            yield unmarked(RawPair(where, *(sides[::-1] if backwards else sides)), options, tally)
 
 
-def _pairs(entry: Any, how: PairReading) -> Iterator[tuple[str, str, str]]:
+def _pairs(entry: Any, options: PairReading) -> Iterator[tuple[str, str, str]]:
     """The message, its translation, and why it is lost; a plural with one or two forms gives a pair for each."""
-    lost = OBSOLETE if entry.obsolete else FUZZY if "fuzzy" in entry.flags and not how.fuzzy else ""
+    lost = OBSOLETE if entry.obsolete else FUZZY if "fuzzy" in entry.flags and not options.fuzzy else ""
     if not entry.msgid_plural:
         yield entry.msgid, entry.msgstr, lost
         return
@@ -152,12 +153,12 @@ def _pairs(entry: Any, how: PairReading) -> Iterator[tuple[str, str, str]]:
         yield message, form, lost
 
 
-def _backwards(language: str, source: Source, how: PairReading) -> bool:
-    """Whether the catalog translates into our source language: its header says into which it does."""
-    if how.languages is None or not language:
+def _backwards(language: str, source: TextFile, options: PairReading) -> bool:
+    """True if the catalog translates into our source language: its header names the language."""
+    if options.languages is None or not language:
         return False
-    into_source, into_target = (likeness(wanted, language) for wanted in how.languages)
+    into_source, into_target = (likeness(wanted, language) for wanted in options.languages)
     if not (into_source or into_target):
         raise DataError(f"{source.name} is a translation into {language[:40]!r}, which is neither "
-                        f"{how.languages[0]!r} nor {how.languages[1]!r}: {name_them(how)}")
+                        f"{options.languages[0]!r} nor {options.languages[1]!r}: {name_them(options)}")
     return into_source > into_target

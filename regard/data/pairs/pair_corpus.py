@@ -15,15 +15,15 @@ from pathlib import Path
 
 from regard import storage
 from regard.data import embedded
-from regard.data.pairs.pairs import Pair, PairSettings, find_pair_sources, guess_langs, read_pairs
-from regard.data.reading.cache import Cache, content_hash, key_of
+from regard.data.pairs.pairs import PairSettings, TextPair, find_pair_sources, guess_langs, read_pairs
 from regard.data.reading.corpus import SAMPLE as SUBWORDS
 from regard.data.reading.corpus import Learned, Say, Survey, encode_part, learn_tokenizer, survey_of
-from regard.data.reading.readers import ReadSettings, Source
+from regard.data.reading.readers import ReadSettings, TextFile
 from regard.data.reading.seals import check_folder, write_folder
 from regard.data.reading.shards import Shard
-from regard.data.reading.split import WHOLE, Part, halve, split
+from regard.data.reading.split import WHOLE, TextSpan, halve, split
 from regard.data.reading.tally import Tally
+from regard.data.reading.text_cache import Cache, content_hash, key_of
 from regard.data.tokens.tokenizer_pair import TokenizerPair
 from regard.data.tokens.tokenizers import pair_vocab
 from regard.data.tokens.vocabulary import Tokenizer
@@ -45,7 +45,7 @@ class PairTokenizerSettings:
 
 @dataclass
 class PairCorpus:
-    """What training needs of sentence pairs; where one text is asked for, it is the target's."""
+    """Sentence pairs, ready for training; where one text is asked for, it is the target's."""
 
     train: Shard
     valid: Shard
@@ -53,11 +53,11 @@ class PairCorpus:
     source_valid: Shard
     tokenizer: TokenizerPair
     tally: Tally
-    lines: Callable[[], Iterator[Pair]]           # the held-out pairs as they were written
+    lines: Callable[[], Iterator[TextPair]]           # the held-out pairs as they were written
     langs: str = ""
     content: str = ""
     documents: str = "pair"
-    test: Callable[[], Iterator[Pair]] | None = None        # a part that training never reads, where there is one
+    test: Callable[[], Iterator[TextPair]] | None = None        # a part that training never reads, where there is one
     measured_on: str = ""                         # what that is: "test", or "half" of what was held out
 
     def resolved(self, data: PairSettings) -> PairSettings:
@@ -68,11 +68,11 @@ class PairCorpus:
     def tokenizer_settings(self) -> PairTokenizerSettings:
         return PairTokenizerSettings(self.tokenizer.kind, self.tokenizer.vocab_size, self.tokenizer.shared)
 
-    def held_out(self, most: int) -> list[Pair]:
+    def held_out(self, most: int) -> list[TextPair]:
         """The first held-out pairs, as they were written."""
         return list(islice(self.lines(), most))
 
-    def judged(self, most: int) -> list[Pair]:
+    def judged(self, most: int) -> list[TextPair]:
         """The first pairs that a trained model is measured on: of the test part, or else of those held out."""
         return list(islice((self.test or self.lines)(), most))
 
@@ -81,16 +81,16 @@ class PairCorpus:
 class Clean:
     """Pairs on disk, side by side: a file a language."""
 
-    source: Source
-    target: Source
+    source: TextFile
+    target: TextFile
     tally: Tally
     content: str
 
-    def pairs(self) -> Iterator[Pair]:
+    def pairs(self) -> Iterator[TextPair]:
         with open(self.source.path, encoding="utf-8", newline="\n") as one, \
                 open(self.target.path, encoding="utf-8", newline="\n") as other:
             for source, target in zip(one, other, strict=True):
-                yield Pair(source.removesuffix("\n"), target.removesuffix("\n"))
+                yield TextPair(source.removesuffix("\n"), target.removesuffix("\n"))
 
 
 def prepare_pairs(
@@ -152,7 +152,7 @@ def add_test(corpus: PairCorpus, data: PairSettings, store: Cache, say: Say) -> 
 
 
 def whole(data: PairSettings) -> PairSettings:
-    """What is measured on is measured whole: nothing is too long, too unlike or too often there."""
+    """Return the settings for a part to measure on: no pair of it is too long, too unlike or a duplicate."""
     return replace(data, max_words=0, max_characters=0, max_ratio=0.0, drop_duplicates=False, drop_identical=False)
 
 
@@ -177,7 +177,12 @@ def clean(data: PairSettings, langs: str, store: Cache, say: Say) -> Clean:
     settings = {name: value for name, value in asdict(data).items()
                 if name not in ("files", "valid", "valid_share", "content", "test", "halve")}
     content = key_of(VERSION, content_hash(sources), settings | {"langs": langs})
-    found, _ = store.entry("pairs", content, open_clean, lambda folder: write_clean(folder, data, sources))
+
+    def write(folder: Path) -> Clean:
+        tally = Tally()
+        return write_sides(folder, read_pairs(data, tally, sources), tally)
+
+    found, _ = store.entry("pairs", content, open_clean, write)
     say(found.tally.line())
     return found
 
@@ -186,18 +191,17 @@ def open_clean(folder: Path) -> Clean:
     """Pairs that were cleaned before, if every bit of them is as it was written."""
     check_folder(folder)
     tally = Tally.from_dict(json.loads((folder / TALLY).read_text("utf-8")))
-    source, target = (Source(name, folder / name) for name in SIDES)
+    source, target = (TextFile(name, folder / name) for name in SIDES)
     return Clean(source, target, tally, folder.name)
 
 
-def write_clean(folder: Path, data: PairSettings, sources: list[Source]) -> Clean:
-    """Both files and the tally, which appear together or not at all."""
+def write_sides(folder: Path, pairs: Iterable[TextPair], tally: Tally) -> Clean:
+    """Write both files and the tally of reading the pairs, which appear together or not at all."""
 
     def fill(part: Path) -> None:
-        tally = Tally()
         with open(part / SIDES[0], "w", encoding="utf-8", newline="\n") as one, \
                 open(part / SIDES[1], "w", encoding="utf-8", newline="\n") as other:
-            for pair in read_pairs(data, tally, sources):
+            for pair in pairs:
                 one.write(pair.source + "\n")
                 other.write(pair.target + "\n")
             for file in (one, other):
@@ -209,12 +213,12 @@ def write_clean(folder: Path, data: PairSettings, sources: list[Source]) -> Clea
 
 
 def learn_pair(
-    train: Clean, surveys: list[Survey], part: Part, wanted: PairTokenizerSettings, store: Cache, say: Say
+    train: Clean, surveys: list[Survey], part: TextSpan, wanted: PairTokenizerSettings, store: Cache, say: Say
 ) -> TokenizerPair:
     """One tokenizer from both sides, or one from each."""
     kind = "bpe" if wanted.kind == "auto" else wanted.kind
 
-    def learn(texts: Callable[[Pair], Iterable[str]], characters: int, name: str) -> Tokenizer:
+    def learn(texts: Callable[[TextPair], Iterable[str]], characters: int, name: str) -> Tokenizer:
         text = Learned(lambda: (text for pair in islice(train.pairs(), part.stop) for text in texts(pair)), characters,
                        0, key_of(VERSION, train.content, part.stop, name))
         vocab = wanted.vocab or (pair_vocab(characters) if kind in SUBWORDS else 0)

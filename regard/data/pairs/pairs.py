@@ -10,43 +10,31 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
 from regard.data.pairs.aligned import check_same_length
 from regard.data.pairs.catalogs import read_mo, read_po
-from regard.data.pairs.pair_readers import (
-    TOO_LONG,
-    Found,
-    PairReading,
-    read_aligned,
-    read_jsonl,
-    read_parquet,
-    read_tsv,
-)
+from regard.data.pairs.pair_readers import PairReading, read_aligned, read_jsonl, read_parquet, read_tsv
 from regard.data.pairs.tmx import read_tmx
-from regard.data.reading.lines import mend
-from regard.data.reading.readers import ON_BAD_TEXT, Source, find_sources
-from regard.data.reading.records import encodable
+from regard.data.reading.readers import ON_BAD_TEXT, TextFile, check_choice, find_sources, name_first
 from regard.data.reading.tally import BAD_UTF8, Tally
-from regard.errors import DataError, SettingError, did_you_mean
+from regard.data.reading.two_fields import DUPLICATE, TOO_LONG, RawPair, came_before, check_limits, join_lines
+from regard.errors import DataError, SettingError
 
-Reader = Callable[[Source, PairReading, Tally], Iterator[Found]]
+Reader = Callable[[TextFile, PairReading, Tally], Iterator[RawPair]]
 
 FORMATS: dict[str, tuple[str, Reader]] = {
     ".tsv": ("tsv", read_tsv), ".jsonl": ("jsonl", read_jsonl), ".ndjson": ("jsonl", read_jsonl),
     ".tmx": ("tmx", read_tmx), ".po": ("po", read_po), ".mo": ("mo", read_mo), ".parquet": ("parquet", read_parquet)}
 READERS = dict(FORMATS.values())
 KINDS = " ".join(FORMATS)
-EMPTY_SIDE, RATIO, IDENTICAL, DUPLICATE = "empty side", "length ratio", "identical sides", "duplicate"
-BROKEN = "line breaks inside a sentence made spaces"
+EMPTY_SIDE, RATIO, IDENTICAL = "empty side", "length ratio", "identical sides"
 LANGUAGES = re.compile(r"([A-Za-z][A-Za-z0-9_]*)-([A-Za-z][A-Za-z0-9_]*)")
-LINE_BREAK = re.compile(r"[ \t\r]*\n[ \t\r\n]*")
 SLACK = 30                 # characters by which one side may be longer than the other whatever the ratio
 
 
-class Pair(NamedTuple):
+class TextPair(NamedTuple):
     """A sentence and its translation."""
 
     source: str
@@ -82,15 +70,10 @@ class PairSettings:
             if found[1].lower() == found[2].lower():
                 raise SettingError(f"data.langs {self.langs!r} names one language twice: source and target need "
                                    "names of their own, e.g. fr-en")
-        for name in ("max_words", "max_characters"):
-            if getattr(self, name) < 0:
-                raise SettingError(f"data.{name} {getattr(self, name)} is impossible: "
-                                   "give a positive number, or 0 for no limit")
+        check_limits(self, "max_words", "max_characters")
         if self.max_ratio and not self.max_ratio >= 1:
             raise SettingError(f"data.max_ratio {self.max_ratio} is impossible: give at least 1, or 0 for no limit")
-        if self.on_bad_text not in ON_BAD_TEXT:
-            raise SettingError(
-                f"unknown data.on_bad_text {self.on_bad_text!r}{did_you_mean(self.on_bad_text, ON_BAD_TEXT)}")
+        check_choice("data.on_bad_text", self.on_bad_text, ON_BAD_TEXT)
 
     @property
     def languages(self) -> tuple[str, str] | None:
@@ -101,7 +84,7 @@ class PairSettings:
 
 @dataclass(frozen=True)
 class DocumentSettings(PairSettings):
-    """The same of documents with their summaries, which are long, and much shorter than these."""
+    """The [data] table of documents, which are long, and their summaries, which are much shorter."""
 
     max_words: int = 5000
     max_characters: int = 50_000
@@ -109,8 +92,8 @@ class DocumentSettings(PairSettings):
 
 
 def read_pairs(
-    settings: PairSettings, tally: Tally | None = None, sources: list[Source] | None = None
-) -> Iterator[Pair]:
+    settings: PairSettings, tally: Tally | None = None, sources: list[TextFile] | None = None
+) -> Iterator[TextPair]:
     """Every pair that is fit, in order; what is kept and dropped goes into the tally.
 
     Two aligned files are counted first: if they have not the same number of lines, no pair comes at all. `sources` are
@@ -120,16 +103,18 @@ def read_pairs(
     sources = find_pair_sources(settings.files) if sources is None else sources
     seen: set[bytes] = set()
     for found in _read(sources, settings, tally):
-        pair, lost = _mended(found, settings, tally)
-        lost = lost or unfit(pair, settings) or _again(pair, settings, seen)
+        pair, lost = mend_pair(found, settings.on_bad_text, tally)
+        lost = lost or unfit(pair, settings)
+        if not lost and settings.drop_duplicates and came_before("\n".join(pair).encode(), seen):
+            lost = DUPLICATE
         if lost:
             tally.drop(lost)
         else:
             tally.keep()
             yield pair
     if not tally.kept:
-        names = ", ".join(source.name for source in sources[:3]) + (", ..." if len(sources) > 3 else "")
-        raise DataError(f"there are no pairs left from {names} ({tally.line()}): give files with sentences in them")
+        raise DataError(f"there are no pairs left from {name_first(sources)} ({tally.line()}): "
+                        "give files with sentences in them")
 
 
 def check_aligned(files: Sequence[str | os.PathLike[str]]) -> int:
@@ -148,7 +133,7 @@ def guess_langs(files: Sequence[str | os.PathLike[str]]) -> str:
     return "-".join(ends) if two and all(re.fullmatch("[a-z]{2,3}", end) for end in ends) else ""
 
 
-def find_pair_sources(files: Sequence[str | os.PathLike[str]]) -> list[Source]:
+def find_pair_sources(files: Sequence[str | os.PathLike[str]]) -> list[TextFile]:
     """Two plain files, or any number of files of pairs."""
     kinds = f"two aligned text files (source, target), or files of pairs: {KINDS}, or .gz of any"
     if not files:
@@ -169,39 +154,37 @@ def find_pair_sources(files: Sequence[str | os.PathLike[str]]) -> list[Source]:
     return sources
 
 
-def _source(name: str | os.PathLike[str]) -> Source:
+def _source(name: str | os.PathLike[str]) -> TextFile:
     source = find_sources([name])[0]
     suffix = Path(str(name)[:-3] if source.packed else name).suffix.lower()
     return replace(source, format=FORMATS[suffix][0] if suffix in FORMATS else "text")
 
 
-def _read(sources: list[Source], settings: PairSettings, tally: Tally) -> Iterator[Found]:
-    how = PairReading(settings.languages, settings.on_bad_text, settings.fuzzy)
+def _read(sources: list[TextFile], settings: PairSettings, tally: Tally) -> Iterator[RawPair]:
+    options = PairReading(settings.languages, settings.on_bad_text, settings.fuzzy)
     if sources[0].format == "text":
         first, second = sources
         check_same_length(first, second)
-        yield from read_aligned(first, second, how, tally)
+        yield from read_aligned(first, second, options, tally)
         return
     for source in sources:
-        yield from READERS[source.format](source, how, tally)
+        yield from READERS[source.format](source, options, tally)
 
 
-def _mended(found: Found, settings: PairSettings, tally: Tally) -> tuple[Pair, str]:
-    """Both sides as text of one line; or why that cannot be."""
+def mend_pair(raw: RawPair, on_bad_text: str, tally: Tally) -> tuple[TextPair, str]:
+    """Return both sides as text of one line; or why that cannot be."""
+    if raw.lost:
+        return TextPair("", ""), raw.lost
     sides = []
-    for side in () if found.lost else (found.source, found.target):
-        text = encodable(side, found.where, settings.on_bad_text, tally)
+    for side in (raw.source, raw.target):
+        text = join_lines(side, raw.where, on_bad_text, tally)
         if text is None:
-            return Pair("", ""), BAD_UTF8
-        text = mend(text, tally)
-        if "\n" in text:
-            text = LINE_BREAK.sub(" ", text)
-            tally.mended[BROKEN] += 1
+            return TextPair("", ""), BAD_UTF8
         sides.append(text)
-    return Pair(*sides or ("", "")), found.lost
+    return TextPair(*sides), ""
 
 
-def unfit(pair: Pair, settings: PairSettings) -> str:
+def unfit(pair: TextPair, settings: PairSettings) -> str:
     """Why a pair is not fit to learn from, or nothing."""
     if any(not side or side.isspace() for side in pair):
         return EMPTY_SIDE
@@ -213,14 +196,3 @@ def unfit(pair: Pair, settings: PairSettings) -> str:
     if settings.max_ratio and long > settings.max_ratio * short and long - short > SLACK:
         return RATIO
     return IDENTICAL if settings.drop_identical and pair.source == pair.target else ""
-
-
-def _again(pair: Pair, settings: PairSettings, seen: set[bytes]) -> str:
-    """Whether the pair came before: hashes of 16 bytes are kept, not the pairs."""
-    if not settings.drop_duplicates:
-        return ""
-    digest = blake2b(f"{pair.source}\n{pair.target}".encode(), digest_size=16).digest()
-    if digest in seen:
-        return DUPLICATE
-    seen.add(digest)
-    return ""

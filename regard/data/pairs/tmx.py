@@ -13,21 +13,10 @@ from collections.abc import Iterator
 from typing import NoReturn
 from xml.parsers import expat
 
-from regard.data.pairs.pair_readers import (
-    LAYOUT,
-    LONGEST,
-    NO_SIDES,
-    TOO_LONG,
-    Found,
-    PairReading,
-    likeness,
-    listed,
-    marker,
-    name_them,
-    unmarked,
-)
-from regard.data.reading.readers import Source, open_source
+from regard.data.pairs.pair_readers import LAYOUT, NO_SIDES, PairReading, likeness, marker, name_them, unmarked
+from regard.data.reading.readers import TextFile, open_source
 from regard.data.reading.tally import Tally
+from regard.data.reading.two_fields import LONGEST, TOO_LONG, RawPair, list_names
 from regard.errors import DataError
 
 BLOCK = 2**16
@@ -37,22 +26,22 @@ STANDARD_DTD = re.compile(r"(?:.*/)?tmx\d*\.dtd")
 UTF8 = re.compile(rb"""\s*(<\?xml(?![^>]*encoding)[^>]*>|<\?xml[^>]*encoding\s*=\s*["']utf-?8["']|<(?!\?))""", re.I)
 
 
-def read_tmx(source: Source, how: PairReading, tally: Tally) -> Iterator[Found]:
+def read_tmx(source: TextFile, options: PairReading, tally: Tally) -> Iterator[RawPair]:
     """Every translation unit's two segments, chosen by language, with inline markup taken out."""
-    if how.languages is None:
-        raise DataError(f"{source.name} may hold many languages: {name_them(how)}")
-    units = Units(source.name, how.languages)
+    if options.languages is None:
+        raise DataError(f"{source.name} may hold many languages: {name_them(options)}")
+    units = Units(source.name, options.languages)
     with open_source(source) as stream:
         data = stream.read(BLOCK)
-        mark = marker(how.on_bad_text) if UTF8.match(data.removeprefix(codecs.BOM_UTF8)) else bytes
+        mark = marker(options.on_bad_text) if UTF8.match(data.removeprefix(codecs.BOM_UTF8)) else bytes
         while data:
             units.feed(mark(data))
-            yield from (unmarked(found, how, tally) for found in units.take())
+            yield from (unmarked(found, options, tally) for found in units.take())
             data = stream.read(BLOCK)
         units.feed(b"", last=True)
     if units.number and not units.both:
-        raise DataError(f"{source.name} has no unit in both {how.languages[0]!r} and {how.languages[1]!r} "
-                        f"(it has: {listed(sorted(units.languages))}): {name_them(how)}")
+        raise DataError(f"{source.name} has no unit in both {options.languages[0]!r} and {options.languages[1]!r} "
+                        f"(it has: {list_names(sorted(units.languages))}): {name_them(options)}")
 
 
 class Units:
@@ -60,7 +49,7 @@ class Units:
 
     def __init__(self, name: str, languages: tuple[str, str]):
         self.name, self.wanted = name, languages
-        self.ready: list[Found] = []
+        self.ready: list[RawPair] = []
         self.number = self.both = 0                  # units seen; those with both languages
         self.languages: set[str] = set()             # seen so far, for the message when ours are not there
         self.path: list[str] = []                    # open elements
@@ -94,7 +83,7 @@ class Units:
         if not last and self.fed - self.parser.CurrentByteIndex > LONGEST:
             self._refuse(f"has a tag or comment of more than {LONGEST // 2**20} MB")
 
-    def take(self) -> list[Found]:
+    def take(self) -> list[RawPair]:
         ready, self.ready = self.ready, []
         return ready
 
@@ -153,9 +142,9 @@ class Units:
         (first, source), (second, target) = self.best
         self.both += bool(first and second)
         if not (first and second):
-            self.ready.append(Found(where, lost=NO_SIDES))
+            self.ready.append(RawPair(where, lost=NO_SIDES))
         elif source is None or target is None:
-            self.ready.append(Found(where, lost=TOO_LONG))
+            self.ready.append(RawPair(where, lost=TOO_LONG))
         else:
-            self.ready.append(Found(where, source, target))
+            self.ready.append(RawPair(where, source, target))
         self.best = []

@@ -15,11 +15,11 @@ from regard.data import embedded
 from regard.data.batching.pair_batches import Pictures
 from regard.data.pictures.picture_shards import CaptionedPictures, PictureShard, prepare_pictures
 from regard.data.pictures.pictures import CaptionReading
-from regard.data.reading.cache import Cache, key_of
 from regard.data.reading.corpus import SAMPLE as SUBWORDS
 from regard.data.reading.corpus import Learned, Say, TokenizerSettings, learn_tokenizer
 from regard.data.reading.shards import Counts, Shard
 from regard.data.reading.tally import Tally
+from regard.data.reading.text_cache import Cache, key_of
 from regard.data.tokens.tokenizers import pair_vocab
 from regard.data.tokens.vocabulary import UNK, Tokenizer
 from regard.errors import DataError, SettingError
@@ -29,7 +29,7 @@ DRAWN = {part: embedded.size(EMBEDDED, part) for part in shapes.PARTS}
 
 
 @dataclass(frozen=True)
-class PictureSettings:
+class PictureDataSettings:
     """The [data] table of pictures: folders with a captions file, or such files, and what makes a caption unfit."""
 
     files: tuple[str, ...]
@@ -56,7 +56,7 @@ class PictureSettings:
 
 @dataclass
 class PictureCorpus:
-    """What training needs of captioned pictures; where a text is asked for, it is the captions."""
+    """Captioned pictures, ready for training; where a text is asked for, it is the captions."""
 
     train: Shard
     valid: Shard
@@ -69,7 +69,7 @@ class PictureCorpus:
     documents: str = "pair"
     langs: str = ""
 
-    def resolved(self, data: PictureSettings) -> PictureSettings:
+    def resolved(self, data: PictureDataSettings) -> PictureDataSettings:
         return replace(data, content=self.content)
 
     @property
@@ -78,7 +78,7 @@ class PictureCorpus:
 
 
 def prepare_captioned(
-    data: PictureSettings, tokenizer: TokenizerSettings | Tokenizer, cache: Path | None = None, say: Say = print
+    data: PictureDataSettings, tokenizer: TokenizerSettings | Tokenizer, cache: Path | None = None, say: Say = print
 ) -> PictureCorpus:
     """Read, split by picture, learn a tokenizer where none is given, and encode."""
     store = Cache(cache, say)
@@ -102,11 +102,11 @@ def prepare_captioned(
 
 
 def is_embedded(files: Sequence[str]) -> bool:
-    """Whether the embedded shapes are meant, and not a folder called so."""
+    """True if the embedded shapes are meant, and not a folder called so."""
     return tuple(map(str, files)) == (EMBEDDED,) and not Path(EMBEDDED).exists()
 
 
-def read_part(data: PictureSettings, files: Sequence[str], part: str, store: Cache, say: Say) -> CaptionedPictures:
+def read_part(data: PictureDataSettings, files: Sequence[str], part: str, store: Cache, say: Say) -> CaptionedPictures:
     if is_embedded(files):
         return drawn(part, DRAWN[part], data.size, store)
     if len(files) != 1:
@@ -131,17 +131,17 @@ def drawn(part: str, number: int, size: int, store: Cache) -> CaptionedPictures:
     return CaptionedPictures(shard, captions["captions"], np.arange(number), Tally(number, number, noun="picture"))
 
 
-def split(found: CaptionedPictures, share: float) -> tuple[CaptionedPictures, CaptionedPictures]:
+def split(pictured: CaptionedPictures, share: float) -> tuple[CaptionedPictures, CaptionedPictures]:
     """The last pictures are held out, with all their captions."""
-    pictures = len(found.shard)
+    pictures = len(pictured.shard)
     if pictures < 2:
         raise DataError("too few pictures to hold some out: give more, or others with --valid")
     first = min(max(int((1 - share) * pictures), 1), pictures - 1)
-    held_out = found.rows >= first
+    held_out = pictured.rows >= first
 
     def part(chosen: NDArray[np.bool_]) -> CaptionedPictures:
-        captions = [caption for caption, taken in zip(found.captions, chosen, strict=True) if taken]
-        return CaptionedPictures(found.shard, captions, found.rows[chosen], found.tally)
+        captions = [caption for caption, taken in zip(pictured.captions, chosen, strict=True) if taken]
+        return CaptionedPictures(pictured.shard, captions, pictured.rows[chosen], pictured.tally)
 
     return part(~held_out), part(held_out)
 

@@ -62,19 +62,19 @@ def check_file(path: Path) -> None:
     """Refuse what is no file of a bearable size, without opening it: a pipe would never end."""
     name = shown(path)
     try:
-        found = path.stat()
+        status = path.stat()
     except (OSError, ValueError) as error:
         if isinstance(error, FileNotFoundError | NotADirectoryError):
             raise BadPicture(MISSING, f"the picture {name} does not exist: check the name") from None
         reason = getattr(error, "strerror", None) or error
         raise BadPicture(MISSING, f"the picture {name} cannot be reached ({reason}): check the name") from None
-    if not stat.S_ISREG(found.st_mode):
-        kind = "a folder" if stat.S_ISDIR(found.st_mode) else "a pipe or a device"
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or a device"
         raise BadPicture(NOT_FILE, f"{name} is {kind}, not a picture: name a {_kinds()} file")
-    if not found.st_size:
+    if not status.st_size:
         raise BadPicture(EMPTY, f"the picture {name} is an empty file: fetch it again")
-    if found.st_size > MOST_BYTES:
-        raise BadPicture(HUGE, f"the picture {name} has {found.st_size:,} bytes, more than {MOST_BYTES:,}: "
+    if status.st_size > MOST_BYTES:
+        raise BadPicture(HUGE, f"the picture {name} has {status.st_size:,} bytes, more than {MOST_BYTES:,}: "
                          "save a smaller copy of it")
 
 

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from regard import storage
 from regard.data.pictures.picture_files import BadPicture, check_file, load_picture
 from regard.data.pictures.pictures import Captioned, CaptionReading, read_captioned
-from regard.data.reading.cache import Cache, key_of
 from regard.data.reading.seals import CURE, check_folder, write_folder
 from regard.data.reading.shards import storage_call
 from regard.data.reading.tally import Tally
+from regard.data.reading.text_cache import Cache, key_of
 from regard.errors import DataError, SettingError
 
 VERSION = 2                               # raise it when a file comes to give another picture
@@ -135,29 +135,29 @@ def prepare_pictures(
     if not 1 <= size <= LARGEST:
         raise SettingError(f"pictures of {size} x {size} pixels are impossible: give a size from 1 to {LARGEST}")
     tally = Tally() if tally is None else tally
-    found = list(read_captioned(path, reading, tally))
+    captioned = list(read_captioned(path, reading, tally))
     first: dict[Path, Captioned] = {}
-    for each in found:
+    for each in captioned:
         first.setdefault(each.path, each)
     files = list(first)
     key = key_of(VERSION, size, reading.on_bad_image, _pillow(), [file_hash(file) for file in files])
     shard, _ = cache.entry("pictures", key, PictureShard.open, lambda path: PictureShard.write(
         path, size, _load_all(first.values(), size, reading)))
-    return _joined(found, files, shard, tally)
+    return _joined(captioned, files, shard, tally)
 
 
-def _joined(found: list[Captioned], files: list[Path], shard: PictureShard, tally: Tally) -> CaptionedPictures:
+def _joined(captioned: list[Captioned], files: list[Path], shard: PictureShard, tally: Tally) -> CaptionedPictures:
     """The captions whose pictures came through; the others go over to the dropped ones."""
-    place, row_of = {path: at for at, path in enumerate(files)}, shard.rows()
+    place, row_of = {path: index for index, path in enumerate(files)}, shard.rows()
     captions, rows = [], []
-    for each in found:
-        at = place[each.path]
-        if at in shard.lost:
+    for each in captioned:
+        index = place[each.path]
+        if index in shard.lost:
             tally.kept -= 1
-            tally.dropped[shard.lost[at]] += 1
+            tally.dropped[shard.lost[index]] += 1
         else:
             captions.append(each.caption)
-            rows.append(row_of[at])
+            rows.append(row_of[index])
     if not captions:
         raise DataError(f"there are no pictures left ({tally.line()}): give some that can be read")
     return CaptionedPictures(shard, captions, np.array(rows, dtype=np.int64), tally)

@@ -8,24 +8,30 @@ reason.
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regard.data.pairs.pair_readers import HEADER, TOO_LONG, WRONG_COLUMNS, listed, raw_lines
-from regard.data.pairs.pairs import BROKEN as BROKEN_LINE
-from regard.data.pairs.pairs import DUPLICATE, LINE_BREAK
 from regard.data.pictures.picture_files import MISSING, OUTSIDE, SUFFIXES, BadPicture, check_file, shown
-from regard.data.reading.lines import mend
-from regard.data.reading.readers import ON_BAD_TEXT, Source, find_sources
-from regard.data.reading.records import decoded, encodable
-from regard.data.reading.tally import BAD_JSON, BAD_UTF8, Tally
-from regard.errors import DataError, SettingError, did_you_mean
+from regard.data.reading.readers import ON_BAD_TEXT, TextFile, check_choice, find_sources
+from regard.data.reading.records import DROP_IT, encodable
+from regard.data.reading.tally import BAD_UTF8, Tally
+from regard.data.reading.two_fields import (
+    DUPLICATE,
+    TOO_LONG,
+    RawPair,
+    came_before,
+    check_limits,
+    join_lines,
+    list_names,
+    read_columns,
+    read_objects,
+    text_of,
+)
+from regard.errors import DataError
 
 NAMES = ("captions.tsv", "captions.jsonl", "metadata.jsonl")      # looked for in a folder, also as .gz
 FILE_FIELDS = ("image", "file", "file_name")
@@ -33,7 +39,6 @@ CAPTION_FIELDS = ("caption", "captions", "text")
 ON_BAD_IMAGE = ("fail", "drop")
 NO_CAPTION, NO_FIELDS = "empty caption", "without picture and caption"
 UNUSED = "pictures without a caption left out"
-DROP_IT = "mend it, or pass --on-bad-text drop"
 NAME_THEM = "; if this line names the columns, call them image and caption"
 
 
@@ -47,7 +52,7 @@ class Captioned(NamedTuple):
 
 @dataclass(frozen=True)
 class CaptionReading:
-    """How captions are read, and what makes one unfit; a limit of 0 is none."""
+    """Options for reading captions, and limits for unfit ones; a limit of 0 is none."""
 
     max_words: int = 100               # between white space
     max_characters: int = 1000
@@ -56,23 +61,9 @@ class CaptionReading:
     on_bad_image: str = "fail"         # fail · drop
 
     def __post_init__(self) -> None:
-        for name in ("max_words", "max_characters"):
-            if getattr(self, name) < 0:
-                raise SettingError(f"data.{name} {getattr(self, name)} is impossible: "
-                                   "give a positive number, or 0 for no limit")
-        for name, known in (("on_bad_text", ON_BAD_TEXT), ("on_bad_image", ON_BAD_IMAGE)):
-            if getattr(self, name) not in known:
-                value = getattr(self, name)
-                raise SettingError(f"unknown data.{name} {value!r}{did_you_mean(value, known)}")
-
-
-class Found(NamedTuple):
-    """What a line of the captions file says; `lost` says why it is nothing."""
-
-    where: str
-    name: str = ""
-    caption: str = ""
-    lost: str = ""
+        check_limits(self, "max_words", "max_characters")
+        check_choice("data.on_bad_text", self.on_bad_text, ON_BAD_TEXT)
+        check_choice("data.on_bad_image", self.on_bad_image, ON_BAD_IMAGE)
 
 
 def read_captioned(
@@ -86,17 +77,19 @@ def read_captioned(
     seen: set[bytes] = set()
     used: set[Path] = set()
     read = _read_tsv if source.format == "tsv" else _read_jsonl
-    for found in read(source, settings, tally):
-        caption, lost = _mended(found, settings, tally)
-        picture = folder / found.name
-        lost = lost or unfit(caption, settings) or _unusable(folder, found, settings) \
-            or _again(picture, caption, settings, seen)
+    for raw in read(source, settings, tally):
+        caption, lost = _clean(raw, settings, tally)
+        picture = folder / raw.source
+        lost = lost or unfit(caption, settings) or _unusable(folder, raw, settings)
+        if not lost and settings.drop_duplicates \
+                and came_before(os.fsencode(picture) + b"\0" + caption.encode(), seen):
+            lost = DUPLICATE
         used.add(picture)
         if lost:
             tally.drop(lost)
         else:
             tally.keep()
-            yield Captioned(picture, caption, found.where)
+            yield Captioned(picture, caption, raw.where)
     if Path(path).is_dir():
         tally.mended += Counter({UNUSED: len(set(_search(folder)) - used)})
     if not tally.kept:
@@ -104,7 +97,7 @@ def read_captioned(
                         "give a file name, a tab and a caption a line")
 
 
-def find_captions(path: str | os.PathLike[str]) -> Source:
+def find_captions(path: str | os.PathLike[str]) -> TextFile:
     """The captions file meant: the one in a folder, or the file itself."""
     if str(path) == "-":
         raise DataError("captions cannot be read from stdin, where pictures have no folder: name a folder or a file")
@@ -124,7 +117,7 @@ def find_captions(path: str | os.PathLike[str]) -> Source:
     format = {".tsv": "tsv", ".txt": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}.get(suffix)
     if format is None or source.spool:
         raise DataError(f"{shown(given)} is no captions file: give .tsv or .jsonl, a .gz of one, or a folder with one")
-    return Source(source.name, source.path, format, source.packed)
+    return TextFile(source.name, source.path, format, source.packed)
 
 
 def locate(folder: Path, name: str) -> Path:
@@ -150,28 +143,17 @@ def unfit(caption: str, settings: CaptionReading) -> str:
     return TOO_LONG if settings.max_words and len(caption.split()) > settings.max_words else ""
 
 
-def _unusable(folder: Path, found: Found, settings: CaptionReading) -> str:
+def _unusable(folder: Path, raw: RawPair, settings: CaptionReading) -> str:
     """Why there is no picture where a line says, if such lines are to be dropped; else an error."""
     try:
-        locate(folder, found.name)
+        locate(folder, raw.source)
         return ""
     except BadPicture as bad:
         if settings.on_bad_image == "drop":
             return bad.reason
-        heading = bad.reason == MISSING and found.where.endswith(" line 1") and not Path(found.name).suffix
-        raise BadPicture(bad.reason, f"{found.where}: {bad}{NAME_THEM if heading else ''}, "
+        heading = bad.reason == MISSING and raw.where.endswith(" line 1") and not Path(raw.source).suffix
+        raise BadPicture(bad.reason, f"{raw.where}: {bad}{NAME_THEM if heading else ''}, "
                          "or pass --on-bad-image drop") from None
-
-
-def _again(picture: Path, caption: str, settings: CaptionReading, seen: set[bytes]) -> str:
-    """Whether this was said of this picture before: hashes of 16 bytes are kept."""
-    if not settings.drop_duplicates:
-        return ""
-    digest = blake2b(os.fsencode(picture) + b"\0" + caption.encode(), digest_size=16).digest()
-    if digest in seen:
-        return DUPLICATE
-    seen.add(digest)
-    return ""
 
 
 def _search(folder: Path) -> Iterator[Path]:
@@ -182,109 +164,49 @@ def _search(folder: Path) -> Iterator[Path]:
                     if not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES)
 
 
-def _mended(found: Found, settings: CaptionReading, tally: Tally) -> tuple[str, str]:
+def _clean(raw: RawPair, settings: CaptionReading, tally: Tally) -> tuple[str, str]:
     """The caption as text of one line; or why that cannot be."""
-    if found.lost:
-        return "", found.lost
-    if encodable(found.name, found.where, "fail" if settings.on_bad_text == "fail" else "drop", tally) is None:
+    if raw.lost:
+        return "", raw.lost
+    if encodable(raw.source, raw.where, "fail" if settings.on_bad_text == "fail" else "drop", tally) is None:
         return "", BAD_UTF8                                   # a file name is not to be guessed
-    text = encodable(found.caption, found.where, settings.on_bad_text, tally)
-    if text is None:
-        return "", BAD_UTF8
-    text = mend(text, tally).strip()
-    if "\n" in text:
-        text = LINE_BREAK.sub(" ", text)
-        tally.mended[BROKEN_LINE] += 1
-    return text, ""
+    text = join_lines(raw.target.strip(), raw.where, settings.on_bad_text, tally)
+    return ("", BAD_UTF8) if text is None else (text.strip(), "")
 
 
-def _lines(source: Source, settings: CaptionReading, tally: Tally) -> Iterator[tuple[str, str | None, str]]:
-    """Place and text of each line; for one that cannot be read, None and why."""
-    for number, raw in enumerate(raw_lines(source), 1):
-        where = f"{source.name} line {number}"
-        if raw is None:
-            yield where, None, TOO_LONG
-            continue
-        text = decoded(raw.removesuffix(b"\n").removesuffix(b"\r"), where, settings.on_bad_text, tally)
-        yield where, text, BAD_UTF8
-
-
-def _read_tsv(source: Source, settings: CaptionReading, tally: Tally) -> Iterator[Found]:
+def _read_tsv(source: TextFile, settings: CaptionReading, tally: Tally) -> Iterator[RawPair]:
     """Columns parted by tabs: the two that the first line names, if it does, else a name and a caption."""
-    columns, width = (0, 1), 2
-    for at, (where, text, lost) in enumerate(_lines(source, settings, tally)):
-        cells = [] if text is None else text.split("\t")
-        if text is None:
-            yield Found(where, lost=lost)
-        elif not text.strip():
-            yield Found(where)
-        elif at == 0 and (named := _header(cells)):
-            columns, width = named, len(cells)
-            yield Found(where, lost=HEADER)
-        elif len(cells) != width:
-            if settings.on_bad_text != "drop":
-                raise DataError(_columns(where, len(cells), width))
-            yield Found(where, lost=WRONG_COLUMNS)
-        else:
-            yield Found(where, cells[columns[0]].strip(), cells[columns[1]])
+    for found in read_columns(source, settings.on_bad_text, tally, _find_columns, _explain_columns, width=2):
+        yield found._replace(source=found.source.strip())
 
 
-def _header(cells: list[str]) -> tuple[int, int] | None:
+def _find_columns(cells: list[str]) -> tuple[int, int] | None:
     names = [cell.strip().lower() for cell in cells]
     found = [next((names.index(field) for field in fields if field in names), -1)
              for fields in (FILE_FIELDS, CAPTION_FIELDS)]
     return None if -1 in found else (found[0], found[1])
 
 
-def _columns(where: str, here: int, wanted: int) -> str:
+def _explain_columns(where: str, here: int, wanted: int) -> str:
     if here < 2:
         return f"{where} has no tab: a line is a file name, a tab and a caption; {DROP_IT}"
     return f"{where} has {here} columns, not {wanted}: is there a tab inside a caption? {DROP_IT}"
 
 
-def _read_jsonl(source: Source, settings: CaptionReading, tally: Tally) -> Iterator[Found]:
+def _read_jsonl(source: TextFile, settings: CaptionReading, tally: Tally) -> Iterator[RawPair]:
     """An object a line; a list of captions stands for as many lines."""
-    for where, text, lost in _lines(source, settings, tally):
-        if text is None:
-            yield Found(where, lost=lost)
-        elif not text.strip():
-            yield Found(where)
-        else:
-            yield from _of_json(text, where, settings)
+    return read_objects(source, settings.on_bad_text, tally, _of_record, NO_FIELDS)
 
 
-def _of_json(text: str, where: str, settings: CaptionReading) -> list[Found]:
-    """What a line holds, or one that is lost where bad lines are to be dropped."""
-    try:
-        return _of_record(json.loads(text), where)
-    except (ValueError, RecursionError) as error:
-        if settings.on_bad_text == "drop":
-            return [Found(where, lost=BAD_JSON)]
-        raise DataError(f"{where} is not JSON ({str(error)[:120]}): {DROP_IT}") from None
-    except DataError:
-        if settings.on_bad_text == "drop":
-            return [Found(where, lost=NO_FIELDS)]
-        raise
-
-
-def _of_record(record: Any, where: str) -> list[Found]:
+def _of_record(record: Any, where: str) -> list[RawPair]:
     if not isinstance(record, dict):
         raise DataError(f"{where} is {type(record).__name__}, not an object: "
                         'write {"image": "...", "caption": "..."}')
     name, caption = (next((field for field in fields if field in record), None)
                      for fields in (FILE_FIELDS, CAPTION_FIELDS))
     if name is None or caption is None:
-        raise DataError(f"{where} has no {FILE_FIELDS[0]!r} and {CAPTION_FIELDS[0]!r} (it has: {listed(record)}): "
+        raise DataError(f"{where} has no {FILE_FIELDS[0]!r} and {CAPTION_FIELDS[0]!r} (it has: {list_names(record)}): "
                         'write {"image": "...", "caption": "..."}')
     said = record[caption] if isinstance(record[caption], list) else [record[caption]]
-    file = _string(record[name], name, where)
-    return [Found(where, file, _string(each, caption, where)) for each in said] or [Found(where)]
-
-
-def _string(value: Any, field: str, where: str) -> str:
-    if value is None:
-        return ""                                             # dropped as empty
-    if not isinstance(value, str):
-        raise DataError(f"{where} holds {type(value).__name__} {repr(value)[:40]} as {field!r}: "
-                        f"text was expected; {DROP_IT}")
-    return value
+    file = text_of(record[name], name, where)
+    return [RawPair(where, file, text_of(each, caption, where)) for each in said] or [RawPair(where)]

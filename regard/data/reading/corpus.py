@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from regard.data import embedded
-from regard.data.reading.cache import Cache, content_hash, key_of
-from regard.data.reading.readers import Piece, ReadSettings, Source, find_sources, read
+from regard.data.reading.readers import ReadSettings, TextFile, TextPiece, find_sources, read
 from regard.data.reading.shards import Shard, write_shard
-from regard.data.reading.split import WHOLE, Part, halve, split, take
+from regard.data.reading.split import WHOLE, TextSpan, halve, split, take
 from regard.data.reading.tally import Tally
+from regard.data.reading.text_cache import Cache, content_hash, key_of
 from regard.data.tokens.characters import CODES, code_points
 from regard.data.tokens.tokenizers import check_kind, choose_tokenizer, default_vocab, train_tokenizer
 from regard.data.tokens.vocabulary import Tokenizer
@@ -56,7 +56,7 @@ class TokenizerSettings:
 
 @dataclass
 class Corpus:
-    """What training needs of a text, and how it was read."""
+    """A text, ready for training, and how it was read."""
 
     train: Shard
     valid: Shard
@@ -69,7 +69,7 @@ class Corpus:
 
     @property
     def judged(self) -> Shard:
-        """What a model that was trained is measured on: the test part, or else what was held out."""
+        """The part that a trained model is measured on: test, or else valid."""
         return self.test() if self.test else self.valid
 
     @property
@@ -91,7 +91,7 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a first reading found: how much text there is, and of how many distinct characters."""
+    """The counts of a first reading: characters, documents, distinct characters."""
 
     content: str
     characters: int
@@ -197,12 +197,12 @@ def _documents(given: str, kind: str, built_in: embedded.Embedded | None) -> str
     return "line" if built_in or kind in ("whitespace", "word") else "file"
 
 
-def _sources(files: Sequence[str], part: str, store: Cache) -> list[Source]:
+def _sources(files: Sequence[str], part: str, store: Cache) -> list[TextFile]:
     return find_sources([embedded.write(name, part, store.folder / "embedded", store.say) if embedded.known([name])
                          else name for name in files])
 
 
-def survey_of(sources: list[Source], settings: ReadSettings, store: Cache, say: Say) -> Survey:
+def survey_of(sources: list[TextFile], settings: ReadSettings, store: Cache, say: Say) -> Survey:
     content = content_hash(sources)
 
     def make() -> dict[str, Any]:
@@ -251,7 +251,7 @@ def learn_tokenizer(text: Learned, kind: str, vocab: int, store: Cache, say: Say
     return tokenizer
 
 
-def _share(part: Part, survey: Survey) -> float:
+def _share(part: TextSpan, survey: Survey) -> float:
     whole = survey.characters if part.unit == "characters" else survey.documents
     return 1.0 if part.stop is None else part.stop / whole
 
@@ -282,11 +282,11 @@ def _joined(texts: Iterator[str], between: str = "") -> Iterator[str]:
 
 
 def encode_part(
-    sources: list[Source], content: str, settings: ReadSettings, part: Part, tokenizer: Tokenizer,
+    sources: list[TextFile], content: str, settings: ReadSettings, part: TextSpan, tokenizer: Tokenizer,
     store: Cache, say: Say, name: str,
 ) -> Shard:
     def make(path: Path) -> Shard:
-        pieces: Iterator[Piece] = take(read(sources, settings), part)
+        pieces: Iterator[TextPiece] = take(read(sources, settings), part)
         return write_shard(path, pieces, tokenizer)
 
     key = key_of(VERSION, content, asdict(settings), asdict(part), tokenizer.digest())

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from regard.data.pairs.pair_readers import LONGEST
 from regard.data.reading.lines import HEAD, check_head, mend
 from regard.data.reading.readers import find_sources, open_source
 from regard.data.reading.tally import Tally
+from regard.data.reading.two_fields import LONGEST
 from regard.errors import DataError
 
 

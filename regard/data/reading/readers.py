@@ -30,7 +30,7 @@ TEXT_SUFFIXES = (".txt", ".md", ".text")
 RECORD_SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
 
-class Piece(NamedTuple):
+class TextPiece(NamedTuple):
     """Some text of a document; `ends` marks the document's last piece."""
 
     text: str
@@ -39,22 +39,24 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class ReadSettings:
-    """How text is read: what a document is, what to do with bad bytes, which field of a record is the text."""
+    """Options for reading text: what a document is, what to do with bad bytes, which field of a record is the text."""
 
     documents: str = "auto"
     on_bad_text: str = "fail"
     field: str = "text"
 
     def check(self) -> None:
-        if self.documents not in DOCUMENTS:
-            raise SettingError(f"unknown data.documents {self.documents!r}{did_you_mean(self.documents, DOCUMENTS)}")
-        if self.on_bad_text not in ON_BAD_TEXT:
-            raise SettingError(
-                f"unknown data.on_bad_text {self.on_bad_text!r}{did_you_mean(self.on_bad_text, ON_BAD_TEXT)}")
+        check_choice("data.documents", self.documents, DOCUMENTS)
+        check_choice("data.on_bad_text", self.on_bad_text, ON_BAD_TEXT)
+
+
+def check_choice(name: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise SettingError(f"unknown {name} {value!r}{did_you_mean(value, known)}")
 
 
 @dataclass(frozen=True)
-class Source:
+class TextFile:
     """One file to read: its name for messages, where it is, its format, and whether it is gzipped."""
 
     name: str
@@ -64,37 +66,37 @@ class Source:
     spool: Any = field(default=None, repr=False, compare=False)      # keeps a temporary file alive
 
 
-def find_sources(files: Sequence[str | os.PathLike[str]]) -> list[Source]:
+def find_sources(files: Sequence[str | os.PathLike[str]]) -> list[TextFile]:
     """Every file meant by these names: files as they are, folders searched, `-` for stdin."""
     if not files:
         raise DataError("no text was given: name one or more files or folders, or - for stdin")
-    found: list[Source] = []
+    sources: list[TextFile] = []
     for name in files:
         path = Path(name)
         if str(name) == "-":
-            found.append(_spool("<stdin>", sys.stdin.buffer))
+            sources.append(_spool("<stdin>", sys.stdin.buffer))
         elif path.is_dir():
-            found.extend(_search(path))
+            sources.extend(_search(path))
         elif path.is_file():
-            found.append(_source(path))
+            sources.append(_source(path))
         elif path.exists():                          # a pipe, such as the shell's <(command)
-            with open_source(Source(str(path), path)) as stream:
-                found.append(_spool(str(path), stream))
+            with open_source(TextFile(str(path), path)) as stream:
+                sources.append(_spool(str(path), stream))
         else:
             raise DataError(f"{name} does not exist: check the name (the working folder is {Path.cwd()})")
-    return found
+    return sources
 
 
-def _search(folder: Path) -> list[Source]:
-    found = []
+def _search(folder: Path) -> list[TextFile]:
+    paths = []
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found += [Path(parent) / name for name in sorted(names) if not name.startswith(".") and _text_like(name)]
-    if not found:
+        paths += [Path(parent) / name for name in sorted(names) if not name.startswith(".") and _text_like(name)]
+    if not paths:
         kinds = " ".join([*TEXT_SUFFIXES, *RECORD_SUFFIXES])
         raise DataError(f"{folder} has no text in it: a folder is searched for {kinds} and .gz of these; "
                         "name other files one by one")
-    return [_source(path) for path in found]
+    return [_source(path) for path in paths]
 
 
 def _text_like(name: str) -> bool:
@@ -102,22 +104,22 @@ def _text_like(name: str) -> bool:
     return suffix in TEXT_SUFFIXES or suffix in RECORD_SUFFIXES
 
 
-def _source(path: Path) -> Source:
+def _source(path: Path) -> TextFile:
     packed = path.suffix.lower() == ".gz"
     inner = path.with_suffix("") if packed else path
-    return Source(str(path), path, RECORD_SUFFIXES.get(inner.suffix.lower(), "text"), packed)
+    return TextFile(str(path), path, RECORD_SUFFIXES.get(inner.suffix.lower(), "text"), packed)
 
 
-def _spool(name: str, stream: BinaryIO) -> Source:
-    """What can be read only once, kept in a temporary file."""
-    spool = tempfile.NamedTemporaryFile(prefix="regard-")            # noqa: SIM115  lives as long as the Source
+def _spool(name: str, stream: BinaryIO) -> TextFile:
+    """Return a temporary file of a stream that can be read only once."""
+    spool = tempfile.NamedTemporaryFile(prefix="regard-")            # noqa: SIM115  lives as long as the TextFile
     shutil.copyfileobj(stream, spool)
     spool.flush()
-    return Source(name, Path(spool.name), spool=spool)
+    return TextFile(name, Path(spool.name), spool=spool)
 
 
 @contextmanager
-def open_source(source: Source) -> Iterator[BinaryIO]:
+def open_source(source: TextFile) -> Iterator[BinaryIO]:
     """The bytes of a source, unpacked; whatever goes wrong with the file is one clear line."""
     try:
         with open(source.path, "rb") as raw:
@@ -130,7 +132,7 @@ def open_source(source: Source) -> Iterator[BinaryIO]:
         raise DataError(f"could not read {source.name}: {error.strerror or error}") from None
 
 
-def read(sources: Sequence[Source], settings: ReadSettings, tally: Tally | None = None) -> Iterator[Piece]:
+def read(sources: Sequence[TextFile], settings: ReadSettings, tally: Tally | None = None) -> Iterator[TextPiece]:
     """Every document of every source, in order, in pieces; what is kept and dropped goes into the tally."""
     settings.check()
     tally = Tally() if tally is None else tally
@@ -141,11 +143,15 @@ def read(sources: Sequence[Source], settings: ReadSettings, tally: Tally | None 
             tally.documents += piece.ends
             yield piece
     if not tally.documents:
-        names = ", ".join(source.name for source in sources[:3]) + (", ..." if len(sources) > 3 else "")
-        raise DataError(f"there is no text in {names} ({tally.line()}): give a file with some text in it")
+        raise DataError(f"there is no text in {name_first(sources)} ({tally.line()}): give a file with some text in it")
 
 
-def _read_one(source: Source, settings: ReadSettings, tally: Tally) -> Iterator[Piece]:
+def name_first(sources: Sequence[TextFile]) -> str:
+    """The names of the first three files, for a message."""
+    return ", ".join(source.name for source in sources[:3]) + (", ..." if len(sources) > 3 else "")
+
+
+def _read_one(source: TextFile, settings: ReadSettings, tally: Tally) -> Iterator[TextPiece]:
     if source.format != "text":
         from regard.data.reading.records import read_records
 
@@ -153,46 +159,46 @@ def _read_one(source: Source, settings: ReadSettings, tally: Tally) -> Iterator[
     return _read_text(source, settings, tally)
 
 
-def _read_text(source: Source, settings: ReadSettings, tally: Tally) -> Iterator[Piece]:
+def _read_text(source: TextFile, settings: ReadSettings, tally: Tally) -> Iterator[TextPiece]:
     split = {"file": _by_file, "line": _by_line, "blank-line": _by_blank_line}[settings.documents]
     with open_source(source) as stream:
         head = check_head(stream.read(HEAD), source.name)
         yield from split(Cleaner(source.name, settings.on_bad_text, tally).chunks(stream, head), tally)
 
 
-def _by_file(chunks: Iterator[Chunk], tally: Tally) -> Iterator[Piece]:
+def _by_file(chunks: Iterator[Chunk], tally: Tally) -> Iterator[TextPiece]:
     some = False
     for text, lines, last in chunks:
         tally.keep(lines)
         some = some or bool(text)
         if some and (text or last):
-            yield Piece(text, last)
+            yield TextPiece(text, last)
 
 
-def _by_line(chunks: Iterator[Chunk], tally: Tally) -> Iterator[Piece]:
+def _by_line(chunks: Iterator[Chunk], tally: Tally) -> Iterator[TextPiece]:
     for piece in _lines(chunks, tally):
         if piece is not None:
             yield piece
 
 
-def _by_blank_line(chunks: Iterator[Chunk], tally: Tally) -> Iterator[Piece]:
+def _by_blank_line(chunks: Iterator[Chunk], tally: Tally) -> Iterator[TextPiece]:
     held: list[str] = []                             # text of the current document not sent yet
     size = 0
     inside = False                                   # part of this document was sent
     for line in chain(_lines(chunks, tally), [None]):
         if line is None:
             if held or inside:
-                yield Piece("".join(held).removesuffix("\n"), True)
+                yield TextPiece("".join(held).removesuffix("\n"), True)
             held, size, inside = [], 0, False
             continue
         if held and size + len(line.text) >= BLOCK:
-            yield Piece("".join(held), False)
+            yield TextPiece("".join(held), False)
             held, size, inside = [], 0, True
         held.append(line.text + "\n" * line.ends)
         size += len(held[-1])
 
 
-def _lines(chunks: Iterator[Chunk], tally: Tally) -> Iterator[Piece | None]:
+def _lines(chunks: Iterator[Chunk], tally: Tally) -> Iterator[TextPiece | None]:
     """Each line without its newline, a giant one in several pieces; None for an empty one."""
     inside = False                                   # in a giant line
     for text, _, last in chunks:
@@ -203,14 +209,14 @@ def _lines(chunks: Iterator[Chunk], tally: Tally) -> Iterator[Piece | None]:
         for line in lines:
             if inside or not _blank(line):
                 tally.keep()
-                yield Piece(line, True)
+                yield TextPiece(line, True)
             else:
                 tally.drop(EMPTY)
                 yield None
             inside = False
         if rest:
             inside = True
-            yield Piece(rest, False)
+            yield TextPiece(rest, False)
 
 
 def _blank(line: str) -> bool:

@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from regard.data.reading.lines import BLOCK, CURE, check_head, mend
-from regard.data.reading.readers import Piece, ReadSettings, Source, open_source
+from regard.data.reading.readers import ReadSettings, TextFile, TextPiece, open_source
 from regard.data.reading.tally import BAD_JSON, BAD_UTF8, EMPTY, Tally
 from regard.errors import DataError
 
 LONGEST_RECORD = 2**26         # bytes; a JSON line has to be held whole to be parsed
 ROWS_AT_ONCE = 256
+DROP_IT = "mend it, or pass --on-bad-text drop"
 
 
-def read_records(source: Source, settings: ReadSettings, tally: Tally) -> Iterator[Piece]:
+class BadJson(DataError):
+    """A line is not JSON."""
+
+
+def read_records(source: TextFile, settings: ReadSettings, tally: Tally) -> Iterator[TextPiece]:
     """Every record's text in pieces; empty ones are dropped and counted."""
     records = _jsonl(source, settings, tally) if source.format == "jsonl" else _parquet(source, settings)
     for where, text in records:
@@ -33,15 +38,15 @@ def read_records(source: Source, settings: ReadSettings, tally: Tally) -> Iterat
         yield from cut(clean)
 
 
-def cut(text: str) -> Iterator[Piece]:
+def cut(text: str) -> Iterator[TextPiece]:
     """One document in pieces of at most a block: after a newline, else before a space, else anywhere."""
     start = 0
     while len(text) - start > BLOCK:
         end = text.rfind("\n", start, start + BLOCK) + 1 or text.rfind(" ", start + 1, start + BLOCK)
         end = end if end > start else start + BLOCK
-        yield Piece(text[start:end], False)
+        yield TextPiece(text[start:end], False)
         start = end
-    yield Piece(text[start:], True)
+    yield TextPiece(text[start:], True)
 
 
 def encodable(text: str, where: str, on_bad_text: str, tally: Tally) -> str | None:
@@ -60,7 +65,7 @@ def encodable(text: str, where: str, on_bad_text: str, tally: Tally) -> str | No
     return text
 
 
-def _jsonl(source: Source, settings: ReadSettings, tally: Tally) -> Iterator[tuple[str, str]]:
+def _jsonl(source: TextFile, settings: ReadSettings, tally: Tally) -> Iterator[tuple[str, str]]:
     with open_source(source) as stream:
         number = 0
         while raw := stream.readline(LONGEST_RECORD + 1):
@@ -97,14 +102,22 @@ def decoded(raw: bytes, where: str, on_bad_text: str, tally: Tally) -> str | Non
         return raw.decode(errors="replace")
 
 
+def parse_json(line: str, where: str) -> Any:
+    """The value of a line, or BadJson."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadJson(f"{where} is not JSON ({error}): {DROP_IT}") from None
+
+
 def _text_of(line: str, where: str, settings: ReadSettings) -> str | None:
     """The text in a JSON line, or None when the line is no JSON and is to be dropped."""
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        value = parse_json(line, where)
+    except BadJson:
         if settings.on_bad_text == "drop":
             return None
-        raise DataError(f"{where} is not JSON ({error}): mend it, or pass --on-bad-text drop") from None
+        raise
     if isinstance(value, dict):
         if settings.field not in value:
             raise DataError(f"{where} has no field {settings.field!r} (it has: {', '.join(map(str, value))}): "
@@ -122,7 +135,21 @@ def _as_text(value: Any, where: str) -> str:
     return value
 
 
-def _parquet(source: Source, settings: ReadSettings) -> Iterator[tuple[str, str]]:
+def _parquet(source: TextFile, settings: ReadSettings) -> Iterator[tuple[str, str]]:
+    def choose(names: list[str]) -> list[str]:
+        if settings.field not in names:
+            raise DataError(f"{source.name} has no column {settings.field!r} (it has: {', '.join(names)}): "
+                            "name the right one with --set data.field=NAME")
+        return [settings.field]
+
+    for where, record in parquet_rows(source, choose):
+        yield where, _as_text(record[settings.field], where)
+
+
+def parquet_rows(
+    source: TextFile, choose: Callable[[list[str]], list[str]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The place of each row and its values, of the columns that `choose` takes from all their names."""
     try:
         import pyarrow as arrow
         import pyarrow.parquet as parquet
@@ -133,18 +160,12 @@ def _parquet(source: Source, settings: ReadSettings) -> Iterator[tuple[str, str]
             shutil.copyfileobj(stream, unpacked)
         try:
             table = parquet.ParquetFile(unpacked if source.packed else stream)
-            _check_column(table.schema_arrow.names, source, settings)
+            columns = choose(table.schema_arrow.names)
             row = 0
-            for batch in table.iter_batches(batch_size=ROWS_AT_ONCE, columns=[settings.field], use_threads=False):
-                for value in batch.column(0).to_pylist():
+            for batch in table.iter_batches(batch_size=ROWS_AT_ONCE, columns=columns, use_threads=False):
+                for record in batch.to_pylist():
                     row += 1
-                    yield f"{source.name} row {row}", _as_text(value, f"{source.name} row {row}")
+                    yield f"{source.name} row {row}", record
         except (arrow.ArrowException, UnicodeDecodeError) as error:
             reason = str(error).splitlines()[0]
             raise DataError(f"{source.name} is not a readable Parquet file ({reason}): write it again") from None
-
-
-def _check_column(names: list[str], source: Source, settings: ReadSettings) -> None:
-    if settings.field not in names:
-        raise DataError(f"{source.name} has no column {settings.field!r} (it has: {', '.join(names)}): "
-                        "name the right one with --set data.field=NAME")

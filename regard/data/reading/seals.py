@@ -64,7 +64,7 @@ def check_folder(folder: Path) -> Path:
 
 
 def opens(open_entry: Callable[[Path], object], path: Path) -> bool:
-    """Whether this is whole, and of the kind that is opened so."""
+    """True if `open_entry` opens the entry."""
     try:
         open_entry(path)
         return True
@@ -91,7 +91,7 @@ def write_folder(path: Path, fill: Callable[[Path], None], open_entry: Callable[
 def open_or_make(
     path: Path, open_entry: Callable[[Path], Opened], make: Callable[[Path], Opened], say: Say = tell
 ) -> tuple[Opened, bool]:
-    """What is kept at `path`, and whether it was there already. A damaged one is thrown away and made again."""
+    """Return the entry at `path`, and whether it was there already. A damaged one is thrown away and made again."""
     if os.path.lexists(path):
         try:
             return open_entry(path), True

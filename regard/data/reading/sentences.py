@@ -59,7 +59,7 @@ CLOSE = _words("zh ja yue cmn lzh")                          # languages that pu
 
 
 @dataclass(frozen=True)
-class Piece:
+class Sentence:
     """A sentence or a part of one, without space around it, and the space that stood after it."""
 
     text: str
@@ -69,22 +69,22 @@ class Piece:
         return self.text + self.after
 
 
-def split(text: str, lang: str = "") -> list[Piece]:
+def split(text: str, lang: str = "") -> list[Sentence]:
     """The sentences of a text; only the first piece may be empty, where the text begins with space. `lang` settles
     what languages do differently: ordinals and the way quotes point."""
     start = _skip_space(text, 0)
-    pieces = [Piece("", text[:start])] if start else []
+    pieces = [Sentence("", text[:start])] if start else []
     small = text.islower()                                  # nothing is capitalised, so a small letter says nothing
     for end, following in _ends(text, _base(lang), small):
-        pieces.append(Piece(text[start:end], text[end:following]))
+        pieces.append(Sentence(text[start:end], text[end:following]))
         start = following
     if start < len(text):
         last = text[start:].rstrip()
-        pieces.append(Piece(last, text[start + len(last):]))
+        pieces.append(Sentence(last, text[start + len(last):]))
     return pieces
 
 
-def join(pieces: Sequence[Piece], texts: Sequence[str] | None = None, target: str = "") -> str:
+def join(pieces: Sequence[Sentence], texts: Sequence[str] | None = None, target: str = "") -> str:
     """The text again, or with `texts` the translations in the places of the pieces. With `target`, their language,
     sentences that stood close in Chinese get a space in French, and the reverse."""
     if texts is None:
@@ -95,7 +95,7 @@ def join(pieces: Sequence[Piece], texts: Sequence[str] | None = None, target: st
     return "".join(text + space for text, space in zip(texts, spaces, strict=True))
 
 
-def fit(pieces: Iterable[Piece], measure: Callable[[str], int], limit: int, lang: str = "") -> list[Piece]:
+def fit(pieces: Iterable[Sentence], measure: Callable[[str], int], limit: int, lang: str = "") -> list[Sentence]:
     """The pieces, none larger than `limit`: what is too long is cut near the middle, at the end of a clause if there is
     one, else between words, else between characters. Pieces are never put together."""
     if limit < 1:
@@ -107,7 +107,7 @@ def fit(pieces: Iterable[Piece], measure: Callable[[str], int], limit: int, lang
 
 
 def _ends(text: str, lang: str, small: bool) -> Iterator[tuple[int, int]]:
-    """Where each sentence but the last ends, and where the next begins. `small`: it may begin with a small letter."""
+    """Yield each sentence's end and the beginning of the next. `small`: it may begin with a small letter."""
     start = bare = _skip_space(text, 0)                     # `bare`: up to there the sentence is nothing but stops
     tails = TAIL_INWARD if lang in INWARD else TAIL
     for stop in STOP.finditer(text, start):
@@ -144,7 +144,7 @@ def _is_end(text: str, start: int, stop: re.Match[str], end: int, following: int
 
 
 def _is_abbreviation(text: str, start: int, dot: int, first: int, lang: str) -> bool:
-    """Whether the stop at `dot` belongs to the word before it, and says nothing of the sentence."""
+    """True if the stop at `dot` belongs to the word before it, and does not end the sentence."""
     before = text[max(start, dot - 20):dot]
     word = re.split(r"[\s'’(\[{\"“«/]", before)[-1]
     lower = word.lower()
@@ -188,7 +188,7 @@ def _base(lang: str) -> str:
 # -------------------------------------------------------------------------------------------------- fit
 
 
-def _fitting(piece: Piece, measure: Callable[[str], int], limit: int, lang: str) -> list[Piece]:
+def _fitting(piece: Sentence, measure: Callable[[str], int], limit: int, lang: str) -> list[Sentence]:
     text = piece.text
     size = measure(text) if text else 0
     if size <= limit:
@@ -207,12 +207,12 @@ def _fitting(piece: Piece, measure: Callable[[str], int], limit: int, lang: str)
         todo.append((right, end, measure(text[right:end])))
         todo.append((start, left, measure(text[start:left])))
     begins = [start for start, _ in spans[1:]] + [len(text)]
-    pieces = [Piece(text[start:end], text[end:begin]) for (start, end), begin in zip(spans, begins, strict=True)]
-    return [*pieces[:-1], Piece(pieces[-1].text, piece.after)]
+    pieces = [Sentence(text[start:end], text[end:begin]) for (start, end), begin in zip(spans, begins, strict=True)]
+    return [*pieces[:-1], Sentence(pieces[-1].text, piece.after)]
 
 
 class _Places:
-    """Where a sentence may be cut: pairs of where the left part ends and the right one begins, best kinds first."""
+    """The places where a sentence may be cut: (end of the left part, beginning of the right one), best kinds first."""
 
     def __init__(self, text: str, lang: str):
         self.text, self.lang = text, lang
@@ -231,7 +231,7 @@ class _Places:
 
     @cached_property
     def flags(self) -> list[int]:
-        """Where runs of the letters begin of which two make a flag."""
+        """The beginnings of runs of the letters of which two make a flag."""
         return [run.start() for run in re.finditer("[\U0001f1e6-\U0001f1ff]+", self.text)]
 
     def nearest(self, start: int, end: int, wanted: int) -> tuple[int, int]:
@@ -252,29 +252,29 @@ class _Places:
                     return at, at
         return wanted, wanted
 
-    def inside_cluster(self, at: int) -> bool:
-        """Whether what a reader takes for one character goes on here: accents, joined or tinted emoji, flags, jamo."""
-        before, here = self.text[at - 1], self.text[at]
+    def inside_cluster(self, index: int) -> bool:
+        """True inside what a reader takes for one character: accents, joined or tinted emoji, flags, jamo."""
+        before, here = self.text[index - 1], self.text[index]
         if unicodedata.category(here)[0] == "M" or here in "\u200c\u200d" or before == "\u200d":
             return True
         if _among(here, "\U0001f3fb\U0001f3ff", "\U000e0020\U000e007f", "\u1160\u11ff"):
             return True
         flag = "\U0001f1e6\U0001f1ff"
         between = _among(before, flag) and _among(here, flag)
-        return between and (at - self.flags[bisect_right(self.flags, at) - 1]) % 2 == 1
+        return between and (index - self.flags[bisect_right(self.flags, index) - 1]) % 2 == 1
 
 
 # ------------------------------------------------------------------------------------------------- join
 
 
-def _space_between(left: Piece, right: Piece, target: str) -> str:
+def _space_between(left: Sentence, right: Sentence, target: str) -> str:
     if target in CLOSE:
         return left.after if not left.text or any(char in LINE for char in left.after) else ""
     return left.after or (" " if _stands_close(left.text[-1:]) or _stands_close(right.text[:1]) else "")
 
 
 def _stands_close(char: str) -> bool:
-    """Whether a character is Chinese or Japanese, where the end of a sentence needs no space."""
+    """True if a character is Chinese or Japanese, where the end of a sentence needs no space."""
     return _among(char, "\u3000\u9fff", "\uf900\ufaff", "\uff00\uffef", "\U00020000\U0003ffff")
 
 

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from regard import storage
-from regard.data.reading.readers import Piece
+from regard.data.reading.readers import TextPiece
 from regard.data.reading.seals import CURE, check_folder, write_folder
 from regard.data.tokens.vocabulary import EOS, UNK, Tokenizer
 from regard.errors import DataError, StorageError
@@ -35,7 +35,7 @@ _SPACES[[9, 10, 11, 12, 13, 32]] = True
 
 @dataclass(frozen=True)
 class Counts:
-    """What a shard holds: of its text, and of its tokens (`<eos>` included, one a finished document)."""
+    """The counts of a shard: of its text, and of its tokens (`<eos>` included, one a finished document)."""
 
     tokens: int = 0
     documents: int = 0
@@ -85,7 +85,7 @@ def _map(path: Path, dtype: np.dtype, count: int) -> np.ndarray:
     return np.asarray(np.memmap(path, dtype=dtype, mode="r")) if count else np.zeros(0, dtype)
 
 
-def write_shard(path: Path, pieces: Iterable[Piece], tokenizer: Tokenizer) -> Shard:
+def write_shard(path: Path, pieces: Iterable[TextPiece], tokenizer: Tokenizer) -> Shard:
     """Encode the pieces into a new shard at `path`, holding no more than a batch of them at a time."""
 
     def fill(folder: Path) -> None:
@@ -98,8 +98,8 @@ def write_shard(path: Path, pieces: Iterable[Piece], tokenizer: Tokenizer) -> Sh
     return write_folder(Path(path), fill, Shard.open)
 
 
-def _batches(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    batch: list[Piece] = []
+def _batches(pieces: Iterable[TextPiece]) -> Iterator[list[TextPiece]]:
+    batch: list[TextPiece] = []
     size = 0
     for piece in pieces:
         batch.append(piece)
@@ -131,7 +131,7 @@ class _Writer:
         for file in self.files.values():
             file.close()
 
-    def add(self, batch: list[Piece]) -> None:
+    def add(self, batch: list[TextPiece]) -> None:
         texts = [piece.text for piece in batch]
         encoded = self.tokenizer.encode_batch(texts)
         ends = np.array([piece.ends for piece in batch])
@@ -161,7 +161,7 @@ class _Writer:
         storage_call("write", self.folder / name, lambda path: self.files[name].write(data))
 
     def finish(self) -> dict[str, Any]:
-        """What shard.json says; the files are on the disk after this."""
+        """Return the values of shard.json; the files are on the disk after this."""
         if self.open_document:
             self.counts["documents"] += 1
             self._append(ENDS, np.array([self.counts["tokens"]], dtype="<u8"))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from regard.data.reading.readers import Piece
+from regard.data.reading.readers import TextPiece
 from regard.errors import DataError, SettingError
 
 FEW_DOCUMENTS = 10
@@ -22,7 +22,7 @@ HALVED_CHARACTERS = 4096   # and of a single text
 
 
 @dataclass(frozen=True)
-class Part:
+class TextSpan:
     """A stretch of a text, counted in characters or documents; `stop` None: to the end. Of "even documents" every other
     one is taken, from the first on; of "odd documents" the others."""
 
@@ -31,10 +31,10 @@ class Part:
     stop: int | None = None
 
 
-WHOLE = Part()
+WHOLE = TextSpan()
 
 
-def split(characters: int, documents: int, by: str, share: float) -> tuple[Part, Part]:
+def split(characters: int, documents: int, by: str, share: float) -> tuple[TextSpan, TextSpan]:
     """The part to train on and the part held out, its last `share`."""
     if not 0 < share < 1:
         raise SettingError(f"data.valid_share {share} is impossible: it must lie between 0 and 1, e.g. 0.1")
@@ -44,10 +44,10 @@ def split(characters: int, documents: int, by: str, share: float) -> tuple[Part,
         raise DataError(f"too little text to hold some out: {characters:,} characters in {documents:,} "
                         f"document{'s' * (documents != 1)}; give more, or a text of its own with --valid FILE")
     cut = min(max(int((1 - share) * total), 1), total - 1)
-    return Part(unit, 0, cut), Part(unit, cut, None)
+    return TextSpan(unit, 0, cut), TextSpan(unit, cut, None)
 
 
-def halve(held: Part, characters: int, documents: int, by: str) -> tuple[Part, Part] | None:
+def halve(held: TextSpan, characters: int, documents: int, by: str) -> tuple[TextSpan, TextSpan] | None:
     """The half of what is held out that chooses, and the half that is measured; None where it is too small to divide.
 
     Documents take turns, so that both halves are alike. A single text is cut in its middle. `characters` and
@@ -57,13 +57,13 @@ def halve(held: Part, characters: int, documents: int, by: str) -> tuple[Part, P
     if single:
         middle = (held.start + characters) // 2
         enough = characters - held.start >= HALVED_CHARACTERS
-        return (Part("characters", held.start, middle), Part("characters", middle, None)) if enough else None
+        return (TextSpan("characters", held.start, middle), TextSpan("characters", middle, None)) if enough else None
     if documents - held.start < (HALVED_FILES if by == "file" else HALVED):
         return None
-    return Part("even documents", held.start, None), Part("odd documents", held.start, None)
+    return TextSpan("even documents", held.start, None), TextSpan("odd documents", held.start, None)
 
 
-def take(pieces: Iterable[Piece], part: Part) -> Iterator[Piece]:
+def take(pieces: Iterable[TextPiece], part: TextSpan) -> Iterator[TextPiece]:
     """Only the pieces of this part. A document cut at the part's end does not end there."""
     if part == WHOLE:
         yield from pieces
@@ -73,7 +73,7 @@ def take(pieces: Iterable[Piece], part: Part) -> Iterator[Piece]:
         yield from _take_characters(pieces, part)
 
 
-def _take_documents(pieces: Iterable[Piece], part: Part) -> Iterator[Piece]:
+def _take_documents(pieces: Iterable[TextPiece], part: TextSpan) -> Iterator[TextPiece]:
     document = 0
     for piece in pieces:
         if part.stop is not None and document >= part.stop:
@@ -87,7 +87,7 @@ def _has_turn(unit: str, place: int) -> bool:
     return {"documents": True, "even documents": place % 2 == 0, "odd documents": place % 2 == 1}[unit]
 
 
-def _take_characters(pieces: Iterable[Piece], part: Part) -> Iterator[Piece]:
+def _take_characters(pieces: Iterable[TextPiece], part: TextSpan) -> Iterator[TextPiece]:
     position = 0
     for text, ends in pieces:
         if part.stop is not None and position >= part.stop:
@@ -95,5 +95,5 @@ def _take_characters(pieces: Iterable[Piece], part: Part) -> Iterator[Piece]:
         first = max(part.start - position, 0)
         last = len(text) if part.stop is None else min(part.stop - position, len(text))
         if first < last:
-            yield Piece(text[first:last], ends and last == len(text))
+            yield TextPiece(text[first:last], ends and last == len(text))
         position += len(text)

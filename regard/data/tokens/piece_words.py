@@ -1,4 +1,4 @@
-"""Which word each token of a text belongs to, whatever the tokenizer.
+"""The word that each token of a text belongs to, whatever the tokenizer.
 
 Tokens and words are compared by the bytes of the text they cover, since a token may be a part of a character. A token
 belongs to the word of which it covers most: ` cat` to cat, the space notwithstanding, and a lone space to none.
@@ -32,8 +32,8 @@ def piece_words(tokenizer: Tokenizer, text: str, ids: Sequence[int], words: str 
 
 
 def written_words(pieces: Sequence[str], words: str = "word") -> list[int]:
-    """The same for tokens as they were written: what each of them added to the text. One that added nothing, as it was
-    only the beginning of a character, belongs where the next one does."""
+    """The word of each token, from what each added to the text. One that added nothing, being only the beginning of a
+    character, belongs where the next one does."""
     spans, end = [], 0
     for piece in pieces:
         spans.append((end, end + len(piece.encode())))
@@ -47,18 +47,18 @@ def written_words(pieces: Sequence[str], words: str = "word") -> list[int]:
 
 def _words_of_spans(pieces: Sequence[Span], words: Sequence[Span]) -> list[int]:
     """For each piece the word of which it covers most; both in the order of the text."""
-    found, first = [], 0
+    best_words, first = [], 0
     for start, end in pieces:
         while first < len(words) and words[first][1] <= start:
             first += 1
-        best, most, at = NONE, 0, first
-        while at < len(words) and words[at][0] < end:
-            covered = min(end, words[at][1]) - max(start, words[at][0])
+        best, most, word = NONE, 0, first
+        while word < len(words) and words[word][0] < end:
+            covered = min(end, words[word][1]) - max(start, words[word][0])
             if covered > most:
-                best, most = at, covered
-            at += 1
-        found.append(best)
-    return found
+                best, most = word, covered
+            word += 1
+        best_words.append(best)
+    return best_words
 
 
 def piece_spans(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> list[Span]:
@@ -79,12 +79,12 @@ def piece_spans(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> list[Spa
 
 
 def spans_of(text: str, parts: Sequence[str]) -> list[Span]:
-    """Where parts of a text stand that follow one another with nothing but white space between them."""
-    spans, at, bytes_before = [], 0, 0
+    """The spans of parts of a text that follow one another with nothing but white space between them."""
+    spans, begun, bytes_before = [], 0, 0
     for part in parts:
-        begin = text.index(part, at)
-        bytes_before += len(text[at:begin].encode())
+        begin = text.index(part, begun)
+        bytes_before += len(text[begun:begin].encode())
         size = len(part.encode())
         spans.append((bytes_before, bytes_before + size))
-        at, bytes_before = begin + len(part), bytes_before + size
+        begun, bytes_before = begin + len(part), bytes_before + size
     return spans

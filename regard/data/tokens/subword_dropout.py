@@ -44,7 +44,7 @@ Positions = NDArray[np.int64]
 
 
 class Merges:
-    """What a `bpe` tokenizer learned: which pairs of pieces join, which first, and what they become."""
+    """The merges that a `bpe` tokenizer learned: which pairs of pieces join, which first, and what they become."""
 
     def __init__(self, tokenizer: SubwordTokenizer):
         model = tokenizer.to_dict()["model"]
@@ -81,7 +81,7 @@ def cut_word(pieces: Sequence[int], merges: Merges, dropped: Callable[[int, int]
 
 
 def drops(places: Positions, share: float, key: int) -> NDArray[np.bool_]:
-    """Which of these places are dropped in the round with this key."""
+    """True at the places that are dropped in the round with this key."""
     return mix(places.astype(np.uint64), key) >> np.uint64(64 - _HASH_BITS) < np.uint64(share * 2**_HASH_BITS)
 
 
@@ -113,7 +113,7 @@ class Recut:
         self.ranks[self.begins + self.lengths - 1] = NEVER
 
     def cut(self, share: float, key: int) -> Shard:
-        """The same documents, merges dropped with probability `share`: 0 cuts as the tokenizer does, 1 into bytes."""
+        """Return the documents cut anew with merges dropped by `share`: 0 cuts as the tokenizer does, 1 into bytes."""
         if not 0 <= share <= 1:
             raise SettingError(f"training.subword_dropout = {share} is not a share: give 0 to 1 (0.1 is usual)")
         pieces = self._cut_rows(share, key)
@@ -129,20 +129,20 @@ class Recut:
     def _cut_rows(self, share: float, key: int) -> Ids:
         """`cut_word` for every row: their pieces, each where its first byte was, and GONE in between."""
         pieces, ranks, lengths = self.pieces.copy(), self.ranks, self.lengths
-        at = np.arange(len(pieces))                              # where the pieces of unfinished rows are
+        places = np.arange(len(pieces))                              # where the pieces of unfinished rows are
         for turn in count():
-            if not len(at):
+            if not len(places):
                 break
-            best = first_left(ranks, at, lengths, share, key_of(key, turn))
+            best = first_left(ranks, places, lengths, share, key_of(key, turn))
             going = best != _NO_SCORE                            # (rows,)
             merged = best[going] & (2**_INDEX_BITS - 1)          # the left piece of each merge, an index into `at`
-            pieces[at[merged]] = self.merges.made[ranks[merged]]
-            pieces[at[merged + 1]] = GONE
+            pieces[places[merged]] = self.merges.made[ranks[merged]]
+            pieces[places[merged + 1]] = GONE
             stay = np.repeat(going, lengths)
             stay[merged + 1] = False
             merged = np.cumsum(stay)[merged] - 1
-            at, ranks, lengths = at[stay], ranks[stay], lengths[going] - 1
-            self._rank_again(pieces, at, ranks, lengths, merged)
+            places, ranks, lengths = places[stay], ranks[stay], lengths[going] - 1
+            self._rank_again(pieces, places, ranks, lengths, merged)
         return pieces
 
     def _rank_again(self, pieces: Ids, at: Positions, ranks: Ids, lengths: Positions, merged: Positions) -> None:
@@ -183,7 +183,7 @@ def words_of(tokenizer: SubwordTokenizer, shard: Shard) -> tuple[list[str], Posi
 def first_pieces(
     words: list[str], tokenizer: SubwordTokenizer, merges: Merges
 ) -> tuple[list[Ids], NDArray[np.bool_]]:
-    """What the cutting of each word begins with, and which words are finished with that: nothing in them merges."""
+    """The pieces that each word begins with, and True for the words in which nothing merges."""
     raw = [word.encode() for word in words]
     finished = np.array([len(each) > LONGEST or not each for each in raw])
     pieces = [merges.of_byte[np.frombuffer(each, np.uint8)] for each in raw]
@@ -194,7 +194,7 @@ def first_pieces(
 
 
 def occurrence(sequence: Positions, met: Positions) -> Positions:
-    """How many times each word of the sequence stood in it before."""
+    """The number of times that each word of the sequence stood in it before."""
     order = np.argsort(sequence, kind="stable")
     before = np.empty_like(sequence)
     before[order] = np.arange(len(sequence)) - (np.cumsum(met) - met)[sequence[order]]

@@ -100,7 +100,7 @@ def _tokens_of(model: dict[str, Any]) -> list[str]:
 
 
 def _library_tokenizer(text: str) -> Any:
-    """The same tokenizer as an object of the library, told to take `<eos>` in a text for ordinary text."""
+    """The tokenizer as an object of the library, in which `<eos>` in a text is ordinary text."""
     import tokenizers
 
     quiet_forks()

@@ -17,7 +17,7 @@ SOURCE = "source-tokenizer.json"
 
 @dataclass(frozen=True)
 class TokenizerPair:
-    """How the source is read and the target written."""
+    """The tokenizers of the source and of the target."""
 
     source: Tokenizer
     target: Tokenizer
@@ -26,7 +26,7 @@ class TokenizerPair:
 
     @property
     def shared(self) -> bool:
-        """Whether both languages have one vocabulary."""
+        """True if both languages have one vocabulary."""
         return self.source is self.target
 
     @property

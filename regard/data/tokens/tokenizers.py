@@ -72,7 +72,7 @@ def default_vocab(characters: int) -> int:
 
 
 def pair_vocab(characters: int) -> int:
-    """The same for sentence pairs, which are read whole and written again: fewer, longer pieces serve them better."""
+    """The default size for sentence pairs, which are read whole: fewer, longer pieces serve them better."""
     return 2 * default_vocab(2 * characters)
 
 

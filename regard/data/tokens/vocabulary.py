@@ -1,4 +1,4 @@
-"""What every tokenizer promises, whatever its kind.
+"""The contract of tokenizers, whatever their kind.
 
 Text goes in, ids come out; no special token is ever added, and none is ever found in a user's text: a file
 that says `<eos>` holds five ordinary characters. Ids 0 to 3 are `<pad> <bos> <eos> <unk>` everywhere.
@@ -34,7 +34,7 @@ class StreamDecoder(ABC):
         """The text that this id completes; empty while a character is unfinished."""
 
     def flush(self) -> str:
-        """What was held back, as well as it can be shown."""
+        """Return the text that was held back, as well as it can be shown."""
         return ""
 
 
@@ -43,6 +43,7 @@ class Tokenizer(ABC):
 
     kind: str
     lossless: bool = False
+    spaces_apart: bool = False           # a space between two words belongs to no token
     vocab_size: int
     pad, bos, eos, unk = PAD, BOS, EOS, UNK
 

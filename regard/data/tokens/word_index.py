@@ -58,17 +58,17 @@ class WordIndex:
     def find(self, hashes: Hashes) -> Ids:
         """(N,) ids of the words with these hashes."""
         bucket = (hashes >> self.shift).view(np.int64)
-        found = self.first_id.take(bucket)
+        ids = self.first_id.take(bucket)
         left = np.flatnonzero(self.first_hash.take(bucket) != hashes)
-        found[left] = UNK
-        at, stop = self.begin.take(bucket.take(left)), self.begin.take(bucket.take(left) + 1)
+        ids[left] = UNK
+        entry, stop = self.begin.take(bucket.take(left)), self.begin.take(bucket.take(left) + 1)
         while len(left):                           # a few words share a bucket; most that are left are unknown
-            more = np.flatnonzero(at + 1 < stop)
-            left, at, stop = left.take(more), at.take(more) + 1, stop.take(more)
-            same = self.hashes.take(at) == hashes.take(left)
-            found[left[same]] = self.ids.take(at[same])
-            left, at, stop = left[~same], at[~same], stop[~same]
-        return found
+            more = np.flatnonzero(entry + 1 < stop)
+            left, entry, stop = left.take(more), entry.take(more) + 1, stop.take(more)
+            same = self.hashes.take(entry) == hashes.take(left)
+            ids[left[same]] = self.ids.take(entry[same])
+            left, entry, stop = left[~same], entry[~same], stop[~same]
+        return ids
 
     def encode(self, text: bytes) -> Ids:
         """(N,) the ids of the words of a text."""
@@ -100,7 +100,7 @@ class WordIndex:
 
 
 def in_order(work: Callable[[slice], T], blocks: list[slice]) -> Iterator[T]:
-    """What the work makes of each block, on all cores where there are many: numpy lets go of the interpreter."""
+    """Yield the result of the work on each block, on all cores where there are many: numpy releases the GIL."""
     said = os.environ.get("OMP_NUM_THREADS", "")
     threads = int(said) if said.isdigit() else os.cpu_count() or 1
     if threads <= 1 or len(blocks) < MANY:
@@ -129,7 +129,7 @@ def _blocks(data: Bytes) -> list[slice]:
 
 
 def _words(data: Bytes, block: slice) -> tuple[Places, Places, Places]:
-    """Where the words of a block start, how long they are, and how many stand before each newline."""
+    """The starts and lengths of the words of a block, and the number of words before each newline."""
     part = data[block]
     gaps = np.flatnonzero((part == ord(" ")) | (part == ord("\n")) | (part == ord("\t")))
     starts = np.append(0, gaps[:-1] + 1)

@@ -43,6 +43,7 @@ class WhitespaceTokenizer(Tokenizer):
     """One id for each string between spaces, tabs or newlines."""
 
     kind = "whitespace"
+    spaces_apart = True
     pattern, behavior, invert = SPACES, "Removed", False
 
     def __init__(self, words: Sequence[str]):
@@ -83,7 +84,7 @@ class WhitespaceTokenizer(Tokenizer):
         return _SpacedStream(self, after)
 
     def space_between(self, left: str, right: str, odd_quote: bool) -> bool:
-        """Whether a space goes between two words when text is put together again."""
+        """True if a space goes between two words when text is put together again."""
         return True
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,12 +141,12 @@ class _SpacedStream(StreamDecoder):
 
 def train_words(kind: str, texts: Iterable[str], vocab: int | None) -> WhitespaceTokenizer:
     """Counts every word of all the texts; the most frequent come first, then in alphabetical order."""
-    made = {"whitespace": WhitespaceTokenizer, "word": WordTokenizer}[kind]
-    split = made([]).split
+    tokenizer = {"whitespace": WhitespaceTokenizer, "word": WordTokenizer}[kind]
+    split = tokenizer([]).split
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(split(text))
     for name in SPECIALS:
         counts.pop(name, None)                   # a word that reads like a special stays out, as <unk>
     ordered = sorted(counts, key=lambda word: (-counts[word], word))
-    return made(ordered[:None if vocab is None else vocab - FIRST])
+    return tokenizer(ordered[:None if vocab is None else vocab - FIRST])

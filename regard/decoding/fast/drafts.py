@@ -1,7 +1,7 @@
 """Drafts: a cheap guess at the next few tokens of a text, for a model to check in one pass (see speculative.py).
 
-A draft may be wrong as often as it likes: that costs time, and never changes what is written. Two guess here: one
-looks up how the text itself went on after the words it ends with (prompt look-up), the other asks an n-gram model.
+A draft may be wrong as often as it likes: that costs time, and never changes the text. There are two drafters: one
+looks up how the text itself went on after its last words (prompt look-up), the other asks an n-gram model.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn.functional import pad
+from torch import nn
 
-from regard.errors import DataError
+from regard.contract import LanguageModel
+from regard.errors import DataError, SettingError, did_you_mean
 from regard.models.ngram import NGram
 from regard.models.ngram.lookup import find_contexts
 
@@ -23,31 +23,33 @@ LONGEST, SHORTEST = 8, 2     # tokens of the end of a text that are looked up; a
 SURE = 0.5                   # an n-gram goes on guessing as long as its best word has this probability
 COUNTED_ORDER = 4            # of an n-gram that is counted on a prompt
 REMEMBERED = 2**16           # answers of an n-gram that are kept
+KINDS = ("prompt", "ngram")
+AHEAD = 8                    # tokens a draft proposes at most
 
 
-class Draft(ABC):
-    """Follows one text as it is written, and guesses how it goes on."""
+class Drafter(ABC):
+    """Follows one text as it is written, and guesses its next tokens."""
 
     @abstractmethod
     def extend(self, tokens: Sequence[int]) -> None:
-        """These were written."""
+        """Note that these tokens were written."""
 
     @abstractmethod
     def propose(self, most: int) -> list[int]:
-        """At most so many tokens that may come next; none where there is no telling."""
+        """Return at most so many tokens that may come next, or none."""
 
 
-DraftMaker = Callable[[Sequence[int]], Draft]        # from a prompt: each row has a draft of its own
+DrafterMaker = Callable[[Sequence[int]], Drafter]        # from a prompt: each row has a draft of its own
 
 
 # ---------------------------------------------------------------------------------------------- the text itself
 
 
-class PromptLookup(Draft):
-    """The text goes on as it did after the last place with the same words: as many as possible, from 8 down to 2.
+class PromptLookup(Drafter):
+    """Proposes what followed the last occurrence of the longest possible ending of the text, of 8 tokens down to 2.
 
-    Every n-gram of the text is kept with the place after its last occurrence, so that a look costs nothing that
-    grows with the text. `looked_up` says what comes out.
+    Every n-gram of the text is stored with the index after its last occurrence, so that the cost of a look-up does not
+    grow with the text. `looked_up` is the definition.
     """
 
     def __init__(self, text: Sequence[int], longest: int = LONGEST):
@@ -58,7 +60,7 @@ class PromptLookup(Draft):
 
     def extend(self, tokens: Sequence[int]) -> None:
         for token in tokens:
-            end = len(self.text)                     # what ends here has a token after it from now on
+            end = len(self.text)                     # the n-grams that end here are followed by a token from now on
             for n in range(SHORTEST, min(self.longest, end) + 1):
                 self.after[tuple(self.text[end - n:])] = end
             self.text.append(token)
@@ -67,70 +69,50 @@ class PromptLookup(Draft):
         for n in range(min(self.longest, len(self.text)), SHORTEST - 1, -1):
             place = self.after.get(tuple(self.text[-n:]))
             if place is not None:
-                return copied(self.text, place, most)
+                return copy_from(self.text, place, most)
         return []
 
 
 def looked_up(text: Sequence[int], most: int, longest: int = LONGEST) -> list[int]:
-    """What a PromptLookup proposes, by definition: every place is tried, the longest match first and the last place."""
+    """Return what a PromptLookup proposes, by definition: the longest match first, and of these the last."""
     for n in range(min(longest, len(text)), SHORTEST - 1, -1):
         for place in range(len(text) - 1, n - 1, -1):
             if list(text[place - n:place]) == list(text[-n:]):
-                return copied(text, place, most)
+                return copy_from(text, place, most)
     return []
 
 
-def copied(text: Sequence[int], place: int, most: int) -> list[int]:
-    """What stands from a place on; past the end of the text it is what was copied already, as a loop goes on."""
+def copy_from(text: Sequence[int], place: int, most: int) -> list[int]:
+    """Return so many tokens from an index on; past the end of the text, what was copied already, as in a loop."""
     period = len(text) - place
-    return [text[place + at % period] for at in range(most)]
-
-
-def look_up(text: Tensor, lengths: Tensor, most: int) -> tuple[Tensor, Tensor]:
-    """(B, most) and how many of them count (B,): what `looked_up` proposes after the first tokens of each row (B, T).
-
-    All places at once, in static shapes and without a wait: for a device that is not to be asked in between. What
-    stands behind the end of a row is never looked at; of each row one token is there at least.
-    """
-    time = text.shape[1] + 1
-    windows = pad(text, (LONGEST, 0), value=-1).unfold(1, LONGEST, 1)            # (B, T + 1, n): what precedes a place
-    ends = windows.gather(1, lengths[:, None, None].expand(-1, 1, LONGEST))      # (B, 1, n): what each row ends with
-    behind = torch.arange(LONGEST - 1, -1, -1, device=text.device)
-    alike = torch.where(windows == ends, LONGEST, behind).amin(2)                # (B, T + 1): tokens alike before it
-    places = torch.arange(time, device=text.device)
-    counts = (alike >= SHORTEST) & (places < lengths[:, None])
-    best = ((alike * time + places) * counts).amax(1)                            # the longest, of these the last; or 0
-    place = best % time
-    period = (lengths - place)[:, None]
-    guesses = text.gather(1, place[:, None] + torch.arange(most, device=text.device) % period)
-    return guesses, (best > 0) * most
+    return [text[place + offset % period] for offset in range(most)]
 
 
 # --------------------------------------------------------------------------------------------------- an n-gram
 
 
-class NGramDraft(Draft):
-    """The word that most likely follows the longest context seen, again and again, as long as it is likely enough."""
+class NGramDrafter(Drafter):
+    """Proposes the likeliest token after the longest context seen, again and again, as long as it is likely enough."""
 
-    def __init__(self, guesses: Guesses, text: Sequence[int]):
+    def __init__(self, guesses: NGramGuesses, text: Sequence[int]):
         self.guesses, self.text = guesses, list(text[-guesses.reach:])
 
     def extend(self, tokens: Sequence[int]) -> None:
         self.text = [*self.text, *tokens][-self.guesses.reach:]
 
     def propose(self, most: int) -> list[int]:
-        text, found = list(self.text), 0
-        while found < most:
-            word, chance = self.guesses.next(text)
-            if chance < SURE:
+        text, guessed = list(self.text), 0
+        while guessed < most:
+            token, probability = self.guesses.next(text)
+            if probability < SURE:
                 break
-            text.append(word)
-            found += 1
-        return text[len(text) - found:]
+            text.append(token)
+            guessed += 1
+        return text[len(text) - guessed:]
 
 
-class Guesses:
-    """What an n-gram model guesses, remembered: texts come back to the same contexts."""
+class NGramGuesses:
+    """The guesses of an n-gram model, cached: texts come back to the same contexts."""
 
     def __init__(self, model: NGram):
         self.model = model
@@ -138,7 +120,7 @@ class Guesses:
         self.known: dict[tuple[int, ...], tuple[int, float]] = {}
 
     def next(self, text: Sequence[int]) -> tuple[int, float]:
-        """The likeliest word that was seen after the longest context seen, and its probability there."""
+        """Return the likeliest token after the longest context seen, and its probability there."""
         history = tuple(text[-self.reach:])
         if history not in self.known:
             if len(self.known) >= REMEMBERED:
@@ -154,19 +136,19 @@ class Guesses:
             if len(ids):
                 best = ids[int(orders[size].logprobs[ids].argmax())]
                 return int(orders[size].words[best]), math.exp(float(orders[size].logprobs[best]))
-        return 0, 0.0                                # nothing was seen after these words: no guess is worth a look
+        return 0, 0.0                                # nothing was seen after these tokens
 
 
-def counted(prompt: Sequence[int], vocab: int) -> NGram | None:
-    """An n-gram counted on a prompt; None of one with nothing to count."""
+def count_prompt(prompt: Sequence[int], vocab: int) -> NGram | None:
+    """Return an n-gram counted on a prompt, or None where there is nothing to count."""
     try:
         return NGram.fit(np.array(prompt), vocab=vocab, order=COUNTED_ORDER, counts=False)
     except DataError:                                # nothing but <bos>
         return None
 
 
-class NoDraft(Draft):
-    """Guesses nothing."""
+class NoDrafter(Drafter):
+    """NGramGuesses nothing."""
 
     def extend(self, tokens: Sequence[int]) -> None:
         pass
@@ -175,15 +157,80 @@ class NoDraft(Draft):
         return []
 
 
-def from_ngram(model: NGram | None, vocab: int) -> DraftMaker:
-    """Drafts by this n-gram for all rows; without one, by what is counted on the prompt of each."""
-    shared = None if model is None else Guesses(model)
+def from_ngram(model: NGram | None, vocab: int) -> DrafterMaker:
+    """Return a maker of drafters by this n-gram; without one, by an n-gram counted on each prompt."""
+    shared = None if model is None else NGramGuesses(model)
 
-    def make(prompt: Sequence[int]) -> Draft:
-        own = shared
-        if own is None:
-            model_of_prompt = counted(prompt, vocab)
-            own = None if model_of_prompt is None else Guesses(model_of_prompt)
-        return NoDraft() if own is None else NGramDraft(own, prompt)
+    def make(prompt: Sequence[int]) -> Drafter:
+        if shared is not None:
+            return NGramDrafter(shared, prompt)
+        on_prompt = count_prompt(prompt, vocab)
+        return NoDrafter() if on_prompt is None else NGramDrafter(NGramGuesses(on_prompt), prompt)
 
     return make
+
+
+# ------------------------------------------------------------------------------------------ asked for, and counted
+
+
+@dataclass(frozen=True)
+class Speculation:
+    """The kind of drafter, and how far ahead it guesses. An n-gram without a model is counted on the prompt."""
+
+    kind: str = "prompt"                     # prompt · ngram
+    ahead: int = AHEAD
+    model: NGram | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise SettingError(f"unknown --speculate {self.kind}{did_you_mean(self.kind, KINDS)}")
+        if self.ahead < 1:
+            raise SettingError(f"--draft-tokens {self.ahead}: must be at least 1")
+        if self.model is not None and self.kind != "ngram":
+            raise SettingError(f"--speculate {self.kind} asks no model: leave --draft out, or say --speculate ngram")
+
+    def drafts(self, vocab: int) -> DrafterMaker:
+        return PromptLookup if self.kind == "prompt" else from_ngram(self.model, vocab)
+
+
+@dataclass
+class Acceptance:
+    """Counts of guesses, and of those that stood."""
+
+    proposed: int = 0
+    accepted: int = 0
+    passes: int = 0                          # of the model over all rows, the one over the prompts included
+    tokens: int = 0                          # written, in all rows
+
+    @property
+    def rate(self) -> float:
+        return self.accepted / max(1, self.proposed)
+
+    @property
+    def passes_per_token(self) -> float:
+        """Return passes a token; plain generation of one row takes 1."""
+        return self.passes / max(1, self.tokens)
+
+    def add(self, other: Acceptance) -> None:
+        self.proposed += other.proposed
+        self.accepted += other.accepted
+        self.passes += other.passes
+        self.tokens += other.tokens
+
+    def as_dict(self) -> dict[str, float]:
+        return {"proposed": self.proposed, "accepted": self.accepted, "rate": round(self.rate, 4),
+                "passes": self.passes, "tokens": self.tokens}
+
+    def __str__(self) -> str:
+        return (f"drafts: {self.accepted:,} of {self.proposed:,} guesses stood ({self.rate:.0%}); "
+                f"{self.tokens:,} tokens in {self.passes:,} passes")
+
+
+def why_no_drafts(model: LanguageModel) -> str:
+    """Return why a model writes without drafts; "" where it uses them."""
+    if not isinstance(model, nn.Module):
+        return "an n-gram looks words up one by one, and has no pass to spare: written without drafts"
+    if model.device.type != "cpu":
+        return ("drafts gain nothing on a GPU, where a pass over several tokens takes as long as the steps that it "
+                "would save: written without drafts")
+    return ""

@@ -44,7 +44,7 @@ def keep() -> None:
 
 
 def _named() -> bool:
-    """Whether somebody chose a folder; torch itself sets the variable, too, once its compiler is imported."""
+    """True if somebody chose a folder; torch itself sets the variable, too, once its compiler is imported."""
     named = Path(os.environ.get(VARIABLE, ""))
     by_torch = named.parent == Path(tempfile.gettempdir()) and named.name.startswith("torchinductor_")
     return bool(named.name) and not by_torch
@@ -79,7 +79,7 @@ def _finish(folder: Path, lock: int, owner: int) -> None:
 
 
 def _alone(lock: int) -> bool:
-    """Whether no other process uses the folder; from now on this one does."""
+    """True if no other process uses the folder; from now on this one does."""
     import fcntl
 
     alone = True
@@ -101,7 +101,7 @@ def _listed(lock: int) -> dict[str, str]:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """What the compiler wrote, but for its locks, which are empty."""
+    """The files that the compiler wrote, but for its locks, which are empty."""
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.suffix != ".lock" and path != folder / SUMS:
             yield str(path.relative_to(folder)), path

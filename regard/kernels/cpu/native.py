@@ -43,7 +43,7 @@ SIGNATURES: dict[str, list[Any]] = {
 
 
 def can(x: Tensor) -> bool:
-    """Whether these kernels take a tensor like this one: float32 on a CPU, with nothing to be learned."""
+    """True if these kernels take a tensor like this one: float32 on a CPU, without a gradient."""
     return (x.device.type == "cpu" and x.dtype == torch.float32 and not torch.is_grad_enabled()
             and not torch.compiler.is_compiling() and not torch.is_autocast_enabled("cpu") and not why_not())
 
@@ -155,7 +155,7 @@ def _openmp() -> Path | None:
 
 
 def _key(threads: Path) -> str:
-    """What a built library depends on: the source, how it is built, and the CPU that it is built for."""
+    """A hash of what a built library depends on: the source, the compiler's options and the CPU."""
     about = next((line for line in cpu().splitlines() if line.startswith(("flags", "Features"))), "")
     return storage.digest("\n".join((SOURCE.read_text(), *FLAGS, threads.name, torch.__version__, about)).encode())
 

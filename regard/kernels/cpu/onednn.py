@@ -32,7 +32,7 @@ def pack(weight: Tensor) -> Tensor:
 
 
 def better(x: Tensor, weight: Tensor) -> bool:
-    """Whether a product with a weight as it is goes by `linear` sooner than by torch; asked where nothing learns."""
+    """True if `linear` is faster than torch for a weight that is not packed; asked without a gradient."""
     return (len(weight) >= WIDE and x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32
             and x.numel() > 0 and not torch.is_autocast_enabled("cpu") and preferred())
 
@@ -59,6 +59,6 @@ def there() -> bool:
 
 
 def cpu() -> str:
-    """What this CPU says of itself."""
+    """The CPU's description of itself."""
     told = Path("/proc/cpuinfo")
     return told.read_text() if told.is_file() else platform.processor()

@@ -37,12 +37,12 @@ def packing() -> Iterator[None]:
 
 
 def packable(x: Tensor, weight: Tensor) -> bool:
-    """Whether the weight is packed for x: inside `packing()`, in float32 on a CPU, without a gradient or autocast."""
+    """True if the weight is packed for x: inside `packing()`, in float32 on a CPU, without a gradient or autocast."""
     return (not torch.compiler.is_compiling() and _packing.get() and not torch.is_grad_enabled()
             and x.dtype == weight.dtype == torch.float32 and x.device.type == weight.device.type == "cpu"
             and weight.numel() >= LEAST_WEIGHTS and x.is_contiguous() and weight.is_contiguous()
             and not torch.is_autocast_enabled("cpu") and why_not(torch.get_num_threads()) is None
-            and library().pays(x.numel() // x.shape[-1], weight.numel()))
+            and library().is_faster(x.numel() // x.shape[-1], weight.numel()))
 
 
 # --------------------------------------------------------------------------------------------------- the libraries
@@ -50,13 +50,13 @@ def packable(x: Tensor, weight: Tensor) -> bool:
 
 @dataclass(frozen=True)
 class Library:
-    """A library that packs weights, multiplies by packed ones, and may apply activations on the way out."""
+    """A library that packs weights, multiplies by packed ones, and may apply activations to the product."""
 
     name: str
     there: Callable[[], bool]
     pack: Callable[[Tensor], Tensor]
     multiply: Callable[[Tensor, Tensor, Tensor, Tensor | None, str], Tensor]       # x, packed, weight, bias, activation
-    pays: Callable[[int, int], bool]           # with so many rows and weights
+    is_faster: Callable[[int, int], bool]      # with so many rows and weights
     activations: tuple[str, ...] = ()
 
 
@@ -69,13 +69,13 @@ MKL = Library(
     pack=lambda weight: torch.ops.mkl._mkl_reorder_linear_weight(weight, min(512, max(1, len(weight) // 2))),
     multiply=lambda x, packed, weight, bias, activation: torch.ops.mkl._mkl_linear(
         x, packed, weight, bias, x.numel() // x.shape[-1]),
-    pays=lambda rows, weights: rows >= 4)
+    is_faster=lambda rows, weights: rows >= 4)
 
 # To ask oneDNN takes ten microseconds longer.
 ONEDNN = Library(
     "oneDNN", there=onednn.there, pack=onednn.pack,
     multiply=lambda x, packed, weight, bias, activation: onednn.linear(x, packed, bias, activation),
-    pays=lambda rows, weights: rows > 0 and (weights >= 2**16 or rows * weights >= 2**20),
+    is_faster=lambda rows, weights: rows > 0 and (weights >= 2**16 or rows * weights >= 2**20),
     activations=tuple(onednn.ACTIVATIONS))
 
 

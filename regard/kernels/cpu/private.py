@@ -29,7 +29,7 @@ class NotPrivate(StorageError):
 
 
 def folder_of(kind: str) -> Path:
-    """Where this user's code of a kind is kept: users who share a cache share no code."""
+    """The folder of this user's code of a kind: users who share a cache share no code."""
     return storage.cache_folder() / kind / f"user-{_user()}"
 
 

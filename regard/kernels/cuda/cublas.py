@@ -1,7 +1,7 @@
-"""cuBLASLt, the library in which torch itself multiplies on NVIDIA's GPUs, asked directly: for one of the ways it knows
-to multiply matrices of some shape, and for GELU on the way out.
+"""cuBLASLt, the library in which torch itself multiplies on NVIDIA's GPUs, asked directly: for one of its
+algorithms for matrices of some shape, and for GELU in its epilogue.
 
-For each shape the library lists its ways, the one it thinks best first. The quickest is found once, by trying them on
+For each shape the library lists algorithms, the one it thinks best first. The fastest is found once, by timing them on
 the very matrices that have come; while a CUDA graph is being recorded nothing can be timed, and the first is taken.
 Numbers in the library's calls are those of its header. Its matrices stand column by column: a product in rows, C = A B,
 is to it C^T = B^T A^T.   m, n, k: rows and columns of C^T, and what is summed over
@@ -25,12 +25,12 @@ FLOAT32, IN_FLOAT32 = 0, 68                               # the type of a scale,
 TRANSPOSE_A, TRANSPOSE_B, EPILOGUE, AUX, AUX_LD = 3, 4, 7, 11, 12
 MOST_WORKSPACE, ALIGNED = 1, (5, 6, 7, 8)                 # of a preference
 PLAIN, GELU, SLOPE = 1, 32 | 128, 64 | 128                # epilogues; the last two with a matrix beside
-ROOM = 64 * 2**20                                         # bytes that a product may use on the way
-WAYS, ROUNDS, TRIES = 16, 5, 3
+ROOM = 64 * 2**20                                         # bytes of workspace that a product may use
+MOST_HEURISTICS, ROUNDS, TRIES = 16, 5, 3
 
 
 class Shape(NamedTuple):
-    """What a plan is made for."""
+    """The sizes and types that a plan is made for."""
 
     m: int
     n: int
@@ -51,7 +51,7 @@ def product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 def sum_of_products(a: Sequence[Tensor], b: Sequence[Tensor]) -> Tensor:
-    """a[0] b[0] + a[1] b[1] + ...: each is added to what is there, on its way out."""
+    """a[0] b[0] + a[1] b[1] + ...: each is added to what is there."""
     c = a[0].new_empty(a[0].shape[0], b[0].shape[1])
     for number, (left, right) in enumerate(zip(a, b, strict=True)):
         _run(left, right, PLAIN, None, c, add=number > 0)
@@ -115,7 +115,7 @@ def _run(
     shape = Shape(b.shape[1], a.shape[0], a.shape[1], (turn_b, turn_a), (lead_b, lead_a), a.dtype, epilogue, aligned,
                   a.device.index)
     plan = _plan(shape)
-    if plan.way is None:
+    if plan.heuristic is None:
         plan.choose(b, a, torch.empty_like(c) if add else c, beside)
     plan(b, a, c, beside, add)
     return c
@@ -143,18 +143,18 @@ def _plan(shape: Shape) -> Plan:
     return Plan(shape)
 
 
-class Way(ctypes.Structure):
-    """What the library says of one of its ways."""
+class Heuristic(ctypes.Structure):
+    """The library's description of one of its algorithms."""
 
     _fields_ = [("algorithm", c_uint64 * 8), ("room", c_size_t), ("state", c_int), ("waves", c_float),
                 ("reserved", c_int * 4)]
 
 
 class Plan:
-    """How matrices of one shape are multiplied."""
+    """The algorithm by which matrices of one shape are multiplied."""
 
     def __init__(self, shape: Shape):
-        self.shape, self.way = shape, None
+        self.shape, self.heuristic = shape, None
         self.lt = _library()
         self.handle = _handle(shape.device)
         self.about = c_void_p()
@@ -170,57 +170,61 @@ class Plan:
         self.c = self.layout(m, n, m)
         self.one, self.zero = c_float(1.0), c_float(0.0)
 
-    way: Way | None
+    heuristic: Heuristic | None
 
     def __call__(self, a: Tensor, b: Tensor, c: Tensor, beside: Tensor | None, add: bool = False) -> None:
-        assert self.way is not None
-        self.check(self.multiply(self.way, a, b, c, beside, add))
+        assert self.heuristic is not None
+        self.check(self.multiply(self.heuristic, a, b, c, beside, add))
 
-    def multiply(self, way: Way, a: Tensor, b: Tensor, c: Tensor, beside: Tensor | None, add: bool = False) -> int:
+    def multiply(
+        self, heuristic: Heuristic, a: Tensor, b: Tensor, c: Tensor, beside: Tensor | None, add: bool = False
+    ) -> int:
         stream = torch.cuda.current_stream(c.device).cuda_stream
         if beside is not None:
             self.set(AUX, c_void_p(beside.data_ptr()))
         return self.lt.cublasLtMatmul(                                                # type: ignore[no-any-return]
             self.handle, self.about, byref(self.one), c_void_p(a.data_ptr()), self.a, c_void_p(b.data_ptr()), self.b,
             byref(self.one if add else self.zero), c_void_p(c.data_ptr()), self.c, c_void_p(c.data_ptr()), self.c,
-            byref(way.algorithm), c_void_p(_room(c.device, stream).data_ptr()), c_size_t(ROOM), c_void_p(stream))
+            byref(heuristic.algorithm), c_void_p(_room(c.device, stream).data_ptr()), c_size_t(ROOM), c_void_p(stream))
 
     def choose(self, a: Tensor, b: Tensor, c: Tensor, beside: Tensor | None) -> None:
-        """The quickest of the ways, on these matrices; c is written over and over. They take turns, as a GPU that works
+        """Choose the fastest algorithm on these matrices; c is overwritten. They take turns, as a GPU that works
         hard grows hot, and slower."""
-        ways = self.ways(beside)
+        heuristics = self.list_heuristics(beside)
         if torch.cuda.is_current_stream_capturing():
-            self.way = ways[0]
+            self.heuristic = heuristics[0]
             return
-        rounds = [[self.time(way, a, b, c, beside) for way in ways] for _ in range(ROUNDS)]
+        rounds = [[self.time(each, a, b, c, beside) for each in heuristics] for _ in range(ROUNDS)]
         taken = [statistics.median(times) for times in zip(*rounds, strict=True)]
-        self.way = ways[taken.index(min(taken))]
+        self.heuristic = heuristics[taken.index(min(taken))]
 
-    def time(self, way: Way, a: Tensor, b: Tensor, c: Tensor, beside: Tensor | None) -> float:
+    def time(self, heuristic: Heuristic, a: Tensor, b: Tensor, c: Tensor, beside: Tensor | None) -> float:
         """Milliseconds; without end if the library cannot do it after all."""
-        if self.multiply(way, a, b, c, beside):
+        if self.multiply(heuristic, a, b, c, beside):
             return float("inf")
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
         for _ in range(TRIES):
-            self.multiply(way, a, b, c, beside)
+            self.multiply(heuristic, a, b, c, beside)
         end.record()
         end.synchronize()
         return begin.elapsed_time(end) / TRIES
 
-    def ways(self, beside: Tensor | None) -> list[Way]:
+    def list_heuristics(self, beside: Tensor | None) -> list[Heuristic]:
         if beside is not None:
             self.set(AUX, c_void_p(beside.data_ptr()))
-        wish, found, count = c_void_p(), (Way * WAYS)(), c_int()
-        self.check(self.lt.cublasLtMatmulPreferenceCreate(byref(wish)))
+        preference, results, count = c_void_p(), (Heuristic * MOST_HEURISTICS)(), c_int()
+        self.check(self.lt.cublasLtMatmulPreferenceCreate(byref(preference)))
         room, aligned = c_size_t(ROOM), c_uint32(self.shape.aligned)
-        self.check(self.lt.cublasLtMatmulPreferenceSetAttribute(wish, c_int(MOST_WORKSPACE), byref(room), c_size_t(8)))
+        prefer = self.lt.cublasLtMatmulPreferenceSetAttribute
+        self.check(prefer(preference, c_int(MOST_WORKSPACE), byref(room), c_size_t(8)))
         for each in ALIGNED:
-            self.check(self.lt.cublasLtMatmulPreferenceSetAttribute(wish, c_int(each), byref(aligned), c_size_t(4)))
+            self.check(prefer(preference, c_int(each), byref(aligned), c_size_t(4)))
         self.check(self.lt.cublasLtMatmulAlgoGetHeuristic(
-            self.handle, self.about, self.a, self.b, self.c, self.c, wish, c_int(WAYS), found, byref(count)))
-        self.check(self.lt.cublasLtMatmulPreferenceDestroy(wish))
-        return list(found)[:count.value]
+            self.handle, self.about, self.a, self.b, self.c, self.c, preference, c_int(MOST_HEURISTICS), results,
+            byref(count)))
+        self.check(self.lt.cublasLtMatmulPreferenceDestroy(preference))
+        return list(results)[:count.value]
 
     def set(self, attribute: int, value: Any) -> None:
         size = c_size_t(ctypes.sizeof(value))

@@ -1,10 +1,10 @@
-"""Products of large matrices in training on a GPU: by the quickest way that cuBLAS knows for each shape, with GELU on
-the way out.
+"""Products of large matrices in training on a GPU: by the fastest algorithm of cuBLAS for each shape, with GELU in its
+epilogue.
 
-torch takes the way that cuBLAS thinks best, which is often not the best; here each shape's ways are tried out once, on
+torch uses cuBLAS's heuristic, which is often not the fastest algorithm; here each shape is autotuned once, on
 its own matrices (cublas.py). A feed-forward layer's GELU and its slope are worked out where the products leave their
 numbers, so that the widest tensor of a block is read twice less. And what is made of one product, but read apart, as
-queries, keys and values are, need not have its gradients put side by side first.
+queries, keys and values are, need not have its gradients concatenated first.
 
     product(a, b)                   a b
     feed_forward(x, up, down)       gelu(x up^T) down^T, GELU as GPT-2 has it
@@ -50,7 +50,7 @@ def why_not(device: torch.device, bfloat16: bool) -> str:
 
 
 def can(x: Tensor, weight: Tensor) -> bool:
-    """Whether x (..., D) times weight (E, D) is taken over: something large, in training, in half precision."""
+    """True if x (..., D) times weight (E, D) is taken over: something large, in training, in half precision."""
     return (_ready and x.is_cuda and torch.is_grad_enabled() and torch.is_autocast_enabled("cuda")
             and x.numel() * weight.shape[0] >= LEAST and weight.shape[0] % 8 == 0 and weight.shape[1] % 8 == 0)
 
@@ -63,7 +63,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def feed_forward(x: Tensor, up: Tensor, down: Tensor, keep: bool = True) -> Tensor:
-    """gelu(x up^T) down^T; what GELU gives is kept for the way back, or worked out again there."""
+    """gelu(x up^T) down^T; GELU's output is saved for the backward pass, or recomputed there."""
     dtype = product_dtype(x)
     y, _, _ = _feed_forward(x.to(dtype).flatten(0, -2), up.to(dtype), down.to(dtype), keep)
     return y.unflatten(0, x.shape[:-1])
@@ -123,7 +123,7 @@ def gelu(x: Tensor) -> Tensor:
 
 
 def slope(x: Tensor) -> Tensor:
-    """Of `gelu`."""
+    """The derivative of `gelu`."""
     share = torch.sigmoid(TWICE * (x + 0.044715 * x * x * x))
     return share + x * share * (1 - share) * TWICE * (1 + 3 * 0.044715 * x * x)
 
@@ -136,7 +136,7 @@ def _feed_forward(x: Tensor, up: Tensor, down: Tensor, keep: bool) -> tuple[Tens
 
 @torch.library.custom_op("regard::product_parts_gradients", mutates_args=())
 def _gradients_of_parts(gradients: list[Tensor], x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Of x and the weight, from those of the parts."""
+    """The gradients of x and of the weight, from those of the parts."""
     weights = weight.split([each.shape[1] for each in gradients])
     if x.is_cuda:
         return _cublas().sum_of_products(gradients, weights), _cublas().products_in_rows(gradients, x)

@@ -24,7 +24,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Knobs:
-    """What decides the speed and not the result; bench/scan.py tries them."""
+    """Sizes that decide the speed and not the result; bench/scan.py tries them."""
 
     block_t: int = 128           # positions of a tile
     run: int = 8                 # of which so many are gone through one after another, by one thread
@@ -74,7 +74,7 @@ def backward(
 
 
 class _Summary:
-    """What each segment does to the state that enters it: it leaves as product * state + total."""
+    """Each segment's effect on the state that enters it: it leaves as product * state + total."""
 
     def __init__(self, like: Tensor, segments: int):
         batch, _, width = like.shape
@@ -93,7 +93,7 @@ class _Summary:
 
 @lru_cache(1024)
 def _segments(shape: torch.Size, knobs: Knobs) -> tuple[int, int]:
-    """How many segments, and their length: a whole number of tiles."""
+    """The number of segments, and their length: a whole number of tiles."""
     batch, time, width = shape
     programs = batch * _cdiv(width, knobs.block_d)
     tiles = _cdiv(time, knobs.block_t)

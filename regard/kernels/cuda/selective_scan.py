@@ -17,7 +17,7 @@ from torch import Tensor
 
 LOG2E = tl.constexpr(1.4426950408889634)
 WIDE = 8                     # channels a program: few, so that there are enough programs for a GPU
-REGISTERS = 168              # a thread on the way back, which would take more: so that twelve programs fit a processor
+REGISTERS = 168              # a thread in the backward pass, which would take more: so twelve programs fit a processor
 
 
 @triton.jit

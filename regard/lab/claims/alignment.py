@@ -27,13 +27,13 @@ import torch
 from torch import Tensor
 
 from regard.contract import SequenceLayer, Source
+from regard.lab.exercises import FIRST, generator
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Table, Values, column
 from regard.lab.phrases import LONGEST, UNK, Phrases, phrases
-from regard.lab.tasks import FIRST, generator
-from regard.lab.tiny import Batch, accuracy, far_apart, fit, translator
+from regard.lab.tiny import Exercise, accuracy, far_apart, fit, translator
 from regard.layers.scores import Score
-from regard.metrics.alignment import ErrorRate, error_rate
-from regard.probe.alignment import AttentionErrors, read_of_source, stacked
+from regard.look.attention_alignment import AttentionErrors, read_of_source, stacked
+from regard.metrics.alignment_error import ErrorRate, error_rate
 
 ERASED = 0.1                               # of the source words, in training
 MATTERS = 1.0                              # nats lost without some word: else a prediction has no cause to be named
@@ -99,7 +99,7 @@ def sharpen(model: Any) -> None:
     model.stack.reader.score = Sharp(model.stack.reader.score)
 
 
-def lesson(learned: Phrases, setting: Setting, step: int) -> Batch:
+def lesson(learned: Phrases, setting: Setting, step: int) -> Exercise:
     """Pairs with a source word erased here and there. With the flip `pairs`, each target stands with the source of
     another."""
     batch = learned.drawn(128, setting.seed, step)
@@ -110,7 +110,7 @@ def lesson(learned: Phrases, setting: Setting, step: int) -> Batch:
     return replace(batch, source=source.roll(shift, 0), source_lengths=batch.source_lengths.roll(shift, 0))
 
 
-def maps_of(model: Any, batch: Batch) -> Tensor:
+def maps_of(model: Any, batch: Exercise) -> Tensor:
     own = batch.to(model.device)
     assert own.source is not None
     return stacked(read_of_source(model, Source(own.source, own.source_lengths), own.tokens, own.lengths)).cpu()
@@ -136,7 +136,7 @@ def diagonal(held_out: Phrases, rows: Tensor) -> float:
 
 
 @torch.no_grad()
-def losses_without(model: Any, batch: Batch) -> Tensor:
+def losses_without(model: Any, batch: Exercise) -> Tensor:
     """D (B, T, L): what each target word loses in log-probability when one source word is erased."""
     assert batch.source is not None and batch.source_lengths is not None
     places = batch.source.shape[1]
@@ -144,20 +144,20 @@ def losses_without(model: Any, batch: Batch) -> Tensor:
     at = torch.arange(places)
     erased[at, :, at] = UNK
     tokens, targets, counts = (each.repeat(places + 1, 1) for each in (batch.tokens, batch.targets, batch.counts))
-    repeated = Batch(tokens, targets, counts, erased.flatten(0, 1), batch.source_lengths.repeat(places + 1))
+    repeated = Exercise(tokens, targets, counts, erased.flatten(0, 1), batch.source_lengths.repeat(places + 1))
     repeated = repeated.to(model.device)
     scores, _ = model.learn(repeated.tokens, repeated.targets, None, None, repeated.source, repeated.source_lengths)
     scores = scores.cpu().unflatten(0, (places + 1, -1))                              # (L + 1, B, T)
     return (scores[-1] - scores[:-1]).permute(1, 2, 0)
 
 
-def faithful(model: Any, batch: Batch, weights: Tensor) -> Values:
+def faithful(model: Any, batch: Exercise, weights: Tensor) -> Values:
     return agreement(weights, losses_without(model, batch), batch)
 
 
-def agreement(weights: Tensor, lost: Tensor, batch: Batch) -> Values:
-    """What is lost without the word read most, and without the others on average; and how often the word read most is
-    the word missed most, where some word is missed at all (not a number where none is). Of words only: <eos> is neither
+def agreement(weights: Tensor, lost: Tensor, batch: Exercise) -> Values:
+    """The loss without the word read most, and without the others on average; and how often the word read most is the
+    word missed most, where some word is missed at all (not a number where none is). Only words count: <eos> is neither
     read nor missed."""
     assert batch.source is not None
     words = (batch.source >= FIRST)[:, None].expand_as(weights)

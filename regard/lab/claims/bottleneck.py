@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from regard.lab.exercises import FIRST, reversed_words
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Values, column
-from regard.lab.tasks import FIRST, reversed_words
 from regard.lab.tiny import accuracy, far_apart, fit, parameters, translator
 
 LENGTHS = (2, 3, 4, 6, 8, 10, 12)
@@ -25,7 +25,7 @@ NAMES = {"rnn": "one vector", "rnn-attention": "attention"}
 
 
 def words(setting: Setting) -> int:
-    """How many words there are: few in a quick run, so that a few hundred steps teach them."""
+    """The number of words: few in a quick run, so that a few hundred steps teach them."""
     return int(setting.pick(24, 8))
 
 
@@ -54,7 +54,7 @@ def charts(seeds: Sequence[Seed]) -> list[Chart]:
 
 
 def loss(seed: Seed, arm: str) -> float:
-    """What is lost from the shortest to the longest sources, in the share of words right."""
+    """The loss from the shortest to the longest sources, in the share of words right."""
     return float(seed[arm]["accuracy"][0] - seed[arm]["accuracy"][-1])
 
 

@@ -18,9 +18,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.lab.exercises import FIRST, generator, letters, story_text
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Table, Values, column
-from regard.lab.tasks import FIRST, generator, letters, story_text
-from regard.lab.tiny import fit, language_model
+from regard.lab.tiny import find_layers, fit, language_model
 from regard.layers.self_attention import SelfAttention
 
 CONTEXT, WIDTH, LAYERS = 32, 48, 2
@@ -36,10 +36,9 @@ class SeesTheFuture(SelfAttention):
 
 
 def unmask(model: torch.nn.Module) -> None:
-    """The same weights, and no mask."""
-    for layer in model.modules():
-        if isinstance(layer, SelfAttention):
-            layer.__class__ = SeesTheFuture
+    """Take the mask away; the weights stay."""
+    for layer in find_layers(model, SelfAttention):
+        layer.__class__ = SeesTheFuture
 
 
 def trained(setting: Setting, arm: str) -> Values:
@@ -57,7 +56,7 @@ def trained(setting: Setting, arm: str) -> Values:
 
 @torch.no_grad()
 def honest_loss(model: Any, seed: int, rows: int = 64) -> float:
-    """Of each next letter when the model is given those before it and no others; nats a letter."""
+    """The loss of each next letter when the model reads those before it and no others; nats a letter."""
     batch = letters(rows, CONTEXT, seed, -1).to(model.device)
     scores = [model.score(batch.tokens[:, :t], batch.targets[:, :t])[0][:, -1] for t in range(1, CONTEXT + 1)]
     return -float(torch.stack(scores).mean())

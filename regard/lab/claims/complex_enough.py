@@ -20,12 +20,12 @@ import torch
 from torch import Tensor
 
 from regard.lab.claims.alignment import Alone
+from regard.lab.exercises import FIRST, generator
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Values
-from regard.lab.tasks import FIRST, generator
-from regard.lab.tiny import Batch, accuracy, far_apart, fit, language_model
+from regard.lab.tiny import Exercise, accuracy, far_apart, fit, language_model
 from regard.layers.recurrent import Elman
 
-TASKS = ("add", "some", "switch")
+EXERCISES = ("add", "some", "switch")
 DIGITS, LENGTH = 4, 10
 OTHER = FIRST + DIGITS                     # the first of as many words that are no digits
 ON, OFF = OTHER + DIGITS, OTHER + DIGITS + 1
@@ -37,28 +37,28 @@ STEPS = {"gru": (500, 400), "average": (300, 100), "window": (300, 100)}       #
 NAMES = {"gru": "RNN", "average": "DAN", "window": "window of 3"}
 
 
-def sums(task: str, rows: int, seed: int, step: int) -> Batch:
+def sums(exercise: str, rows: int, seed: int, step: int) -> Exercise:
     """Words, and after each the sum so far; the last half of the places count."""
     chance = generator(seed, step)
-    words = FIRST + torch.randint(2 * DIGITS if task == "some" else DIGITS, (rows, LENGTH), generator=chance)
-    if task == "switch":
+    words = FIRST + torch.randint(2 * DIGITS if exercise == "some" else DIGITS, (rows, LENGTH), generator=chance)
+    if exercise == "switch":
         drawn = torch.rand(rows, LENGTH, generator=chance)
         words = torch.where(drawn < 0.3, ON + (drawn < 0.15).long(), words)
     counts = (torch.arange(LENGTH) >= LENGTH // 2).expand(rows, -1)
-    return Batch(words, FIRST + (added(task, words).cumsum(1) % 2), counts)
+    return Exercise(words, FIRST + (added(exercise, words).cumsum(1) % 2), counts)
 
 
-def added(task: str, words: Tensor) -> Tensor:
-    """What each word adds: a digit itself, another word nothing; in `switch`, nothing from "off" to "on"."""
+def added(exercise: str, words: Tensor) -> Tensor:
+    """The sum that each word adds: a digit itself, another word nothing; in `switch`, nothing from "off" to "on"."""
     digits = torch.where(words < OTHER, words - FIRST, 0)
-    if task != "switch":
+    if exercise != "switch":
         return digits
     turned = torch.where(words == ON, 1, torch.where(words == OFF, -1, 0))
     at = torch.where(turned != 0, torch.arange(words.shape[1]), -1).cummax(1).values  # where it was turned last
     return digits * ((at < 0) | (turned.gather(1, at.clamp(min=0)) == 1))
 
 
-class Linear(Elman):
+class LinearElman(Elman):
     """A recurrence without its nonlinearity: h[t] = W_h h[t-1] + W_c c[t] + b."""
 
     def _run(self, x: Tensor, hx: Any) -> tuple[Tensor, Any]:
@@ -70,33 +70,34 @@ class Linear(Elman):
 
 
 def model_of(family: str, cause: str, device: str) -> Any:
-    """Without recurrence each word is read by itself, from the first state; without nonlinearity, by `Linear`."""
+    """Without recurrence each word is read by itself, from the first state; without nonlinearity, by `LinearElman`."""
     model = far_apart(language_model(family, VOCAB, device, **MODELS[family]), 1.0)
     if cause:
         layers = model.stack.layers
-        layers[0] = Alone(layers[0]) if cause == "recurrence" else Linear(layers[0].d_in, layers[0].d_out).to(device)
+        layers[0] = Alone(layers[0]) if cause == "recurrence" else \
+            LinearElman(layers[0].d_in, layers[0].d_out).to(device)
     return model
 
 
-def trained(setting: Setting, family: str, task: str) -> Values:
+def trained(setting: Setting, family: str, exercise: str) -> Values:
     model = model_of(family, setting.flipped, setting.device)
-    steps = setting.pick(*STEPS[family]) * (1 + (task == "switch"))
-    fit(model, lambda step: lesson(sums(task, 64, setting.seed, step), step / steps), steps, rate=1e-2)
-    return {"right": accuracy(model, sums(task, 500, setting.seed, -1))}
+    steps = setting.pick(*STEPS[family]) * (1 + (exercise == "switch"))
+    fit(model, lambda step: lesson(sums(exercise, 64, setting.seed, step), step / steps), steps, rate=1e-2)
+    return {"right": accuracy(model, sums(exercise, 500, setting.seed, -1))}
 
 
-def lesson(batch: Batch, share: float) -> Batch:
+def lesson(batch: Exercise, share: float) -> Exercise:
     """The first words alone, two at first and all from three quarters of the training on; every place counts."""
     words = min(LENGTH, 2 + round((LENGTH - 2) * share / 0.75))
-    return Batch(batch.tokens[:, :words], batch.targets[:, :words], torch.ones_like(batch.counts[:, :words]))
+    return Exercise(batch.tokens[:, :words], batch.targets[:, :words], torch.ones_like(batch.counts[:, :words]))
 
 
-def of(family: str, task: str, seed: Seed) -> float:
-    return float(seed[f"{family}, {task}"]["right"])
+def of(family: str, exercise: str, seed: Seed) -> float:
+    return float(seed[f"{family}, {exercise}"]["right"])
 
 
 def charts(seeds: Sequence[Seed]) -> list[Chart]:
-    lines = [Line(name, TASKS, [[of(family, task, seed) for task in TASKS] for seed in seeds])
+    lines = [Line(name, EXERCISES, [[of(family, exercise, seed) for exercise in EXERCISES] for seed in seeds])
              for family, name in NAMES.items()]
     return [Chart(f"Is the sum so far odd? After {LENGTH // 2 + 1} to {LENGTH} words", "what is added", "share right",
                   lines, kind="bars", y_from=0, y_to=1.02, levels=[("chance", 1 / 2)])]
@@ -114,8 +115,8 @@ EXPERIMENT = Experiment(
                 arms=("gru, add",)),
            Flip("nonlinearity", "takes gates and tanh away: h[t] = W_h h[t-1] + W_c c[t]",
                 arms=("gru, some", "gru, switch"))),
-    arms=tuple(Arm(f"{family}, {task}", partial(trained, family=family, task=task))
-               for family in MODELS for task in TASKS),
+    arms=tuple(Arm(f"{family}, {exercise}", partial(trained, family=family, exercise=exercise))
+               for family in MODELS for exercise in EXERCISES),
     rules=(Rule("where each digit is added, the RNN is right in a share of", lambda s: of("gru", "add", s), above=0.95,
                 cause="recurrence"),
            Rule("where only digits are added, the RNN is right in a share of", lambda s: of("gru", "some", s),
@@ -125,7 +126,7 @@ EXPERIMENT = Experiment(
            Rule("where no digit is added between off and on, the better of mean and window is right in a share of",
                 lambda s: max(of(family, "switch", s) for family in ("average", "window")), below=0.75,
                 condition="else that task is not hard")),
-    fixed=Fixed("2026-11-17", "4cffda3d5ce5", after=
+    fixed=Fixed("2026-11-17", "53ee2d173c6d", after=
                 "a tanh RNN had not learned sums modulo three in 400 steps, so that a GRU learns whether "
                 "sums are odd, short ones first: some twenty ways to train were tried on one seed; the "
                 "bounds are the first ones; six seeds of the full size showed that a mean of words comes near the "

@@ -24,10 +24,10 @@ import torch
 from regard.config import fill
 from regard.families.fit import fit_parameters
 from regard.families.translate import TRANSLATE, Vocabularies
+from regard.lab.exercises import FIRST
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Table, Values, column
 from regard.lab.phrases import UNK, phrases
-from regard.lab.tasks import FIRST
-from regard.lab.tiny import Batch, accuracy, far_apart, fit, loss_on, parameters, predictions
+from regard.lab.tiny import Exercise, accuracy, far_apart, fit, loss_on, parameters, predictions
 
 WEIGHTS = 67_000
 ROWS = 64                                  # pairs a step
@@ -63,11 +63,11 @@ def trained(setting: Setting, kind: str) -> Values:
             "loss": loss_on(model, asked), "parameters": parameters(model)}
 
 
-def same(batch: Batch) -> Batch:
+def same(batch: Exercise) -> Exercise:
     return batch
 
 
-def hide_source(batch: Batch) -> Batch:
+def hide_source(batch: Exercise) -> Exercise:
     """Every word of the source is <unk>; how many there are can still be seen."""
     assert batch.source is not None
     return replace(batch, source=torch.where(batch.source >= FIRST, UNK, batch.source))

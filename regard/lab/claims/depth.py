@@ -20,9 +20,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.contract import State
+from regard.lab.exercises import FIRST, letters, story_text
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Values
-from regard.lab.tasks import FIRST, letters, story_text
-from regard.lab.tiny import fit, loss_of, loss_on
+from regard.lab.tiny import find_layers, fit, loss_of, loss_on
 from regard.layers.feedforward import FeedForward
 from regard.layers.positions import LearnedPositions
 from regard.layers.self_attention import SelfAttention
@@ -73,26 +73,26 @@ def trained(setting: Setting, kind: str) -> Values:
     if setting.flipped == "residuals":
         kind = "norms"
     guessing = math.log(len(known))                            # what is worse, or not a number, counts as this
-    found: Values = {"depths": depths, "frequencies": entropy(text), "losses": []}
+    numbers: Values = {"depths": depths, "frequencies": entropy(text), "losses": []}
     for start in ("careful", "usual"):
         torch.manual_seed(setting.seed)
         model = stack_of(min(12, depths[-1]), FIRST + len(known), *KINDS[kind], careful=start == "careful")
         model = model.to(setting.device)
-        found[f"gradients, {start}"] = gradients(model, setting.seed)
+        numbers[f"gradients, {start}"] = gradients(model, setting.seed)
     for depth in depths:
         torch.manual_seed(setting.seed)
         model = stack_of(depth, FIRST + len(known), *KINDS[kind]).to(setting.device)
         fit(model, lambda step: letters(ROWS, CONTEXT, setting.seed, step), 100, rate=5e-3)
         loss = loss_on(model, letters(256, CONTEXT, setting.seed, -1))
-        found["losses"].append(min(loss, guessing) if math.isfinite(loss) else guessing)
-    return found
+        numbers["losses"].append(min(loss, guessing) if math.isfinite(loss) else guessing)
+    return numbers
 
 
 def gradients(model: NeuralLM, seed: int) -> list[float]:
     """The norm of the gradient of each block's weights before the first step, from the lowest block on."""
     loss_of(model, letters(64, CONTEXT, seed, 0).to(model.device)).backward()
     norms = [torch.stack([weight.grad.norm() for weight in block.parameters() if weight.grad is not None]).norm()
-             for block in model.stack.modules() if isinstance(block, Block)]
+             for block in find_layers(model.stack, Block)]
     model.zero_grad()
     return torch.stack(norms).tolist()
 
@@ -104,7 +104,7 @@ def entropy(text: Tensor) -> float:
 
 
 def learned(seed: Seed, arm: str) -> float:
-    """How far below the letters' frequencies the loss came, in the deepest stack."""
+    """The distance of the loss below the letters' frequencies, in the deepest stack."""
     return seed[arm]["frequencies"] - seed[arm]["losses"][-1]
 
 

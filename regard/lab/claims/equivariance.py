@@ -26,7 +26,7 @@ def distance(setting: Setting, *, positions: str = "none", causal: bool = False)
 
     Positions: none · of each place its own vector ("own") · of every place the vector of the first ("same").
     """
-    found = []
+    numbers = []
     for width in WIDTHS:
         torch.manual_seed(setting.seed * 31 + width)
         x = torch.randn(LENGTH, width, dtype=torch.float64)
@@ -42,8 +42,8 @@ def distance(setting: Setting, *, positions: str = "none", causal: bool = False)
             return attend(q[None, None], k[None, None], v[None, None], mask=CAUSAL if causal else None)[0, 0]
 
         whole = attention(x)
-        found.append(float((attention(x[p]) - whole[p]).abs().max() / whole.abs().max()))
-    return {"distance": found, "largest": max(found), "least": min(found)}
+        numbers.append(float((attention(x[p]) - whole[p]).abs().max() / whole.abs().max()))
+    return {"distance": numbers, "largest": max(numbers), "least": min(numbers)}
 
 
 def plain(setting: Setting) -> Values:

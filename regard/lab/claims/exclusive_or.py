@@ -18,9 +18,9 @@ import torch
 from torch import nn
 
 from regard.lab.claims.nonlinearity import WIDTH, stacked
+from regard.lab.exercises import FIRST, generator, only
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Values, column
-from regard.lab.tasks import FIRST, generator, only
-from regard.lab.tiny import Batch, accuracy, fit, parameters
+from regard.lab.tiny import Exercise, accuracy, find_layers, fit, parameters
 from regard.layers.self_attention import SelfAttention
 from regard.models.neural import NeuralLM
 
@@ -29,7 +29,7 @@ QUESTION, A0, A1, B0, B1 = range(FIRST, FIRST + 5)               # a bit is one 
 DEPTHS = (1, 2)
 
 
-def exclusive_or(rows: int, seed: int, step: int) -> Batch:
+def exclusive_or(rows: int, seed: int, step: int) -> Exercise:
     """Two bits among words of noise, the first one before the second; then a question: is one of them set, not both?"""
     chance = generator(seed, step)
     tokens = B1 + 1 + torch.randint(NOISE, (rows, LENGTH + 1), generator=chance)
@@ -58,14 +58,13 @@ def trained(setting: Setting, heads: int, feed: bool, frozen: bool = False) -> V
 
 def freeze(model: nn.Module) -> None:
     """Queries are zero and stay so: every position reads all that it may with equal weight, whatever stands there."""
-    for layer in model.modules():
-        if isinstance(layer, SelfAttention):
-            weight = layer.qkv.weight
-            with torch.no_grad():
-                weight[:WIDTH] = 0
-            learns = torch.ones_like(weight)
-            learns[:WIDTH] = 0
-            weight.register_hook(lambda gradient, learns=learns: gradient * learns)
+    for layer in find_layers(model, SelfAttention):
+        weight = layer.qkv.weight
+        with torch.no_grad():
+            weight[:WIDTH] = 0
+        learns = torch.ones_like(weight)
+        learns[:WIDTH] = 0
+        weight.register_hook(lambda gradient, learns=learns: gradient * learns)
 
 
 NAMES = {"attention": "attention, one head", "attention-4": "attention, 4 heads", "feed": "with feed-forward, 4 heads"}

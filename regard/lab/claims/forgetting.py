@@ -19,9 +19,9 @@ from typing import Any
 
 import torch
 
+from regard.lab.exercises import FIRST, any_b, any_distance, recall_at
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Values, column
-from regard.lab.tasks import FIRST, any_b, any_distance, recall_at
-from regard.lab.tiny import Batch, accuracy, far_apart, fit, language_model
+from regard.lab.tiny import Exercise, accuracy, far_apart, fit, language_model
 from regard.models.ngram import NGram
 
 NAMES, NOISE = 12, 16
@@ -75,12 +75,12 @@ def trained(setting: Setting, family: str) -> Values:
     return {"recall": recalled, "any_b": by_place(letters, any_b(600, AB, setting.seed, -1))}
 
 
-def by_place(model: Any, batch: Batch) -> list[float]:
+def by_place(model: Any, batch: Exercise) -> list[float]:
     """The share of rows with a B that are right, by how far back it stands: in quarters of the row, nearest first."""
     back = AB - 1 - (batch.tokens == FIRST + 1).long().argmax(1)
     has = (batch.tokens == FIRST + 1).any(1)
     rows = [has & (back >= AB * part // 4) & (back < AB * (part + 1) // 4) for part in range(4)]
-    return [accuracy(model, Batch(batch.tokens[row], batch.targets[row], batch.counts[row])) for row in rows]
+    return [accuracy(model, Exercise(batch.tokens[row], batch.targets[row], batch.counts[row])) for row in rows]
 
 
 def counted(setting: Setting) -> Values:
@@ -94,7 +94,7 @@ def counted(setting: Setting) -> Values:
     return {"recall": recalled, "any_b": by_place(Answers(letters), any_b(600, AB, setting.seed, -1))}
 
 
-def fitted(batches: list[Batch], vocab: int) -> NGram:
+def fitted(batches: list[Exercise], vocab: int) -> NGram:
     """Counted is what comes after the last words of each row, as the others are trained on that alone."""
     seen = [torch.cat((batch.tokens[:, 1 - ORDER:], batch.targets[:, -1:]), 1) for batch in batches]
     lengths = torch.tensor([rows.shape[1] for rows in seen for _ in rows])

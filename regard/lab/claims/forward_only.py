@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 
 from regard.lab.claims.cheating import unmask
+from regard.lab.exercises import FIRST, generator
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Values
-from regard.lab.tasks import FIRST, generator
-from regard.lab.tiny import Batch, accuracy, far_apart, fit, language_model, parameters
+from regard.lab.tiny import Exercise, accuracy, far_apart, fit, language_model, parameters
 
 WORDS, DIALECTS, LENGTH = 8, 4, 6
 DIALECT = FIRST + WORDS                    # the first of the words that decide
@@ -40,23 +40,23 @@ def drawn(rows: int, seed: int, step: int) -> tuple[Tensor, Tensor, Tensor]:
     return FIRST + words, DIALECT + dialect, FIRST + (words + 2 * dialect) % WORDS
 
 
-def at_the_word(rows: int, seed: int, step: int, first: bool = False) -> Batch:
-    """What each word means is due where it stands. The deciding word comes last, or first."""
+def at_the_word(rows: int, seed: int, step: int, first: bool = False) -> Exercise:
+    """A model must say at each word what it means. The deciding word comes last, or first."""
     words, decides, means = drawn(rows, seed, step)
     none = torch.full_like(decides, NOTHING)
     tokens, targets = ((decides, words), (none, means)) if first else ((words, decides), (means, none))
     return counted(torch.cat(tokens, 1), torch.cat(targets, 1))
 
 
-def read_twice(rows: int, seed: int, step: int) -> Batch:
+def read_twice(rows: int, seed: int, step: int) -> Exercise:
     """The words, the deciding word, and the words again: what they mean is due in the second reading."""
     words, decides, means = drawn(rows, seed, step)
     none = torch.full((rows, LENGTH + 1), NOTHING)
     return counted(torch.cat((words, decides, words), 1), torch.cat((none, means), 1))
 
 
-def counted(tokens: Tensor, targets: Tensor) -> Batch:
-    return Batch(tokens, targets, targets != NOTHING)
+def counted(tokens: Tensor, targets: Tensor) -> Exercise:
+    return Exercise(tokens, targets, targets != NOTHING)
 
 
 def model_of(layers: int, device: str) -> Any:
@@ -64,7 +64,7 @@ def model_of(layers: int, device: str) -> Any:
                                     positions="learned", context=2 * LENGTH + 1))
 
 
-TASKS: dict[str, Callable[[int, int, int], Batch]] = {
+TASKS: dict[str, Callable[[int, int, int], Exercise]] = {
     "once": at_the_word, "decided first": partial(at_the_word, first=True), "twice": read_twice}
 ARMS: dict[str, dict[str, Any]] = {
     "both ways": dict(both_ways=True), "forward only": {}, "forward only, deeper": dict(layers=DEEPER),

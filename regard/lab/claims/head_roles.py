@@ -23,11 +23,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.contract import watch
+from regard.lab.exercises import FIRST, generator, only
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Values
-from regard.lab.tasks import FIRST, generator, only
-from regard.lab.tiny import Batch, far_apart, fit, language_model, parameters, predictions
+from regard.lab.tiny import Exercise, far_apart, find_layers, fit, language_model, parameters, predictions
 from regard.layers.self_attention import SelfAttention
+from regard.watching import watch
 
 NAMES, STEMS, NOISE = 8, 3, 8
 VERB, OF, NAME = FIRST, FIRST + 1, FIRST + 2
@@ -38,10 +38,10 @@ VOCAB = FORM + 2 * NAMES
 BEFORE = 8                                 # words before the head noun, the name and a noun among them
 HEAD, LENGTH = BEFORE, BEFORE + 4          # keys of cabinet VERB
 CHANCE = {"entity": 1 / NAMES, "syntax": 1 / 2}
-TASKS = tuple(CHANCE)
+EXERCISES = tuple(CHANCE)
 
 
-def sentences(rows: int, seed: int, step: int, lots: str = "") -> tuple[Batch, dict[str, Tensor]]:
+def sentences(rows: int, seed: int, step: int, lots: str = "") -> tuple[Exercise, dict[str, Tensor]]:
     """Sentences that end with a verb whose form is asked for; and where each task's word stands. Of the task `lots`
     the answer is drawn by lot: nothing in the sentence tells it."""
     chance = generator(seed, step)
@@ -61,8 +61,8 @@ def sentences(rows: int, seed: int, step: int, lots: str = "") -> tuple[Batch, d
     return batch, {"entity": places[:, 0], "syntax": torch.full((rows,), HEAD)}
 
 
-def shares_right(model: Any, batch: Batch) -> dict[str, float]:
-    """How often the form has the right name, and the right number. What is no form of a verb is neither."""
+def shares_right(model: Any, batch: Exercise) -> dict[str, float]:
+    """The shares of forms with the right name, and with the right number. No form of a verb: neither."""
     said, right = predictions(model, batch)[:, -1], batch.targets[:, -1]
     form = said >= FORM
     return {"entity": float((form & ((said - FORM) // 2 == (right - FORM) // 2)).float().mean()),
@@ -71,7 +71,7 @@ def shares_right(model: Any, batch: Batch) -> dict[str, float]:
 
 @contextmanager
 def erased(layer: SelfAttention, head: int) -> Iterator[None]:
-    """What a head gives is its mean over the texts, at every position: it no longer tells one text from another."""
+    """A head gives its mean over the texts, at every position: it no longer tells one text from another."""
     own = slice(head * layer.value_width, (head + 1) * layer.value_width)
 
     def erase(_: Any, inputs: tuple[Tensor]) -> tuple[Tensor]:
@@ -87,70 +87,71 @@ def erased(layer: SelfAttention, head: int) -> Iterator[None]:
 
 
 def lost_shares(whole: dict[str, float], without: dict[str, float]) -> dict[str, float]:
-    """Of what is right beyond chance, how much is lost; of a task that was not learned, nothing is."""
-    return {task: (whole[task] - without[task]) / (whole[task] - CHANCE[task])
-            if whole[task] > CHANCE[task] + 0.1 else 0.0 for task in TASKS}
+    """The share that is lost of what is right beyond chance; 0 for a task that was not learned."""
+    return {exercise: (whole[exercise] - without[exercise]) / (whole[exercise] - CHANCE[exercise])
+            if whole[exercise] > CHANCE[exercise] + 0.1 else 0.0 for exercise in EXERCISES}
 
 
 @torch.no_grad()
-def weights_on(model: Any, batch: Batch, places: dict[str, Tensor]) -> dict[str, list[float]]:
+def weights_on(model: Any, batch: Exercise, places: dict[str, Tensor]) -> dict[str, list[float]]:
     """The mean weight that each head's verb gives to the name and to the head noun."""
     with watch() as seen:
         model.score(batch.tokens.to(model.device), batch.targets.to(model.device))
     of_verb = seen.of("weights")[0].values[:, :, -1].cpu()                            # (B, H, T)
     rows = torch.arange(len(of_verb))
-    return {task: of_verb[rows, :, at].mean(0).tolist() for task, at in places.items()}
+    return {exercise: of_verb[rows, :, at].mean(0).tolist() for exercise, at in places.items()}
 
 
 def trained(setting: Setting, heads: int) -> Values:
-    lots, heads = (setting.flipped, heads) if setting.flipped in TASKS else ("", 1 if setting.flipped else heads)
+    lots, heads = (setting.flipped, heads) if setting.flipped in EXERCISES else ("", 1 if setting.flipped else heads)
     model = far_apart(language_model("transformer", VOCAB, setting.device, layers=1, width=32, heads=heads,
                                      context=LENGTH, tied=False))
     fit(model, lambda step: sentences(64, setting.seed, step, lots)[0], setting.pick(500, 350), rate=5e-3)
     batch, places = sentences(1000, setting.seed, -1, lots)
-    layer = next(each for each in model.modules() if isinstance(each, SelfAttention))
+    layer = find_layers(model, SelfAttention)[0]
     whole, lost = shares_right(model, batch), []
     for head in range(heads):
         with erased(layer, head):
             lost.append(lost_shares(whole, shares_right(model, batch)))
     weights = weights_on(model, batch, places)
-    return {"parameters": parameters(model), **{f"right, {task}": whole[task] for task in TASKS},
-            **{f"lost, {task}": [own[task] for own in lost] for task in TASKS},
-            **{f"weight, {task}": weights[task] for task in TASKS}}
+    return {"parameters": parameters(model), **{f"right, {exercise}": whole[exercise] for exercise in EXERCISES},
+            **{f"lost, {exercise}": [own[exercise] for own in lost] for exercise in EXERCISES},
+            **{f"weight, {exercise}": weights[exercise] for exercise in EXERCISES}}
 
 
-def head_for(seed: Seed, task: str, arm: str = "two heads") -> int:
+def head_for(seed: Seed, exercise: str, arm: str = "two heads") -> int:
     """The head whose erasing costs this task the most beyond what it costs the other."""
-    return max(range(len(seed[arm][f"lost, {task}"])), key=lambda head: more_lost(seed, task, head, arm))
+    return max(range(len(seed[arm][f"lost, {exercise}"])), key=lambda head: more_lost(seed, exercise, head, arm))
 
 
-def more_lost(seed: Seed, task: str, head: int | None = None, arm: str = "two heads") -> float:
-    """How much more of this task than of the other is lost without a head: the one for this task, if none is named."""
-    head = head_for(seed, task, arm) if head is None else head
-    other = next(each for each in TASKS if each != task)
-    return float(seed[arm][f"lost, {task}"][head] - seed[arm][f"lost, {other}"][head])
+def more_lost(seed: Seed, exercise: str, head: int | None = None, arm: str = "two heads") -> float:
+    """The share lost of this task less that of the other, without a head: the one for this task, if none is named."""
+    head = head_for(seed, exercise, arm) if head is None else head
+    other = next(each for each in EXERCISES if each != exercise)
+    return float(seed[arm][f"lost, {exercise}"][head] - seed[arm][f"lost, {other}"][head])
 
 
-def weight_of(seed: Seed, task: str) -> float:
+def weight_of(seed: Seed, exercise: str) -> float:
     """The weight that the head for a task gives to that task's word."""
-    return float(seed["two heads"][f"weight, {task}"][head_for(seed, task)])
+    return float(seed["two heads"][f"weight, {exercise}"][head_for(seed, exercise)])
 
 
 def charts(seeds: Sequence[Seed]) -> list[Chart]:
     bars = ["entity head", "syntax head", "the only head"]
 
-    def of(value: str, task: str) -> list[list[float]]:
-        key = f"{value}, {task}"
-        return [[*(seed["two heads"][key][head_for(seed, each)] for each in TASKS), seed["one head"][key][0]]
+    def of(value: str, exercise: str) -> list[list[float]]:
+        key = f"{value}, {exercise}"
+        return [[*(seed["two heads"][key][head_for(seed, each)] for each in EXERCISES), seed["one head"][key][0]]
                 for seed in seeds]
 
     told, models = {"entity": "name", "syntax": "number"}, ["two heads", "one head"]
-    right = [Line(told[task], models, [[seed[arm][f"right, {task}"] for arm in models] for seed in seeds])
-             for task in TASKS]
+    right = [Line(told[exercise], models, [[seed[arm][f"right, {exercise}"] for arm in models] for seed in seeds])
+             for exercise in EXERCISES]
     return [Chart("What is lost without a head", "head", "share of the right answers beyond chance that is lost",
-                  [Line(f"the {told[task]}", bars, of("lost", task)) for task in TASKS], kind="bars", y_to=1.1),
+                  [Line(f"the {told[exercise]}", bars, of("lost", exercise)) for exercise in EXERCISES], kind="bars",
+                  y_to=1.1),
             Chart("What the verb's heads attend to", "head", "mean weight",
-                  [Line(name, bars, of("weight", task)) for task, name in (("entity", "on the name"),
+                  [Line(name, bars, of("weight", exercise)) for exercise, name in (("entity", "on the name"),
                                                                           ("syntax", "on the head noun"))],
                   kind="bars", y_from=0, y_to=1.02),
             Chart("How often the form is right", "model", "share right", right, kind="bars", y_from=0, y_to=1.02,
@@ -170,16 +171,16 @@ EXPERIMENT = Experiment(
                 arms=("two heads",))),
     arms=(Arm("two heads", partial(trained, heads=2)), Arm("one head", partial(trained, heads=1))),
     rules=(Rule("without its own head, each task (name, number) loses a larger share of its right answers than the "
-                "other, by at least", lambda s: min(more_lost(s, task) for task in TASKS), above=0.5,
+                "other, by at least", lambda s: min(more_lost(s, exercise) for exercise in EXERCISES), above=0.5,
                 cause="heads"),
-           Rule("the entity head gives the name a weight of", partial(weight_of, task="entity"), above=0.6,
+           Rule("the entity head gives the name a weight of", partial(weight_of, exercise="entity"), above=0.6,
                 cause="entity"),
-           Rule("the syntax head gives the head noun a weight of", partial(weight_of, task="syntax"), above=0.6,
+           Rule("the syntax head gives the head noun a weight of", partial(weight_of, exercise="syntax"), above=0.6,
                 cause="syntax"),
            Rule("name and number are each right in a share of at least", lambda s:
-                min(s["two heads"][f"right, {task}"] for task in TASKS), above=0.9,
+                min(s["two heads"][f"right, {exercise}"] for exercise in EXERCISES), above=0.9,
                 condition="else the model was not trained")),
-    fixed=Fixed("2026-11-17", "6d515845d729", after="two rules, on erasing either head, became one on the smaller of "
+    fixed=Fixed("2026-11-17", "9d51b280497c", after="two rules, on erasing either head, became one on the smaller of "
                 "both, since one head that learned names alone looked like an entity head; and nouns have three stems "
                 "instead of eight, and training has fewer steps, since with eight one seed of three had not learned "
                 "the number"), charts=charts,

@@ -20,11 +20,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.contract import Source, watch
+from regard.contract import Source
+from regard.lab.exercises import FIRST, generator, reversed_words
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Values
-from regard.lab.tasks import FIRST, generator, reversed_words
-from regard.lab.tiny import Batch, accuracy, fit, language_model, parameters, translator
-from regard.probe.alignment import read_of_source
+from regard.lab.tiny import Exercise, accuracy, fit, language_model, parameters, translator
+from regard.look.attention_alignment import read_of_source
+from regard.watching import watch
 
 WORDS, LENGTH = 8, 12
 SOURCES = (3, 6)                           # words to translate, least and most
@@ -32,7 +33,7 @@ HEADS = 4
 EVERY = 50                                 # steps between two looks at how often it is right
 
 
-def first_and_previous(rows: int, seed: int, step: int, topic: bool = True) -> Batch:
+def first_and_previous(rows: int, seed: int, step: int, topic: bool = True) -> Exercise:
     """A topic, then words; at each word from the second on, what this seed's table says of (topic, word before); or,
     without the topic, what it says of the word before under one topic for all."""
     secret = torch.randint(WORDS, (WORDS, WORDS), generator=generator(seed, -9))
@@ -40,7 +41,7 @@ def first_and_previous(rows: int, seed: int, step: int, topic: bool = True) -> B
     targets = FIRST + secret[words[:, :1] * topic, words.roll(1, 1)]
     tokens = FIRST + words
     tokens[:, 0] += WORDS                                                             # topics are words of their own
-    return Batch(tokens, targets, (torch.arange(LENGTH) >= 2).repeat(rows, 1))
+    return Exercise(tokens, targets, (torch.arange(LENGTH) >= 2).repeat(rows, 1))
 
 
 def score_of_roles(weights: Tensor) -> dict[str, Tensor]:
@@ -106,7 +107,7 @@ def translation(setting: Setting) -> Values:
             "right": accuracy(model, task(500, SOURCES, WORDS, setting.seed, -1))}
 
 
-def other_words(rows: int, lengths: tuple[int, int], words: int, seed: int, step: int) -> Batch:
+def other_words(rows: int, lengths: tuple[int, int], words: int, seed: int, step: int) -> Exercise:
     """Reversed words whose source is replaced by as many other words: nothing of it tells the target."""
     batch = reversed_words(rows, lengths, words, seed, step)
     assert batch.source is not None
@@ -128,7 +129,7 @@ ROLES = {"previous": "word before", "first": "first word", "alignment": "word tr
 
 
 def scores(seed: Seed, role: str) -> list[float]:
-    """Of all heads of the models with several, the best first."""
+    """The scores of all heads of the models with several, the best first."""
     found: list[float] = seed["translation" if role == "alignment" else "four heads"][role]
     return found
 

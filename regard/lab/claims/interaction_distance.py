@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from regard.contract import State
+from regard.lab.exercises import FIRST, generator, recall_at
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Values, column
-from regard.lab.tasks import FIRST, generator, recall_at
 from regard.lab.tiny import accuracy, fit, language_model
 from regard.layers.cache import KeyValueCache, Readable, WindowCache
 
@@ -76,7 +76,7 @@ def gradient(model: Any, tokens: Tensor, directions: int = 4) -> float:
 
 @dataclass
 class HeldApart(State):
-    """What attention keeps of each word, every word by itself; with a window, of the last words only."""
+    """A cache of attention that holds every word by itself; with a window, the last words only."""
 
     keys: tuple[Tensor, ...]
     values: tuple[Tensor, ...]

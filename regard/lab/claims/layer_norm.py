@@ -22,8 +22,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.lab.exercises import generator
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Values, column
-from regard.lab.tasks import generator
 from regard.layers.stack import make_norm
 
 LAYERS, WIDTH = 12, 32

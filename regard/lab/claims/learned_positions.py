@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 
 from regard.corpora import stories
+from regard.lab.exercises import FIRST, generator
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Table, Values, column
-from regard.lab.tasks import FIRST, generator
-from regard.lab.tiny import Batch, far_apart, fit, language_model, loss_on
+from regard.lab.tiny import Exercise, far_apart, find_layers, fit, language_model, loss_on
 from regard.layers.positions import LearnedPositions, SinusoidalPositions
 
 N = 32                                     # places
@@ -44,12 +44,12 @@ def beginnings(seed: int) -> tuple[Tensor, int]:
     return torch.tensor([[FIRST + known.index(letter) for letter in text] for text in texts]), FIRST + len(known)
 
 
-def from_the_beginning(rows: int, seed: int, step: int) -> Batch:
+def from_the_beginning(rows: int, seed: int, step: int) -> Exercise:
     """Beginnings of stories, each letter of which foretells the next; before step 0, all that are held out."""
     texts, _ = beginnings(seed)
     picked = torch.randint(STORIES, (rows,), generator=generator(seed, step)) if step >= 0 else slice(STORIES, None)
     pieces = texts[picked]
-    return Batch(pieces[:, :-1], pieces[:, 1:], torch.ones_like(pieces[:, 1:], dtype=torch.bool))
+    return Exercise(pieces[:, :-1], pieces[:, 1:], torch.ones_like(pieces[:, 1:], dtype=torch.bool))
 
 
 def model_of(kind: str, scale: float, learns: bool, vocab: int, device: str) -> Any:
@@ -57,7 +57,7 @@ def model_of(kind: str, scale: float, learns: bool, vocab: int, device: str) -> 
     learned, or stay as it is."""
     model = far_apart(language_model("transformer", vocab, device, layers=2, width=WIDTH, heads=4, context=N,
                                      positions="learned", embedding_scale="none"))
-    layer = next(each for each in model.modules() if isinstance(each, LearnedPositions))
+    layer = find_layers(model, LearnedPositions)[0]
     if kind == "sinusoidal":
         with torch.no_grad():
             layer.table.copy_(scale * SinusoidalPositions(WIDTH).vectors(torch.arange(N)))

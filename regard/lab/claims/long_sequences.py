@@ -21,11 +21,11 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.contract import SequenceLayer
+from regard.lab.exercises import FIRST, generator
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Values, column
 from regard.lab.in_the_open import OpenDot
 from regard.lab.stopwatch import exponent
-from regard.lab.tasks import FIRST, generator
-from regard.lab.tiny import Batch, accuracy, far_apart, fit, language_model
+from regard.lab.tiny import Exercise, accuracy, far_apart, fit, language_model
 from regard.layers.gated import GRU
 from regard.layers.self_attention import SelfAttention
 
@@ -38,23 +38,23 @@ MODELS: dict[str, dict[str, Any]] = {
 STEPS = {"gru": (500, 400), "window": (300, 100)}           # in full, and quick
 
 
-def letters(rows: int, length: int, seed: int, step: int, growing: bool = False) -> Batch:
+def letters(rows: int, length: int, seed: int, step: int, growing: bool = False) -> Exercise:
     """As and Bs, each as often; after each letter, whether the Bs so far are odd in number. `growing`: whether there
     are more Bs than As."""
     bits = torch.randint(2, (rows, length), generator=generator(seed, step))
     odd, more = bits.cumsum(1) % 2, ((2 * bits - 1).cumsum(1) > 0).long()
-    return Batch(FIRST + bits, FIRST + (more if growing else odd), torch.ones_like(bits, dtype=torch.bool))
+    return Exercise(FIRST + bits, FIRST + (more if growing else odd), torch.ones_like(bits, dtype=torch.bool))
 
 
 def some_of(longest: int, share: float) -> int:
-    """How many letters are learned from: two at first, all from three quarters of the training on."""
+    """The number of letters to learn from: two at first, all from three quarters of the training on."""
     return min(longest, 2 + round((longest - 2) * share / 0.75))
 
 
-def at_the_end(batch: Batch) -> Batch:
+def at_the_end(batch: Exercise) -> Exercise:
     """Only the last quarter of the places counts."""
     counts = torch.arange(batch.tokens.shape[1]) >= batch.tokens.shape[1] * 3 // 4
-    return Batch(batch.tokens, batch.targets, counts.expand_as(batch.counts))
+    return Exercise(batch.tokens, batch.targets, counts.expand_as(batch.counts))
 
 
 def trained(setting: Setting, family: str) -> Values:

@@ -51,7 +51,7 @@ def of_attention(setting: Setting, masked: bool) -> Values:
 
 @torch.no_grad()
 def of_model(setting: Setting) -> Values:
-    """The same of a Transformer of two layers: what it holds at t, read whole and after reading t words only."""
+    """A Transformer of two layers: what it holds at t, read whole and after reading t words only."""
     torch.manual_seed(setting.seed)
     model = language_model("transformer", 20, layers=2, width=WIDTH, heads=2, context=64).double().eval()
     for weight in model.parameters():

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 import regard
 from regard.contract import SequenceLayer
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Values, column
+from regard.lab.tiny import find_layers
 from regard.layers.feedforward import FeedForward
 from regard.layers.self_attention import SelfAttention
 from regard.layers.stack import Stack
@@ -56,26 +57,26 @@ def stacked(depth: int, heads: int, feed: bool, linear: bool = False) -> Stack:
 
 @torch.no_grad()
 def averages(setting: Setting, feed: bool, linear: bool = False) -> Values:
-    """How far a stack is from the product of its weights, the input and one matrix: that of the equation, and the one
-    that fits best; and what its weights are like."""
+    """The distance of a stack from the product of its weights, the input and one matrix: that of the equation, and the
+    one that fits best; and what its weights are like."""
     torch.manual_seed(setting.seed)
-    found: dict[str, list[float]] = {"apart": [], "apart from the best": [], "sum": [], "least": []}
+    numbers: dict[str, list[float]] = {"apart": [], "apart from the best": [], "sum": [], "least": []}
     for depth in DEPTHS:
         stack = stacked(depth, 1, feed, linear).double()
         x = torch.randn(TEXTS, LENGTH, WIDTH, dtype=torch.float64)
         with regard.watch() as seen:
             y, _ = stack(x)
         alpha, matrix = torch.eye(LENGTH, dtype=torch.float64), torch.eye(WIDTH, dtype=torch.float64)
-        attention = [each for each in stack if isinstance(each, SelfAttention)]
-        for reading, layer in zip(seen.readings, attention, strict=True):
+        for reading, layer in zip(seen.readings, find_layers(stack, SelfAttention), strict=True):
             w_v = layer.qkv.weight[-WIDTH:]
             alpha, matrix = reading.values[:, 0] @ alpha, matrix @ w_v.T @ layer.out.weight.T       # (TEXTS, T, T)
         average = alpha @ x
-        found["apart"].append(apart(y, average, matrix))
-        found["apart from the best"].append(apart(y, average, best_matrix(y, average)))
-        found["sum"].append(float((alpha.sum(-1) - 1).abs().max()))
-        found["least"].append(float(alpha.min()))
-    return {**found, "largest": max(found["apart"] + found["sum"]), "least_apart": min(found["apart from the best"])}
+        numbers["apart"].append(apart(y, average, matrix))
+        numbers["apart from the best"].append(apart(y, average, best_matrix(y, average)))
+        numbers["sum"].append(float((alpha.sum(-1) - 1).abs().max()))
+        numbers["least"].append(float(alpha.min()))
+    return {**numbers, "largest": max(numbers["apart"] + numbers["sum"]),
+            "least_apart": min(numbers["apart from the best"])}
 
 
 def apart(y: Tensor, average: Tensor, matrix: Tensor) -> float:

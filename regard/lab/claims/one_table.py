@@ -22,10 +22,10 @@ import torch
 from regard.config import fill
 from regard.families import FAMILIES
 from regard.families.fit import fit_parameters
+from regard.lab.exercises import FIRST, any_distance, letters, recall_at, story_text
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Table, Values, column
 from regard.lab.stopwatch import kept_bytes, seconds
-from regard.lab.tasks import FIRST, any_distance, letters, recall_at, story_text
-from regard.lab.tiny import Batch, accuracy, far_apart, fit, loss_of, loss_on, parameters
+from regard.lab.tiny import Exercise, accuracy, far_apart, fit, loss_of, loss_on, parameters
 
 WEIGHTS = 16_000
 NAMES, NOISE = 12, 16
@@ -60,7 +60,7 @@ def learned(setting: Setting, family: str) -> Values:
 
 
 def recalled(setting: Setting, family: str) -> list[float]:
-    def lesson(rows: int, distance: int, step: int) -> Batch:
+    def lesson(rows: int, distance: int, step: int) -> Exercise:
         """Flipped, the name stands next to the question, whatever the distance."""
         distance = 1 if setting.flipped == "distance" else distance
         return recall_at(rows, distance, NAMES, NOISE, setting.seed, step)
@@ -94,7 +94,7 @@ def speeds(setting: Setting, model: Any) -> Values:
             "train_memory": held / 1024 / tokens}
 
 
-def backward(model: Any, batch: Batch) -> None:
+def backward(model: Any, batch: Exercise) -> None:
     loss_of(model, batch).backward()
 
 
@@ -142,7 +142,7 @@ def table(seeds: Sequence[Seed]) -> Table:
 
 
 def values_of(seed: Seed, family: str) -> Values:
-    """What both arms of a family gave."""
+    """The values that both arms of a family gave."""
     return {**seed[family], **seed[TIMES[family]]}
 
 
@@ -151,7 +151,7 @@ def last(seed: Seed, family: str) -> float:
 
 
 def states(seed: Seed) -> float:
-    """How many times as large the Transformer's state is as the largest of the others."""
+    """The size of the Transformer's state, divided by the largest of the others."""
     others = (seed[TIMES[family]]["state"] for family in MODELS if family != "transformer")
     return float(seed[TIMES["transformer"]]["state"] / max(others))
 

@@ -19,11 +19,11 @@ from typing import Any
 import torch
 
 from regard.config import fill
-from regard.families.masked import MASKED
+from regard.families.masked_encoders import MASKED
 from regard.lab.claims.cheating import unmask
+from regard.lab.exercises import FIRST, generator
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Values
-from regard.lab.tasks import FIRST, generator
-from regard.lab.tiny import Batch, fit, language_model
+from regard.lab.tiny import Exercise, fit, language_model
 
 LENGTH, NOISE = 12, 6
 QUESTION, X, Y = FIRST, FIRST + 1, FIRST + 2
@@ -33,7 +33,7 @@ VOCAB = PLACES + LENGTH
 BEST = dict(layers=2, width=32, heads=2, context=LENGTH + 1)
 
 
-def who_came_first(rows: int, seed: int, step: int) -> Batch:
+def who_came_first(rows: int, seed: int, step: int) -> Exercise:
     """Noise with an X and a Y in it, then a question: the answer is the one that stands further left."""
     chance = generator(seed, step)
     tokens = WORDS + torch.randint(NOISE, (rows, LENGTH), generator=chance)
@@ -42,29 +42,29 @@ def who_came_first(rows: int, seed: int, step: int) -> Batch:
     tokens = torch.cat((tokens, torch.full((rows, 1), QUESTION)), 1)
     targets = torch.zeros_like(tokens)                                                # <pad>: nothing is asked
     targets[:, -1] = torch.where(places[:, 0] < places[:, 1], X, Y)
-    return Batch(tokens, targets, targets > 0)
+    return Exercise(tokens, targets, targets > 0)
 
 
-def which_place(rows: int, seed: int, step: int) -> Batch:
+def which_place(rows: int, seed: int, step: int) -> Exercise:
     """<bos> and words of noise; of each word its place is asked."""
     tokens = WORDS + torch.randint(NOISE, (rows, LENGTH + 1), generator=generator(seed, step))
     tokens[:, 0] = 1
     targets = (PLACES - 1 + torch.arange(LENGTH + 1)).repeat(rows, 1)
     targets[:, 0] = 0
-    return Batch(tokens, targets, targets > 0)
+    return Exercise(tokens, targets, targets > 0)
 
 
 TASKS = {"first": who_came_first, "place": which_place}
 
 
-def shuffled(batch: Batch, seed: int, step: int) -> Batch:
+def shuffled(batch: Exercise, seed: int, step: int) -> Exercise:
     """The words of each text in any order; the question or <bos>, and what is asked, stay where they are."""
     asked_last = bool((batch.tokens[:, -1] == QUESTION).all())
     words = slice(0, LENGTH) if asked_last else slice(1, LENGTH + 1)
     order = torch.rand(len(batch.tokens), LENGTH, generator=generator(seed, step)).argsort(1)
     tokens = batch.tokens.clone()
     tokens[:, words] = tokens[:, words].gather(1, order)
-    return Batch(tokens, batch.targets, batch.counts)
+    return Exercise(tokens, batch.targets, batch.counts)
 
 
 def model_of(kind: str, device: str) -> Any:
@@ -77,7 +77,7 @@ def model_of(kind: str, device: str) -> Any:
 
 
 @torch.no_grad()
-def right(model: Any, batch: Batch) -> float:
+def right(model: Any, batch: Exercise) -> float:
     """The share of what is asked that is answered right."""
     batch = batch.to(model.device)
     vectors = model.encode(batch.tokens)
@@ -87,9 +87,9 @@ def right(model: Any, batch: Batch) -> float:
 
 
 def trained(setting: Setting, kind: str) -> Values:
-    found: Values = {}
+    numbers: Values = {}
     for name, task in TASKS.items():
-        def lesson(rows: int, step: int, task: Any = task) -> Batch:
+        def lesson(rows: int, step: int, task: Any = task) -> Exercise:
             batch = task(rows, setting.seed, step)
             return shuffled(batch, setting.seed, step) if setting.flipped == "shuffling" else batch
 
@@ -98,8 +98,8 @@ def trained(setting: Setting, kind: str) -> Values:
         if setting.flipped == "mask":
             unmask(model)
         fit(model, partial(lesson, 32), setting.pick(200, 150), rate=5e-3)
-        found[name] = right(model, lesson(2000, -1))
-    return found
+        numbers[name] = right(model, lesson(2000, -1))
+    return numbers
 
 
 NAMES = {"set": "no positions", "positions": "learned positions", "causal": "no positions, causal mask"}

@@ -35,7 +35,7 @@ from regard.lab.experiment import (
 )
 from regard.lab.in_the_open import depth_of
 from regard.lab.stopwatch import exponent, seconds
-from regard.lab.tiny import Batch, language_model, loss_of
+from regard.lab.tiny import Exercise, language_model, loss_of
 from regard.layers import linear_recurrence
 
 VOCAB = 32
@@ -67,18 +67,18 @@ def measured(setting: Setting, arm: str) -> Values:
 
 
 def operations(model: Any, length: int) -> int:
-    """In a chain, to read a text whole."""
+    """Operations in a chain, to read a text whole."""
     return depth_of(lambda: model.encode(torch.ones(1, length, dtype=torch.long)))
 
 
 def operations_by_loop(model: Any, length: int) -> int:
-    """The same of a linear RNN, with the loop in the place of the scan."""
+    """Operations in a chain of a linear RNN, with the loop in the place of the scan."""
     with patch.object(linear_recurrence, "scan", scan_loop):
         return operations(model, length)
 
 
 def operations_side_by_side(model: Any, length: int) -> int:
-    """The same with all blocks of the stack reading the words: their results are added at the end."""
+    """Operations in a chain where all blocks of the stack read the words: their results are added at the end."""
     blocks = list(model.stack)
 
     def read() -> Tensor:
@@ -105,7 +105,7 @@ FLIPPED = {"text": operations_of_writing, "stacking": operations_side_by_side, "
 
 def step_time(model: Any, setting: Setting, rows: int, length: int) -> float:
     drawn = torch.randint(4, VOCAB, (rows, length + 1), generator=torch.Generator().manual_seed(setting.seed))
-    batch = Batch(drawn[:, :-1], drawn[:, 1:], torch.ones(rows, length, dtype=torch.bool)).to(setting.device)
+    batch = Exercise(drawn[:, :-1], drawn[:, 1:], torch.ones(rows, length, dtype=torch.bool)).to(setting.device)
 
     def step() -> None:
         model.zero_grad(set_to_none=True)

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 
 from regard.errors import SettingError
+from regard.lab.exercises import FIRST, letters, story_text
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Table, Values, column
-from regard.lab.tasks import FIRST, letters, story_text
 from regard.lab.tiny import fit, language_model
 
 N, TIMES, BUCKET = 32, 4, 8                # places in training, how much further is read, places averaged over
@@ -51,7 +51,7 @@ def loss_by_place(model: Any, seed: int, rows: int = 128) -> list[float]:
 
 
 def refusal(setting: Setting) -> Values:
-    """Whether a model with n learned positions refuses to read one letter more than n. Flipped, it has n + 1."""
+    """1 if a model with n learned positions refuses to read one letter more than n. Flipped, it has n + 1."""
     known, _ = story_text(setting.seed)
     model = language_model("transformer", FIRST + len(known), setting.device, layers=1, width=8, heads=1,
                            context=N + (setting.flipped == "room"), positions="learned")
@@ -65,7 +65,7 @@ def refusal(setting: Setting) -> Values:
 
 
 def beyond_half(seed: Seed, kind: str) -> float:
-    """What this kind loses past n, less half of what learned positions lose: nats a letter."""
+    """The loss of this kind past n, less half of that of learned positions: nats a letter."""
     return float(seed[kind]["grows"] - seed["learned"]["grows"] / 2)
 
 

@@ -19,9 +19,9 @@ from typing import Any
 
 import torch
 
+from regard.lab.exercises import FIRST, generator, only, reversed_words
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Values
-from regard.lab.tasks import FIRST, generator, only, reversed_words
-from regard.lab.tiny import Batch, accuracy, fit, language_model, parameters, translator
+from regard.lab.tiny import Exercise, accuracy, find_layers, fit, language_model, parameters, translator
 from regard.layers.attentive import Attention
 from regard.layers.self_attention import SelfAttention
 
@@ -31,7 +31,7 @@ VOCAB = ASKED + KEYS
 WORDS, LONGEST = 16, 8
 
 
-def look_up(rows: int, seed: int, step: int) -> Batch:
+def look_up(rows: int, seed: int, step: int) -> Exercise:
     """Entries (key, value), each one word, no key twice; then one of the keys. The answer is its value, as an id."""
     chance = generator(seed, step)
     keys = torch.rand(rows, KEYS, generator=chance).argsort(1)[:, :ENTRIES]
@@ -58,14 +58,14 @@ def decoder(attention: bool, device: str) -> Any:
 
 def even(model: Any) -> Any:
     """The model with queries that are zero and stay so: all keys score alike, and attention is a mean."""
-    for layer in model.modules():
-        if isinstance(layer, SelfAttention):
-            queries = torch.arange(len(layer.qkv.weight)) < layer.sizes[0]
-            with torch.no_grad():
-                layer.qkv.weight[queries] = 0
-            layer.qkv.weight.register_hook(lambda gradient, queries=queries: gradient * ~queries[:, None])
-        elif isinstance(layer, Attention) and layer.query is not None:
-            torch.nn.init.zeros_(layer.query.weight).requires_grad_(False)
+    for layer in find_layers(model, SelfAttention):
+        queries = torch.arange(len(layer.qkv.weight)) < layer.sizes[0]
+        with torch.no_grad():
+            layer.qkv.weight[queries] = 0
+        layer.qkv.weight.register_hook(lambda gradient, queries=queries: gradient * ~queries[:, None])
+    for reader in find_layers(model, Attention):
+        if reader.query is not None:
+            torch.nn.init.zeros_(reader.query.weight).requires_grad_(False)
     return model
 
 

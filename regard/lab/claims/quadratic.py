@@ -120,7 +120,7 @@ def charts(seeds: Sequence[Seed]) -> list[Chart]:
 
 
 def attention_is_slower_from(seed: Seed, name: str) -> float:
-    """Where the fitted laws of fused attention and of another layer meet."""
+    """The length at which the fitted laws of fused attention and of another layer meet."""
     laws = [law(seed[each]["lengths"][-LONGER:], seed[each]["milliseconds"][-LONGER:]) for each in ("fused", name)]
     return crossover(*laws)
 

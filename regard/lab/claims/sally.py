@@ -26,9 +26,9 @@ from regard.corpora import sally
 from regard.families import FAMILIES
 from regard.families.fit import fit_parameters
 from regard.lab.claims.forgetting import ORDER, Answers, fitted
+from regard.lab.exercises import FIRST, any_distance, only
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Values, column
-from regard.lab.tasks import FIRST, any_distance, only
-from regard.lab.tiny import Batch, accuracy, far_apart, fit
+from regard.lab.tiny import Exercise, accuracy, far_apart, fit
 
 GIRLS, BOYS = sally.GIRLS[:3], sally.BOYS[:3]
 GUESS = 1 / len(GIRLS)                     # of who knows `she` or `he` and no more
@@ -56,7 +56,7 @@ def words() -> dict[str, int]:
 
 
 @cache
-def blanks(rows: int, distance: int, seed: int, step: int, near: bool) -> Batch:
+def blanks(rows: int, distance: int, seed: int, step: int, near: bool) -> Exercise:
     """Stories of one distance up to their blank, in which the name is asked: the name, and the last words before the
     blank. Near, the name also stands in the place of the very last."""
     chance = random.Random(f"{seed} {step} {distance}")
@@ -78,7 +78,7 @@ def renamed(text: str) -> str:
     return text.replace(name, few[every.index(name) % len(few)])
 
 
-def lesson(setting: Setting, step: int) -> Batch:
+def lesson(setting: Setting, step: int) -> Exercise:
     """As many stories as a step learns from; short ones as often as long ones by their logarithm."""
     distance = 1 + any_distance(LONGEST - 1, setting.seed, step)
     return blanks(ROWS, distance, setting.seed, step, setting.flipped == "distance")

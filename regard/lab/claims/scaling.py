@@ -17,9 +17,9 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
+from regard.lab.exercises import FIRST, recall_at
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Values, column
 from regard.lab.stopwatch import exponent
-from regard.lab.tasks import FIRST, recall_at
 from regard.lab.tiny import accuracy, fit
 from regard.layers.attend import scores_of, weights
 from regard.layers.feedforward import FeedForward

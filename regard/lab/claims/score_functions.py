@@ -25,10 +25,10 @@ import torch
 from torch import Tensor
 
 from regard.kernels.recording import recording
+from regard.lab.exercises import FIRST, generator
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Table, Values, column
 from regard.lab.stopwatch import seconds
-from regard.lab.tasks import FIRST, generator
-from regard.lab.tiny import Batch, accuracy, far_apart, fit, parameters, translator
+from regard.lab.tiny import Exercise, accuracy, far_apart, fit, parameters, translator
 from regard.layers.attend import attend, weights
 from regard.layers.scores import SCORES, Additive, ProductScore, Score, make_score, per_head
 
@@ -63,7 +63,7 @@ def hide_keys(model: Any) -> None:
     torch.nn.init.zeros_(model.stack.reader.score.u).requires_grad_(False)
 
 
-def look_up(rows: int, seed: int, step: int) -> Batch:
+def look_up(rows: int, seed: int, step: int) -> Exercise:
     """Word n * COLOURS + c is name n of colour c. The last word of a source is <eos>."""
     chance = generator(seed, step)
     colours = torch.randint(COLOURS, (rows, NAMES), generator=chance)                 # by name
@@ -72,7 +72,7 @@ def look_up(rows: int, seed: int, step: int) -> Batch:
     targets = FIRST + colours
     tokens = torch.cat((torch.ones(rows, 1, dtype=torch.long), targets[:, :-1]), 1)
     ended = torch.cat((source, torch.full((rows, 1), 2)), 1)
-    return Batch(tokens, targets, torch.ones_like(targets, dtype=torch.bool), ended, torch.full((rows,), NAMES + 1))
+    return Exercise(tokens, targets, torch.ones_like(targets, dtype=torch.bool), ended, torch.full((rows,), NAMES + 1))
 
 
 # ------------------------------------------------------------------------------------------- cost and width
@@ -89,10 +89,10 @@ class Separate(ProductScore, Additive):
 
 def costs(setting: Setting, length: int = 256, width: int = 32) -> Values:
     """Milliseconds for attention of 256 queries to 256 keys, forth and back, with 4 heads of width 32."""
-    found, rows = {}, 4 if setting.device == "cpu" else 32
+    numbers, rows = {}, 4 if setting.device == "cpu" else 32
     for name in SCORES:
         e = make_score(name, 4, width, places=length).to(setting.device)
-        if setting.flipped and isinstance(e, Additive):
+        if setting.flipped and name == "additive":
             e.__class__ = Separate
         q, k, v = (torch.randn(rows, 4, length, width, device=setting.device, requires_grad=True) for _ in range(3))
 
@@ -100,12 +100,12 @@ def costs(setting: Setting, length: int = 256, width: int = 32) -> Values:
             attend(q, k, v, score=e).sum().backward()
 
         work = once if setting.device == "cpu" else record(once)
-        found[name] = 1000 * seconds(work, setting.device, repeats=5, warm=2)
-    return found
+        numbers[name] = 1000 * seconds(work, setting.device, repeats=5, warm=2)
+    return numbers
 
 
 def record(work: Callable[[], Any]) -> Callable[[], Any]:
-    """The same kernels on a GPU, launched together: what is timed is their work, not the host's."""
+    """The work as one launch of all its kernels on a GPU: what is timed is their work, not the host's."""
     aside = torch.cuda.Stream()
     aside.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(aside):
@@ -121,15 +121,15 @@ def record(work: Callable[[], Any]) -> Callable[[], Any]:
 @torch.no_grad()
 def largest(setting: Setting) -> Values:
     """The mean of the largest weight by width, with one head as it starts. Flipped, the scale changes sides."""
-    found: Values = {}
+    numbers: Values = {}
     other = {"dot": "scaled-dot", "scaled-dot": "dot"} if setting.flipped else {}
     for name in SCORES:
-        found[name] = []
+        numbers[name] = []
         for d in WIDTHS:
             e = make_score(other.get(name, name), 1, d, places=KEYS).to(setting.device)
             q, k = (torch.randn(1, 1, each, d, device=setting.device) for each in (256, KEYS))
-            found[name].append(float(weights(q, k, score=e).amax(-1).mean()))
-    return found
+            numbers[name].append(float(weights(q, k, score=e).amax(-1).mean()))
+    return numbers
 
 
 def found_by(seed: Seed, score: str) -> float:

@@ -21,9 +21,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.lab.exercises import FIRST, letters, story_text
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Values, column
-from regard.lab.tasks import FIRST, letters, story_text
-from regard.lab.tiny import fit, language_model, loss_on
+from regard.lab.tiny import find_layers, fit, language_model, loss_on
 from regard.layers.attend import CAUSAL, scores_of
 from regard.layers.self_attention import SelfAttention
 
@@ -50,11 +50,10 @@ class Weighted(SelfAttention):
 
 
 def reweigh(model: torch.nn.Module, weigh: Callable[[Tensor], Tensor]) -> None:
-    """The same layers, with weights made in this way."""
-    for layer in model.modules():
-        if isinstance(layer, SelfAttention):
-            layer.__class__ = Weighted
-            setattr(layer, "weigh", weigh)                                            # noqa: B010, it has just become one
+    """Make the weights of all layers by `weigh`; the parameters stay."""
+    for layer in find_layers(model, SelfAttention):
+        layer.__class__ = Weighted
+        setattr(layer, "weigh", weigh)                                                # noqa: B010, it has just become one
 
 
 def trained(setting: Setting, kind: str) -> Values:

@@ -23,9 +23,9 @@ import numpy as np
 import torch
 
 from regard.corpora import stories
+from regard.lab.exercises import FIRST, generator, recall_at
 from regard.lab.experiment import Arm, Chart, Experiment, Fixed, Flip, Line, Rule, Seed, Setting, Table, Values, column
-from regard.lab.tasks import FIRST, generator, recall_at
-from regard.lab.tiny import Batch, accuracy, far_apart, fit, language_model, loss_on
+from regard.lab.tiny import Exercise, accuracy, far_apart, fit, language_model, loss_on
 from regard.models.ngram import NGram
 
 ORDERS = (1, 2, 3, 4, 5, 7)
@@ -99,17 +99,17 @@ def windowed(setting: Setting) -> Values:
     return {"bits": bits}
 
 
-def drawn(lines: list[list[int]], rows: int, seed: int, step: int) -> Batch:
+def drawn(lines: list[list[int]], rows: int, seed: int, step: int) -> Exercise:
     picked = torch.randint(len(lines), (rows,), generator=generator(seed, step)).tolist()
     return padded([lines[at] for at in picked])
 
 
-def padded(lines: list[list[int]]) -> Batch:
+def padded(lines: list[list[int]]) -> Exercise:
     longest = max(map(len, lines)) + 1
     tokens = torch.tensor([[1, *line] + [0] * (longest - len(line) - 1) for line in lines])
     targets = torch.tensor([[*line, 2] + [0] * (longest - len(line) - 1) for line in lines])
     lengths = torch.tensor([len(line) + 1 for line in lines])
-    return Batch(tokens, targets, torch.arange(longest) < lengths[:, None], lengths=lengths)
+    return Exercise(tokens, targets, torch.arange(longest) < lengths[:, None], lengths=lengths)
 
 
 def reach(setting: Setting) -> Values:

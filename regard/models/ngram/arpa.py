@@ -22,10 +22,10 @@ import torch
 from regard.errors import DataError, SettingError, StorageError
 from regard.models.ngram.counting import BOS, EOS, UNK
 from regard.models.ngram.model import BACKOFF, HIGHEST, NGram
+from regard.models.ngram.order_table import OrderTable
 from regard.models.ngram.room import Ints
 from regard.models.ngram.saved import order_from_keys
 from regard.models.ngram.smoothing import Floats
-from regard.models.ngram.table import Order
 from regard.storage import own_part
 
 NAMES = {BOS: "<s>", EOS: "</s>", UNK: "<unk>"}
@@ -77,7 +77,7 @@ def _pieces(model: NGram, names: np.ndarray) -> Iterator[str]:
     yield "\n\\end\\\n"
 
 
-def _some_lines(order: Order, names: np.ndarray, words: Ints, some: slice) -> str:
+def _some_lines(order: OrderTable, names: np.ndarray, words: Ints, some: slice) -> str:
     spelt = map(" ".join, names[words[some]].tolist())
     probabilities = _log10(order.logprobs[some])
     if order.backoffs is None:
@@ -117,7 +117,7 @@ class _Reader:
     def model(self, dtype: torch.dtype) -> tuple[NGram, list[str]]:
         sizes = self._header()
         number = np.float64 if dtype == torch.float64 else np.float32
-        orders: list[Order] = []
+        orders: list[OrderTable] = []
         for k, size in enumerate(sizes, start=1):
             first = self.number
             grams, values, weights = self._section(k, size, last=k == len(sizes))
@@ -176,7 +176,7 @@ class _Reader:
         values[grams[:, 0] == BOS] = -np.inf                            # KenLM writes 0 there: it is never predicted
         return grams, values, np.concatenate([weights, np.zeros(len(missing))])
 
-    def _keys(self, grams: Ints, orders: list[Order], first: int) -> Ints:
+    def _keys(self, grams: Ints, orders: list[OrderTable], first: int) -> Ints:
         """The keys of the k-grams, whose beginnings and ends must be in the file as (k-1)-grams."""
         if not orders:
             return grams[:, 0]
@@ -215,7 +215,7 @@ class _Reader:
         raise DataError(f"{self.name}, line {self.number}: {what}")
 
 
-def _ids(grams: Ints, orders: list[Order]) -> Ints:
+def _ids(grams: Ints, orders: list[OrderTable]) -> Ints:
     """The ids of these k-grams (N, k), -1 for one that is not there."""
     ids = grams[:, 0]
     for order, words in zip(orders[1:], grams.T[1:], strict=True):

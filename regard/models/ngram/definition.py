@@ -58,7 +58,7 @@ class Definition:
         return self.own(word, context) + self.weight(context) * below
 
     def own(self, word: int, context: Gram) -> float:
-        """What the context itself says: (a(cw) - D(a(cw))) / a(c·)."""
+        """The share of the context itself: (a(cw) - D(a(cw))) / a(c·)."""
         gram, total = (*context, word), self._total(context)
         return (self.counts[len(gram)][gram] - self._taken(gram)) / total if total else 0.0
 

@@ -18,14 +18,14 @@ import numpy as np
 import torch
 
 from regard.models.ngram.counting import BOS, PAD, UNPREDICTED, Bools
+from regard.models.ngram.order_table import OrderTable
 from regard.models.ngram.room import Ints
 from regard.models.ngram.smoothing import Floats
-from regard.models.ngram.table import Order
 
 BLOCK = 1 << 15           # words at a time: what they need stays in the processor's cache
 
 
-def score_words(orders: list[Order], words: Ints, additive: bool) -> tuple[Floats, Ints]:
+def score_words(orders: list[OrderTable], words: Ints, additive: bool) -> tuple[Floats, Ints]:
     """log p of each word (N,) after those before it, and the length of the n-gram that gave it.
 
     <pad> separates texts: nothing is read across one. So is <bos>, which may only be the first of a text.
@@ -44,7 +44,7 @@ def score_words(orders: list[Order], words: Ints, additive: bool) -> tuple[Float
     return values, lengths
 
 
-def score_documents(orders: list[Order], tokens: Ints, starts: Ints, additive: bool, values: Floats) -> None:
+def score_documents(orders: list[OrderTable], tokens: Ints, starts: Ints, additive: bool, values: Floats) -> None:
     """log p of each token (N,) into `values`; a document begins at each of the starts, after a <bos> not written there.
 
     The text may lie in a file: little of it is held at a time.
@@ -83,7 +83,7 @@ def in_parallel(work: Callable[[int], None], starts: range) -> None:
         list(pool.map(work, starts[1:]))                    # numpy lets go of the interpreter while it works
 
 
-def _score_block(orders: list[Order], words: Ints) -> tuple[Floats, Ints]:
+def _score_block(orders: list[OrderTable], words: Ints) -> tuple[Floats, Ints]:
     values = orders[0].logprobs.take(words).astype(np.float64)
     lengths = np.ones(len(words), np.int8)
     contexts = words[:-1]                                   # the known contexts of k - 1 words
@@ -105,7 +105,7 @@ def _score_block(orders: list[Order], words: Ints) -> tuple[Floats, Ints]:
     return values, lengths
 
 
-def _score_block_add_k(orders: list[Order], words: Ints) -> tuple[Floats, Ints]:
+def _score_block_add_k(orders: list[OrderTable], words: Ints) -> tuple[Floats, Ints]:
     values = orders[0].logprobs[words].astype(np.float64)
     lengths = np.ones(len(words), np.int8)
     at = in_text = np.flatnonzero(words != PAD)             # where a known context of k - 1 words ends
@@ -123,7 +123,7 @@ def _score_block_add_k(orders: list[Order], words: Ints) -> tuple[Floats, Ints]:
     return values, lengths
 
 
-def all_words(orders: list[Order], history: Ints, additive: bool) -> Floats:
+def all_words(orders: list[OrderTable], history: Ints, additive: bool) -> Floats:
     """log p of every word (B, V) after each row of history (B, n-1), which has <pad> where there is none."""
     vocab = len(orders[0])
     values = np.tile(orders[0].logprobs.astype(np.float64), (len(history), 1))
@@ -144,8 +144,8 @@ def all_words(orders: list[Order], history: Ints, additive: bool) -> Floats:
     return values
 
 
-def find_contexts(orders: list[Order], history: Ints, rows: Ints, size: int) -> tuple[Ints, Ints]:
-    """Which of these rows have a history whose last `size` words were seen together, and the ids of those."""
+def find_contexts(orders: list[OrderTable], history: Ints, rows: Ints, size: int) -> tuple[Ints, Ints]:
+    """The rows whose history ends in `size` words that were seen together, and the ids of those."""
     ids = history[rows, -size]
     known = ids != PAD
     rows, ids = rows[known], ids[known]
@@ -156,7 +156,7 @@ def find_contexts(orders: list[Order], history: Ints, rows: Ints, size: int) -> 
 
 
 def within_text(history: Ints, size: int) -> Bools:
-    """Whether the last `size` words are of one text: no <pad>, and no <bos> but as the first."""
+    """True where the last `size` words are of one text: no <pad>, and no <bos> but as the first."""
     last = history[:, history.shape[1] - size:]
     return (last[:, 0] != PAD) & (last[:, 1:] > BOS).all(axis=1)
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.contract import LanguageModel, Source, State, watching
+from regard.contract import LanguageModel, Source, State
 from regard.errors import SettingError, did_you_mean
 from regard.models.ngram.counting import (
     PAD,
@@ -29,11 +29,12 @@ from regard.models.ngram.counting import (
 )
 from regard.models.ngram.kneser_ney import KneserNey
 from regard.models.ngram.lookup import all_words, score_documents, score_words
+from regard.models.ngram.order_table import OrderTable
 from regard.models.ngram.path import longest_seen, path
 from regard.models.ngram.room import Ints, room_for
 from regard.models.ngram.saved import orders_from_smoothed, orders_of, tensors_of
-from regard.models.ngram.smoothing import AddK, Rule, Unsmoothed, smooth
-from regard.models.ngram.table import Order
+from regard.models.ngram.smoothing import AddK, SmoothingRule, Unsmoothed, smooth
+from regard.watching import watching
 
 SMOOTHINGS = ("kneser-ney", "add-k", "none")
 BACKOFF = "back-off"        # the smoothing of a model that came from elsewhere, already smoothed
@@ -44,7 +45,7 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 @dataclass
 class LastWords(State):
-    """What an n-gram remembers: the last n - 1 words, at the right, and how many of them are real."""
+    """The state of an n-gram: the last n - 1 words, at the right, and how many of them are real."""
 
     words: Tensor       # (B, n-1), <pad> where there is none yet
     count: Tensor       # (B,)
@@ -55,7 +56,7 @@ class NGram(LanguageModel):
 
     def __init__(
         self,
-        orders: list[Order],
+        orders: list[OrderTable],
         *,
         vocab: int,
         smoothing: str = "kneser-ney",
@@ -67,6 +68,7 @@ class NGram(LanguageModel):
     ) -> None:
         self.orders = orders
         self.order = len(orders)
+        self.reach = max(1, self.order - 1)
         self.vocab = vocab
         self.smoothing = smoothing
         self.k = k
@@ -144,7 +146,7 @@ class NGram(LanguageModel):
         return torch.from_numpy(values).to(self.dtype), after
 
     def _after(self, state: State, read: Ints, real: Bools) -> LastWords:
-        """What is remembered after these words (B, T)."""
+        """The state after these words (B, T)."""
         assert isinstance(state, LastWords)
         kept, lengths = self.order - 1, real.sum(axis=1)
         words = np.concatenate([_last_words(state), read], axis=1)
@@ -180,7 +182,7 @@ class NGram(LanguageModel):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What `from_tensors` needs beside the tensors: plain values."""
+        """The plain values that `from_tensors` needs beside the tensors."""
         return {"vocab": self.vocab, "order": self.order, "smoothing": self.smoothing, "k": self.k,
                 "prune": self.prune, "dtype": str(self.dtype).removeprefix("torch."), "notes": self.notes}
 
@@ -236,7 +238,7 @@ def thresholds(prune: tuple[int, ...], order: int) -> tuple[int, ...]:
     return prune + prune[-1:] * (order - len(prune)) if any(prune) else ()
 
 
-def _rule(smoothing: str, k: float, vocab: int) -> Rule:
+def _rule(smoothing: str, k: float, vocab: int) -> SmoothingRule:
     if smoothing == "kneser-ney":
         return KneserNey()
     return AddK(k, vocab) if smoothing == "add-k" else Unsmoothed()

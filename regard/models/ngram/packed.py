@@ -56,7 +56,7 @@ class Pointers:
         return np.add(self.landmarks[groups // SPACING], self.distances[groups], dtype=np.int64)
 
     def between(self, groups: Ints) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where the members of these groups begin, and where they end."""
+        """The first and last positions of these groups' members."""
         return self.begin(groups), self.begin(groups + np.int64(1))
 
     def sizes(self) -> NDArray[np.int64]:
@@ -78,7 +78,7 @@ class Coded:
 
 
 def coded(numbers: Numbers) -> Numbers | Coded:
-    """The same numbers in fewer bytes, if few enough differ; equal to the last bit."""
+    """Encode numbers in fewer bytes, if few enough differ; equal to the last bit."""
     values = np.zeros(0, numbers.dtype)
     for start in range(0, len(numbers), AT_ONCE):
         values = np.union1d(values, numbers[start:start + AT_ONCE])

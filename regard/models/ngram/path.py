@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from regard.models.ngram.counting import UNPREDICTED, Bools
 from regard.models.ngram.lookup import find_contexts, within_text
+from regard.models.ngram.order_table import OrderTable
 from regard.models.ngram.room import Ints
 from regard.models.ngram.smoothing import sums
-from regard.models.ngram.table import Order
 
 Reals = NDArray[np.float64]
 
@@ -45,7 +45,7 @@ class Path:
 
 @dataclass
 class Opinion:
-    """What one order says of M words, each in its context of k - 1 words."""
+    """The probabilities of one order for M words, each in its context of k - 1 words."""
 
     seen: Bools
     count: Ints
@@ -57,7 +57,7 @@ class Opinion:
 
 
 def path(
-    orders: Sequence[Order], history: Ints, targets: Ints, *, smoothing: str, k: float,
+    orders: Sequence[OrderTable], history: Ints, targets: Ints, *, smoothing: str, k: float,
     discounts: Sequence[Sequence[float]], pruned: bool,
 ) -> Path:
     """The path of each target (M,) after its history (M, n-1), which has <pad> where there is none."""
@@ -78,13 +78,13 @@ def path(
     return Path(**columns, share=np.stack(shares[::-1], axis=1), rest=rest)
 
 
-def longest_seen(orders: Sequence[Order], history: Ints) -> Ints:
+def longest_seen(orders: Sequence[OrderTable], history: Ints) -> Ints:
     """(M,) the length of the longest n-gram whose context was seen: without smoothing, the one that decides."""
     seen = [_contexts(orders, history, length)[1] for length in range(1, len(orders) + 1)]
     return len(orders) - np.argmax(np.stack(seen, axis=1)[:, ::-1], axis=1)
 
 
-def _contexts(orders: Sequence[Order], history: Ints, length: int) -> tuple[Ints, Bools]:
+def _contexts(orders: Sequence[OrderTable], history: Ints, length: int) -> tuple[Ints, Bools]:
     """(M,) the ids of the contexts of length - 1 words, and whether anything was seen after them."""
     rows, ids = np.arange(len(history)), np.zeros(len(history), np.int64)
     if length > 1:
@@ -97,7 +97,9 @@ def _contexts(orders: Sequence[Order], history: Ints, length: int) -> tuple[Ints
     return ids, seen
 
 
-def _opinion(orders: Sequence[Order], history: Ints, targets: Ints, length: int, taken: Reals, pruned: bool) -> Opinion:
+def _opinion(
+    orders: Sequence[OrderTable], history: Ints, targets: Ints, length: int, taken: Reals, pruned: bool
+) -> Opinion:
     order, size = orders[length - 1], len(targets)
     contexts, seen = _contexts(orders, history, length)
     at = contexts[seen]
@@ -126,7 +128,7 @@ def _opinion(orders: Sequence[Order], history: Ints, targets: Ints, length: int,
     return Opinion(seen, count, total.astype(np.int64), discount, weight, own, whole)
 
 
-def _totals(order: Order, contexts: Ints, taken: Reals) -> tuple[Reals, Reals]:
+def _totals(order: OrderTable, contexts: Ints, taken: Reals) -> tuple[Reals, Reals]:
     """For each context Σ_w a(cw) and Σ_w D(a(cw)), over the words that were not pruned."""
     assert order.counts is not None
     distinct, which = np.unique(contexts, return_inverse=True)

@@ -21,13 +21,13 @@ import torch
 from torch import Tensor
 
 from regard.errors import RunError
+from regard.models.ngram.order_table import OrderTable
 from regard.models.ngram.packed import Coded, Numbers, Pointers, coded, smallest
 from regard.models.ngram.room import Ints
 from regard.models.ngram.smoothing import Floats, Smoothed
-from regard.models.ngram.table import Order
 
 
-def tensors_of(orders: Sequence[Order], discounts: Sequence[Sequence[float]]) -> dict[str, Tensor]:
+def tensors_of(orders: Sequence[OrderTable], discounts: Sequence[Sequence[float]]) -> dict[str, Tensor]:
     kept: dict[str, Numbers] = {}
     for k, order in enumerate(orders, start=1):
         if k > 1:
@@ -44,9 +44,9 @@ def tensors_of(orders: Sequence[Order], discounts: Sequence[Sequence[float]]) ->
     return {name: torch.from_numpy(array) for name, array in kept.items()}
 
 
-def orders_of(tensors: Mapping[str, Tensor], order: int, vocab: int) -> list[Order]:
+def orders_of(tensors: Mapping[str, Tensor], order: int, vocab: int) -> list[OrderTable]:
     """The orders that gave these tensors."""
-    orders: list[Order] = []
+    orders: list[OrderTable] = []
     for k in range(1, order + 1):
         wanted = ["logprobs"] + ["backoffs"] * (k < order) + ["words", "first", "landmarks"] * (k > 1)
         missing = [f"{name}.{k}" for name in wanted if f"{name}.{k}" not in tensors]
@@ -59,7 +59,7 @@ def orders_of(tensors: Mapping[str, Tensor], order: int, vocab: int) -> list[Ord
         else:
             words = tensors[f"words.{k}"].numpy()
             first = Pointers(tensors[f"landmarks.{k}"].numpy(), tensors[f"first.{k}"].numpy())
-        made = Order(words, first, tensors[f"logprobs.{k}"].numpy(), _numbers(tensors, "backoff", k), vocab,
+        made = OrderTable(words, first, tensors[f"logprobs.{k}"].numpy(), _numbers(tensors, "backoff", k), vocab,
                      _numbers(tensors, "count", k))
         check(made, k, len(orders[-1]) if orders else 1)
         orders.append(made)
@@ -74,7 +74,7 @@ def _numbers(tensors: Mapping[str, Tensor], name: str, k: int) -> Numbers | Code
     return array if values is None else Coded(array, values.numpy())
 
 
-def check(order: Order, k: int, contexts: int) -> None:
+def check(order: OrderTable, k: int, contexts: int) -> None:
     """Refuse what cannot be used; without reading it all, which would take as long as using it."""
     sizes = {len(array) for array in (order.words, order.logprobs, order.backoffs, order.counts) if array is not None}
     if len(sizes) > 1 or len(order.first) != contexts or order.first.total != len(order):
@@ -84,14 +84,15 @@ def check(order: Order, k: int, contexts: int) -> None:
 # --------------------------------------------------------------------------------------------- from elsewhere
 
 
-def order_from_keys(keys: Ints, logprobs: Floats, backoffs: Floats | None, *, contexts: int, vocab: int) -> Order:
+def order_from_keys(keys: Ints, logprobs: Floats, backoffs: Floats | None, *, contexts: int, vocab: int) -> OrderTable:
     """An order from sorted keys: context id * vocab + word."""
     sizes = np.bincount(keys // vocab, minlength=contexts)
-    return Order((keys % vocab).astype(smallest(vocab - 1)), Pointers.from_sizes(sizes), logprobs,
+    return OrderTable((keys % vocab).astype(smallest(vocab - 1)), Pointers.from_sizes(sizes), logprobs,
                  None if backoffs is None else coded(backoffs), vocab)
 
 
-def orders_from_smoothed(made: Smoothed, vocab: int) -> list[Order]:
+def orders_from_smoothed(made: Smoothed, vocab: int) -> list[OrderTable]:
     counts: Sequence[Ints | Coded | None] = made.counts or [None] * len(made.words)
     rows = zip(made.words, made.first, made.logprobs, [*made.backoffs, None], counts, strict=True)
-    return [Order(words, first, logprobs, backoffs, vocab, each) for words, first, logprobs, backoffs, each in rows]
+    return [OrderTable(words, first, logprobs, backoffs, vocab, each)
+            for words, first, logprobs, backoffs, each in rows]

@@ -32,7 +32,7 @@ class Smoothed:
     words: list[Ints] = field(default_factory=list)
     first: list[Pointers] = field(default_factory=list)             # where those that follow each context begin
     logprobs: list[Floats] = field(default_factory=list)
-    backoffs: list[Floats | Coded] = field(default_factory=list)    # from order 2: of its contexts; see Rule
+    backoffs: list[Floats | Coded] = field(default_factory=list)    # from order 2: of its contexts; see SmoothingRule
     counts: list[Ints | Coded] = field(default_factory=list)        # those that were smoothed; or none were kept
     discounts: list[list[float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Stretch:
     below: Floats            # (N,) p of each without its first word
 
 
-class Rule(Protocol):
+class SmoothingRule(Protocol):
     def begin(self, order: int, counts: Ints, made: Smoothed) -> None:
         """Look at all the counts of an order."""
 
@@ -82,7 +82,7 @@ class AddK:
 
 
 def smooth(
-    grams: list[Grams], counts: Iterable[Ints], rule: Rule, vocab: int, *, dtype: DTypeLike = np.float64,
+    grams: list[Grams], counts: Iterable[Ints], rule: SmoothingRule, vocab: int, *, dtype: DTypeLike = np.float64,
     prune: tuple[int, ...] = (), keep_counts: bool = True, room: Room = MEMORY,
 ) -> Smoothed:
     """Each order by the rule. With `prune`, k-grams seen at most prune[k - 1] times are left out."""

@@ -10,17 +10,18 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.decoding.beam import Beam
-from regard.decoding.caption import caption_tokens
+from regard.decoding.beam import BeamOptions, search_batches
+from regard.decoding.source_batches import picture_batches
 from regard.decoding.spelling import pieces_of
 from regard.errors import DataError
-from regard.look.influences import influence_tracks, source_by_occlusion, unwatched
-from regard.look.parts import Look, Request, Said, Side, Token, Track
+from regard.look.influence import WAYS
+from regard.look.influence_tracks import influence_tracks, source_by_occlusion, unwatched
+from regard.look.look import Look, LookSide, Prediction, Request
 from regard.look.picture import Image, as_given, as_png, decoded
-from regard.look.sides import mark, side
-from regard.probe.influence import WAYS
+from regard.look.side_tokens import patch_tokens, special_token, text_side
+from regard.look.track import Track
 from regard.tasks.caption.trained import TrainedCaptioner
-from regard.tasks.translate.look import Pair, Target, decoder_tracks, given_target, own_target, target_rows
+from regard.tasks.translate.look import Target, WatchedPair, decoder_tracks, given_target, own_target, target_rows
 
 
 def build(trained: TrainedCaptioner, request: Request) -> Look:
@@ -33,11 +34,11 @@ def build(trained: TrainedCaptioner, request: Request) -> Look:
     target, opening = caption_of(trained, request, image, notes), trained.open(image)
     assert opening.source is not None
     t = trained.tokenizer
-    pair = Pair(model, opening.source,
+    pair = WatchedPair(model, opening.source,
                 torch.tensor([t.bos, *(token.id for token in target.tokens)], device=model.device))
-    seen, told = pair.run_and_say(target.following, t, trained.marks.banned)
+    seen, told = pair.run_and_say(target.following, t, trained.special_tokens.banned)
     sides = {"image": image_side(trained, request.image, image),
-             "target": side("target", "caption", target.text, [mark(t, t.bos), *target.tokens])}
+             "target": text_side("target", "caption", target.text, [special_token(t, t.bos), *target.tokens])}
     tracks = [*decoder_tracks(seen, "image", "patches"), *influences(pair, told, trained)]
     return Look(request, trained.family, trained.task.name, sides, "target", told, tuple(tracks), tuple(notes),
                 watched=pair.watched)
@@ -47,25 +48,23 @@ def caption_of(trained: TrainedCaptioner, request: Request, image: Image, notes:
     room = trained.context - 1
     if request.target is not None:
         return given_target(trained.tokenizer, request.target, room, notes)
-    trained.model.eval()
-    best = caption_tokens(trained.model, image[None], marks=trained.marks, context=trained.context,
-                          how=Beam(request.beam, request.length_penalty))[0][0]
+    options = BeamOptions(request.beam, request.length_penalty)
+    batches = picture_batches(trained.model, image[None], trained.context, options.width)
+    ((best,),) = search_batches(trained.model, batches, trained.special_tokens, options)
     pieces = pieces_of(trained.tokenizer, best.tokens) if best.tokens else []
     return own_target(trained.tokenizer, best.tokens, pieces, best.finished, room, notes)
 
 
-def image_side(trained: TrainedCaptioner, raw: bytes, image: Image) -> Side:
-    rows, columns = trained.grid
-    tokens = tuple(Token(number, f"row {number // columns + 1}, column {number % columns + 1}")
-                   for number in range(rows * columns))
+def image_side(trained: TrainedCaptioner, raw: bytes, image: Image) -> LookSide:
     original, width, height = as_given(raw)
-    return Side("image", "picture", "", tokens, (rows, columns), width, height, as_png(image), original)
+    return LookSide("image", "picture", "", patch_tokens(trained.grid), trained.grid, width, height, as_png(image),
+                    original)
 
 
 # ---------------------------------------------------------------------------------------------- influence
 
 
-def influences(pair: Pair, told: Sequence[Said], trained: TrainedCaptioner) -> list[Track]:
+def influences(pair: WatchedPair, told: Sequence[Prediction], trained: TrainedCaptioner) -> list[Track]:
     """The influence of each patch, by hiding it, and of the words before."""
     (rows, columns), patch = trained.grid, trained.patch
     targets = torch.tensor([each.id for each in told], device=pair.model.device)

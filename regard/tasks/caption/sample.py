@@ -11,9 +11,9 @@ import numpy as np
 from regard.contract import Source
 from regard.corpora.shapes import png
 from regard.data.tokens.vocabulary import Tokenizer
-from regard.decoding.beam import Beam
-from regard.decoding.caption import caption_tokens, pixels_of
-from regard.decoding.marks import text_marks
+from regard.decoding.beam import BeamOptions, search_batches
+from regard.decoding.source_batches import picture_batches, pixels_of
+from regard.decoding.special_tokens import text_special_tokens
 from regard.look.next_token import written
 from regard.look.small_map import Sample, coarser, read_of_given, small_map, target_of
 
@@ -23,11 +23,12 @@ def caption_picture(model: Any, corpus: Any, context: int | None) -> Callable[[]
     assert context is not None
     t: Tokenizer = corpus.tokenizer
     image = np.asarray(corpus.source_valid.images[int(corpus.source_valid.rows[0])])
-    marks = text_marks(t)
+    special_tokens = text_special_tokens(t)
     picture, right = base64.b64encode(png(image)).decode(), target_of(corpus, 0, context)
 
     def write() -> Sample:
-        found = caption_tokens(model, image[None], marks=marks, context=context, how=Beam(width=1))[0][0]
+        batches = picture_batches(model, image[None], context, beams=1)
+        ((found,),) = search_batches(model, batches, special_tokens, BeamOptions(width=1))
         weights = read_of_given(model, Source(pixels_of(image[None], model.device)), t.bos, right)
         grid = None
         if weights is not None:

@@ -6,10 +6,10 @@ from typing import Any
 
 from regard.config import one_of
 from regard.data.batching.pair_batches import HeldOutPairs, Pairs
-from regard.data.pictures.picture_corpus import PictureCorpus, PictureSettings, prepare_captioned
-from regard.decoding.beam import Beam
-from regard.decoding.caption import caption_tokens
-from regard.decoding.marks import text_marks
+from regard.data.pictures.picture_corpus import PictureCorpus, PictureDataSettings, prepare_captioned
+from regard.decoding.beam import BeamOptions, search_batches
+from regard.decoding.source_batches import picture_batches
+from regard.decoding.special_tokens import text_special_tokens
 from regard.families.caption import CAPTION
 from regard.tasks.caption import CARD
 from regard.tasks.caption.look import build
@@ -31,18 +31,18 @@ def held_out(corpus: PictureCorpus, s: Any, context: int) -> HeldOutPairs:
 
 
 def judge(model: Any, corpus: PictureCorpus, context: int) -> dict[str, float]:
-    """The percentage of the first held-out pictures whose caption is exactly one of theirs."""
+    """Return the percentage of the first held-out pictures whose caption is exactly one of theirs."""
     rows, t = corpus.source_valid.rows, corpus.tokenizer
     right: dict[int, set[str]] = {}
     for row, caption in zip(rows.tolist(), corpus.captions, strict=True):
         if len(right) < JUDGED or row in right:
             right.setdefault(row, set()).add(caption)
-    found = caption_tokens(model, corpus.source_valid.images[list(right)], marks=text_marks(t), context=context,
-                           how=Beam(width=1))
-    said = [t.decode(best[0].tokens) for best in found]
-    return {"valid_exact": 100 * sum(text in right[row] for text, row in zip(said, right, strict=True)) / len(right)}
+    batches = picture_batches(model, corpus.source_valid.images[list(right)], context, beams=1)
+    found = search_batches(model, batches, text_special_tokens(t), BeamOptions(width=1))
+    texts = [t.decode(best[0].tokens) for best in found]
+    return {"valid_exact": 100 * sum(text in right[row] for text, row in zip(texts, right, strict=True)) / len(right)}
 
 
 TASK = Task(
     CARD, TrainedCaptioner, families=CAPTION, family=from_table(CAPTION), batches=batches, held_out=held_out,
-    look=build, sample=caption_picture, data=PictureSettings, prepare=prepare_captioned, judge=judge, score=SCORE)
+    look=build, sample=caption_picture, data=PictureDataSettings, prepare=prepare_captioned, judge=judge, score=SCORE)

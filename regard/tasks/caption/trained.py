@@ -1,4 +1,4 @@
-"""A trained captioner, ready to use: it says what is on pictures, and shows which patches each word read.
+"""A trained captioner, ready to use: it describes pictures, and shows which patches each word attends to.
 
     model = regard.load("runs/shapes-caption-transformer")
     print(model.caption(["photo.png"])[0].text)
@@ -21,17 +21,17 @@ from regard.data.batching.pair_batches import HeldOutPairs, Pictures
 from regard.data.pictures.picture_corpus import caption_shard
 from regard.data.pictures.picture_files import BadPicture, load_picture
 from regard.data.tokens.vocabulary import Tokenizer
-from regard.decoding.beam import Beam
-from regard.decoding.caption import caption_tokens, pixels_of
-from regard.decoding.marks import Marks, text_marks
-from regard.decoding.reading import NO_ATTENTION, reads_source
+from regard.decoding.beam import BeamOptions, search_batches
+from regard.decoding.source_attention import NO_ATTENTION, reads_source
+from regard.decoding.source_batches import picture_batches, pixels_of
+from regard.decoding.special_tokens import SpecialTokens, text_special_tokens
 from regard.decoding.stream import padded
 from regard.errors import DataError, RunError
 from regard.laws.check import Report, check_model
+from regard.look.attention_alignment import read_of_source, stacked
 from regard.look.opening import Opening
 from regard.metrics.perplexity import Surprise, score_targets
 from regard.models.seq2seq import Seq2Seq
-from regard.probe.alignment import read_of_source, stacked
 from regard.tasks.laws import check_picture_encoder, join_reports
 from regard.tasks.trained_model import TrainedModel
 
@@ -78,16 +78,17 @@ class TrainedCaptioner(TrainedModel):
         return reads_source(self.model)
 
     @property
-    def marks(self) -> Marks:
-        return text_marks(self.tokenizer)
+    def special_tokens(self) -> SpecialTokens:
+        return text_special_tokens(self.tokenizer)
 
     def open(self, given: Any, *, new_tokens: int = 0, whole: bool = False) -> Opening:
         """A picture (S, S, 3) of bytes."""
         if not isinstance(given, np.ndarray):
             raise DataError("a captioner goes on with what it says of a picture: give one" if whole else
                             "a captioner reads a picture, and this is a text: give a picture")
-        pixels = pixels_of(self.checked(given[None]), self.model.device)
-        return Opening(self.model, self.tokenizer, self.marks, (self.marks.begin,), self.context, Source(pixels))
+        pixels = pixels_of(self.check_images(given[None]), self.model.device)
+        return Opening(self.model, self.tokenizer, self.special_tokens, (self.special_tokens.begin,), self.context,
+                       Source(pixels))
 
     def check_laws(self) -> Report:
         """The laws of models, and those of its encoder, on pictures that are drawn."""
@@ -100,14 +101,14 @@ class TrainedCaptioner(TrainedModel):
     # ------------------------------------------------------------------------------------ captioning
 
     def load(self, files: Sequence[str | Path]) -> Images:
-        """The pictures in these files, as the model reads them."""
+        """Return the pictures in these files, as the model reads them."""
         images, bad = self.load_good(files)
         for mistake in bad.values():
             raise mistake
         return images
 
     def load_good(self, files: Sequence[str | Path]) -> tuple[Images, dict[int, BadPicture]]:
-        """Those of the pictures that can be used, and what is wrong with the others, by their place."""
+        """Return the pictures that can be used, and the mistakes of the others, by their number."""
         if isinstance(files, str | Path):
             raise DataError("give a list of pictures, not a single one: caption([file])")
         images, bad = [np.empty((0, self.size, self.size, 3), np.uint8)], {}
@@ -118,7 +119,7 @@ class TrainedCaptioner(TrainedModel):
                 bad[place] = mistake
         return np.concatenate(images), bad
 
-    def checked(self, images: Images) -> Images:
+    def check_images(self, images: Images) -> Images:
         wanted = (self.size, self.size, 3)
         if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1:] != wanted:
             raise DataError(f"an array {images.shape} of {images.dtype} is no list of pictures: give bytes "
@@ -129,38 +130,39 @@ class TrainedCaptioner(TrainedModel):
         self, pictures: Sequence[str | Path] | Images, *, beam: int = 5, n_best: int = 1, length_penalty: float = 1.0,
         attention: bool = False, on_batch: Callable[[int], None] | None = None,
     ) -> list[Caption]:
-        """A caption for each picture, a file or an array (N, S, S, 3) of bytes; with `attention`, its weights, too."""
-        images = self.checked(pictures) if isinstance(pictures, np.ndarray) else self.load(pictures)
-        self.model.eval()
-        found = caption_tokens(self.model, images, marks=self.marks, context=self.context,
-                               how=Beam(beam, length_penalty, n_best), on_batch=on_batch)
-        told = [Caption(self.tokenizer.decode(best[0].tokens), best[0].score, best[0].log_prob,
-                        tuple((self.tokenizer.decode(each.tokens), each.score) for each in best)) for best in found]
+        """Return a caption for each picture, file or array (N, S, S, 3) of bytes; with `attention`, weights too."""
+        images = self.check_images(pictures) if isinstance(pictures, np.ndarray) else self.load(pictures)
+        batches = picture_batches(self.model, images, self.context, beam)
+        found = search_batches(self.model, batches, self.special_tokens, BeamOptions(beam, length_penalty, n_best),
+                               on_batch)
+        captions = [Caption(self.tokenizer.decode(best[0].tokens), best[0].score, best[0].log_prob,
+                            tuple((self.tokenizer.decode(each.tokens), each.score) for each in best))
+                    for best in found]
         if not attention:
-            return told
+            return captions
         read = self.reads(images, [best[0].tokens for best in found])
         return [replace(each, weights=weights, pieces=tuple(map(self.tokenizer.token, best[0].tokens)))
-                for each, best, weights in zip(told, found, read, strict=True)]
+                for each, best, weights in zip(captions, found, read, strict=True)]
 
     def reads(self, images: Images, targets: Sequence[Sequence[int]]) -> list[Weights]:
-        """The weights by which each token of a given caption reads the patches, at the step that says it."""
+        """Return the weights by which each token of a given caption reads the patches, at the step that writes it."""
         if not self.attends:
             raise RunError(NO_ATTENTION.format(cure="train a family with attention, e.g. rnn-attention"))
-        found: list[Weights] = []
+        all_weights: list[Weights] = []
         for first in range(0, len(images), AT_ONCE):
             some = targets[first:first + AT_ONCE]
             tokens, lengths = padded([[self.tokenizer.bos, *each[:-1]] for each in some], self.model.device)
             source = Source(pixels_of(images[first:first + AT_ONCE], self.model.device))
             weights = stacked(read_of_source(self.model, source, tokens, lengths)).float().cpu().numpy()
-            found += [weights[:, row, :, :len(each)] for row, each in enumerate(some)]
-        return found
+            all_weights += [weights[:, row, :, :len(each)] for row, each in enumerate(some)]
+        return all_weights
 
     # ------------------------------------------------------------------------------------- measuring
 
     def score_captions(
         self, images: Images, captions: Sequence[str], notice: Callable[[str], None] | None = None
     ) -> Surprise:
-        """The loss on given captions, each with its end; those too long for the model are left out, with a notice."""
+        """Return the loss on given captions, ends included; those too long for it are left out, with a notice."""
         if len(images) != len(captions) or not len(captions):
             raise DataError(f"{len(images):,} pictures and {len(captions):,} captions: give one for each")
         held_out = HeldOutPairs(Pictures(images, np.arange(len(images))), caption_shard(self.tokenizer, captions),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.config import one_of
-from regard.data.batching.batches import Batch, Documents, Streams, Windows, evaluation_batches
+from regard.data.batching.text_batches import Batch, Documents, Streams, Windows, evaluation_batches
 from regard.data.reading.corpus import Corpus
 from regard.data.reading.shards import Shard
 
@@ -26,7 +26,7 @@ def training_batches(corpus: Corpus, s: Any, context: int) -> Any:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The held-out split as batches, as often as they are asked for; with `every` > 1 only each such batch."""
+    """The held-out split as batches, to be iterated any number of times; with `every` > 1 only each such batch."""
 
     shard: Shard
     context: int | None

@@ -13,19 +13,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.contract import LanguageModel, Reading, Recorder, watch
+from regard.contract import LanguageModel
 from regard.data.tokens.vocabulary import UNK
 from regard.decoding.sampling import Sampling
 from regard.errors import DataError
-from regard.look.influences import influence_tracks
-from regard.look.parts import Floats, Look, Request, Said, Token, Track
-from regard.look.saying import GUESS, by_counts, by_head, by_steps, said
-from regard.look.sides import mark, read_tokens, side
-from regard.look.tracks import grouped, is_map, layer_names, maps_of, numbered
-from regard.models.neural import NeuralLM
-from regard.models.ngram import NGram
-from regard.probe.influence import WAYS, evaluating, influence
+from regard.look.influence import evaluating, influence, ways_of
+from regard.look.influence_tracks import influence_tracks
+from regard.look.look import Look, Prediction, Request, Token
+from regard.look.predictions import GUESS, make_predictions
+from regard.look.reading_tracks import count_maps, find_readings, group_tracks, is_map, name_layers
+from regard.look.side_tokens import read_tokens, special_token, text_side
+from regard.look.track import Floats, Track
+from regard.models.distributions import by_head, distributions
 from regard.tasks.lm.trained import Trained
+from regard.watching import Reading, Recorder, watch
 
 MOST_TOKENS = 4096                   # read by a model that has no limit of its own
 MOST_KERNEL = 1024                   # by one whose implicit kernels are worked out: their cost grows with the square
@@ -42,17 +43,17 @@ def build(trained: Trained, request: Request) -> Look:
     limit, why = most_tokens(model)
     if 1 + len(tokens) > limit:
         notes.append(f"the text has {1 + len(tokens):,} tokens with <bos>, and {why}: the first {limit:,} are read")
-    begin = mark(trained.tokenizer, trained.tokenizer.bos)
+    begin = special_token(trained.tokenizer, trained.tokenizer.bos)
     read = [begin, *tokens][:limit]
     following = [*(token.id for token in tokens), trained.tokenizer.eos if ended else GUESS][:len(read)]
     ids = torch.tensor([token.id for token in read])
 
     def watched(closely: bool = False) -> Recorder:
-        return run(model, ids, torch.tensor([each.id for each in predicted]), closely)[1]
+        return watch_scores(model, ids, predicted, closely)
 
-    predicted, seen = run_and_say(trained, ids, following)
+    predicted, seen = predict_rows(trained, ids, following)
     tracks = [*read_tracks(model, seen, len(read), notes), *influences(model, ids, predicted)]
-    return Look(request, trained.family, trained.task.name, {"text": side("text", "text", text, read)}, "text",
+    return Look(request, trained.family, trained.task.name, {"text": text_side("text", "text", text, read)}, "text",
                 predicted, tuple(tracks), tuple(notes), watched=watched)
 
 
@@ -66,8 +67,8 @@ def written(trained: Trained, request: Request, notes: list[str]) -> tuple[str, 
     tokens = read_tokens(t, text, ids)
     if not request.new_tokens:
         return text, tokens, False
-    how = request.sampling or Sampling(temperature=0.0)
-    steps = trained.steps([[t.bos, *ids]], new_tokens=request.new_tokens, how=how, notice=notes.append)
+    sampling = request.sampling or Sampling(temperature=0.0)
+    steps = trained.steps([[t.bos, *ids]], new_tokens=request.new_tokens, sampling=sampling, notice=notes.append)
     new = [step[0] for step in steps]
     added = [id for id in new if id is not None]
     text, more = continued(trained, text, ids, added, tokens)
@@ -96,7 +97,7 @@ def most_tokens(model: LanguageModel) -> tuple[int, str]:
     """The most tokens that are read at once, and the reason."""
     limits = [(MOST_TOKENS, f"{MOST_TOKENS:,} are shown at most") if model.context is None
               else (model.context, f"the model reads at most {model.context:,} at once")]
-    heads, kernels = maps_of(model)
+    heads, kernels = count_maps(model)
     if kernels:
         limits.append((MOST_KERNEL, f"the kernels of {MOST_KERNEL:,} are shown at most"))
     if heads + kernels:
@@ -108,32 +109,26 @@ def most_tokens(model: LanguageModel) -> tuple[int, str]:
 # ------------------------------------------------------------------------------------------------ the run
 
 
-def run_and_say(trained: Trained, ids: Tensor, following: Sequence[int]) -> tuple[tuple[Said, ...], Recorder]:
-    """One run of the model: the prediction of each row, and what was recorded."""
-    model, t = trained.model, trained.tokenizer
-    banned = trained.marks.banned
-    if isinstance(model, NeuralLM):
-        vectors, seen = run(model, ids)
-        with torch.no_grad(), evaluating(model):
-            return said(by_head(model.head, vectors), following, t, banned), seen
-    # An n-gram answers for its targets: the guess is among them, so the distributions come first.
-    with torch.no_grad(), evaluating(model):
-        told = said(by_counts(model, ids) if isinstance(model, NGram) else by_steps(model, ids.to(model.device)),
-                    following, t, banned)
-    return told, run(model, ids, torch.tensor([each.id for each in told]))[1]
+def predict_rows(trained: Trained, ids: Tensor, following: Sequence[int]) -> tuple[tuple[Prediction, ...], Recorder]:
+    """The prediction of each row, and what the model recorded meanwhile."""
+    model: Any = trained.model
+    with torch.no_grad(), evaluating(model), watch() as seen:
+        log_probs = by_head(model.head, model.encode(ids[None].to(model.device))[0][0]) if model.in_one_pass \
+            else distributions(model, ids)
+        predicted = make_predictions(log_probs, following, trained.tokenizer, trained.special_tokens.banned)
+    # An n-gram answers for its targets, and the guess is among them: it is watched once they are known.
+    return predicted, seen if model.in_one_pass else watch_scores(model, ids, predicted)
 
 
 @torch.no_grad()
-def run(
-    model: LanguageModel, ids: Tensor, targets: Tensor | None = None, closely: bool = False
-) -> tuple[Tensor, Recorder]:
-    """The one watched run: the vectors (T, D) of a neural model, else the targets' scores (T,); and the readings."""
-    tokens = ids[None].to(model.device)
+def watch_scores(
+    model: LanguageModel, ids: Tensor, predicted: Sequence[Prediction], closely: bool = False
+) -> Recorder:
+    """Return what the model records while it scores the predictions."""
+    targets = torch.tensor([[each.id for each in predicted]], device=model.device)
     with evaluating(model), watch(closely) as seen:
-        if isinstance(model, NeuralLM):
-            return model.encode(tokens)[0][0], seen
-        assert targets is not None
-        return model.score(tokens, targets[None].to(model.device))[0][0], seen
+        model.score(ids[None].to(model.device), targets)
+    return seen
 
 
 # --------------------------------------------------------------------------------------------- the tracks
@@ -144,11 +139,11 @@ def read_tracks(model: LanguageModel, seen: Recorder, length: int, notes: list[s
     found: list[Track] = []
     stack = getattr(model, "stack", None)
     for kind, name in (("weights", "self"), ("kernel", "kernel")):
-        own = numbered(seen.readings, lambda reading, kind=kind: reading.kind == kind and is_map(   # type: ignore[misc]
+        own = find_readings(seen.readings, lambda reading, kind=kind: reading.kind == kind and is_map(   # type: ignore[misc]
             reading, length, length))
         if own:
-            names = layer_names(stack, own) if stack is not None else [f"layer {n}" for n in range(1, len(own) + 1)]
-            found += grouped(name, own, names, rows="text", columns="text", causal=True)
+            names = name_layers(stack, own) if stack is not None else [f"layer {n}" for n in range(1, len(own) + 1)]
+            found += group_tracks(name, own, names, rows="text", columns="text", causal=True)
     found += [back_off(reading, length, place) for place, reading in enumerate(seen.readings)
               if reading.kind == "back-off"]
     strange = [r for r in seen.readings if r.kind in ("weights", "kernel") and not is_map(r, length, length)]
@@ -180,7 +175,7 @@ def staircase(matched: Any) -> Floats:
     return filled.astype(np.float32)[None, None]
 
 
-def influences(model: LanguageModel, ids: Tensor, predicted: Sequence[Said]) -> list[Track]:
+def influences(model: LanguageModel, ids: Tensor, predicted: Sequence[Prediction]) -> list[Track]:
     targets = torch.tensor([each.id for each in predicted])
 
     def rows(how: str, asked: list[int]) -> Tensor:
@@ -188,5 +183,4 @@ def influences(model: LanguageModel, ids: Tensor, predicted: Sequence[Said]) -> 
             return influence(model, ids, targets, how, asked[0], instead=UNK)[None]
         return influence(model, ids, targets, how, instead=UNK)
 
-    ways = WAYS if isinstance(model, NeuralLM) else ("occlusion",)
-    return influence_tracks(ways, rows, of="text", on="text", shape=(len(ids), len(ids)), causal=True)
+    return influence_tracks(ways_of(model), rows, of="text", on="text", shape=(len(ids), len(ids)), causal=True)

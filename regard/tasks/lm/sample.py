@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from regard.contract import LanguageModel
-from regard.decoding.marks import text_marks
 from regard.decoding.sampling import Sampling
+from regard.decoding.special_tokens import text_special_tokens
 from regard.decoding.stream import generate_tokens
 from regard.look.next_token import written
 from regard.look.small_map import MOST, NEW, PROMPT, Sample, first_text, read_of_itself, small_map
@@ -24,8 +24,8 @@ def continue_text(model: LanguageModel, corpus: Any, _: int | None) -> Callable[
     pieces = written(t, read)
 
     def write() -> Sample:
-        steps = generate_tokens(model, [begun], new_tokens=NEW, how=Sampling(seed=0), end=t.eos,
-                                banned=text_marks(t).banned)
+        steps = generate_tokens(model, [begun], new_tokens=NEW, sampling=Sampling(seed=0), end=t.eos,
+                                banned=text_special_tokens(t).banned)
         said = [step[0] for step in steps if step[0] is not None]
         stream = t.stream(after=prompt)
         text = "".join(stream.push(id) for id in said) + stream.flush()

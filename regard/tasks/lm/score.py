@@ -10,7 +10,7 @@ from regard.data.embedded import known
 from regard.data.reading.shards import Shard
 from regard.metrics.perplexity import impossible
 from regard.tasks.lm.trained import Trained
-from regard.tasks.score import Options, Outcome, Row, Say, Score, warning_rows
+from regard.tasks.score import Options, Outcome, Row, Say, Scoring, warning_rows
 
 
 def measure(model: Trained, files: tuple[str, ...], options: Options, say: Say) -> Outcome:
@@ -47,11 +47,10 @@ def score_tokens(model: Trained, shard: Shard, documents: str | None) -> Iterato
 def score_lines(model: Trained, shard: Shard) -> Iterator[tuple[dict[str, Any], str]]:
     scores, first = model.token_scores(shard, "line").tolist(), 0
     for end in shard.ends.tolist():
-        own, text = scores[first:end], model.tokenizer.decode(shard.tokens[first:end])
-        total = sum(own)
-        yield ({"log_prob": total, "tokens": len(own), "loss": -total / max(1, len(own)), "text": text},
-               f"{total:11.4f}  {len(own):5d}  {text}")
+        text, tokens, total = model.tokenizer.decode(shard.tokens[first:end]), end - first, sum(scores[first:end])
+        yield ({"log_prob": total, "tokens": tokens, "loss": -total / max(1, tokens), "text": text},
+               f"{total:11.4f}  {tokens:5d}  {text}")
         first = end
 
 
-SCORE = Score(measure, options=("documents", "per_line", "per_token"))
+SCORE = Scoring(measure, options=("documents", "per_line", "per_token"))

@@ -10,31 +10,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from regard.contract import LanguageModel
-from regard.data.batching.batches import Batch
+from regard.data.batching.text_batches import Batch
 from regard.data.reading.corpus import encode_files
 from regard.data.reading.readers import ReadSettings
 from regard.data.reading.shards import Counts, Shard
 from regard.data.tokens.tokenizers import Tokenizer
-from regard.decoding.fast.guessing import AHEAD, Acceptance, Speculation, why_not
+from regard.decoding.fast.drafts import AHEAD, Acceptance, Speculation, why_no_drafts
 from regard.decoding.fast.speculative import speculative_tokens
-from regard.decoding.marks import Marks, text_marks
 from regard.decoding.sampling import Sampling
+from regard.decoding.special_tokens import SpecialTokens, text_special_tokens
 from regard.decoding.stream import generate_tokens
 from regard.errors import DataError, RunError, SettingError
 from regard.laws.check import Report, check_model
 from regard.look.opening import Opening
 from regard.metrics.perplexity import Surprise, score_batches
-from regard.models.neural import NeuralLM
-from regard.models.ngram import NGram
 from regard.tasks.lm.batches import HeldOut, reading_for
 from regard.tasks.trained_model import TrainedModel
+
+if TYPE_CHECKING:
+    from regard.models.ngram import NGram
 
 DEFAULT_CONTEXT = 1024          # tokens scored at once by a model that has no limit of its own
 
@@ -57,8 +58,8 @@ class Trained(TrainedModel):
         return self.tables["data"]["documents"]
 
     @property
-    def marks(self) -> Marks:
-        return text_marks(self.tokenizer)
+    def special_tokens(self) -> SpecialTokens:
+        return text_special_tokens(self.tokenizer)
 
     def open(self, given: str, *, new_tokens: int = 0, whole: bool = False) -> Opening:
         """A prompt is read and not scored; of one too long for the model its end is read, unless `whole`."""
@@ -74,8 +75,8 @@ class Trained(TrainedModel):
                 notes = (f"the prompt has {len(prompt)} tokens and the model reads at most {context}: the search "
                          f"begins with its last {room}",)
                 prompt = prompt[-room:]
-        return Opening(self.model, t, self.marks, tuple(prompt), new_tokens, pieces=tuple(map(t.token, prompt)),
-                       text=given, notes=notes)
+        return Opening(self.model, t, self.special_tokens, tuple(prompt), new_tokens,
+                       pieces=tuple(map(t.token, prompt)), text=given, notes=notes)
 
     def check_laws(self) -> Report:
         return check_model(self.model)
@@ -87,28 +88,28 @@ class Trained(TrainedModel):
         seed: int = 0, notice: Callable[[str], None] | None = None, speculate: str | None = None,
         draft: Trained | None = None, draft_tokens: int = AHEAD,
     ) -> str:
-        """The prompt's continuation, up to <eos> or `new_tokens` tokens.
+        """Return the prompt's continuation, up to <eos> or `new_tokens` tokens.
 
         With `speculate`, "prompt" or "ngram", a draft guesses tokens ahead and the model checks them: the same text,
-        in fewer passes. An n-gram is `draft`, or is counted on the prompt.
+        in fewer passes. The n-gram is `draft`, or one counted on the prompt. A GPU writes without drafts.
         """
-        how, tally = Sampling(temperature, top_k, top_p, seed), Acceptance()
-        text = "".join(self.stream(prompt, new_tokens=new_tokens, how=how, notice=notice, tally=tally,
+        sampling, tally = Sampling(temperature, top_k, top_p, seed), Acceptance()
+        text = "".join(self.stream(prompt, new_tokens=new_tokens, sampling=sampling, notice=notice, tally=tally,
                                    speculation=self.speculation(speculate, draft, draft_tokens)))
         if notice is not None and tally.passes:
             notice(str(tally))
         return text
 
     def stream(
-        self, prompt: str = "", *, new_tokens: int = 256, how: Sampling | None = None, row: int = 0,
+        self, prompt: str = "", *, new_tokens: int = 256, sampling: Sampling | None = None, row: int = 0,
         notice: Callable[[str], None] | None = None, speculation: Speculation | None = None,
         tally: Acceptance | None = None,
     ) -> Iterator[str]:
-        """The continuation, piece by piece, as soon as each is certain. `row` draws another text from the same seed."""
+        """Yield the continuation, piece by piece, once each is certain. `row` draws another text from the same seed."""
         read = self.tokenizer.encode(prompt).tolist()
         writer = self.tokenizer.stream(after=read)
         tokens = [self.tokenizer.bos, *read]
-        for step in self.steps([tokens], new_tokens=new_tokens, how=how, row_ids=[row], notice=notice,
+        for step in self.steps([tokens], new_tokens=new_tokens, sampling=sampling, row_ids=[row], notice=notice,
                                speculation=speculation, tally=tally):
             if step[0] is not None and (text := writer.push(step[0])):
                 yield text
@@ -116,42 +117,44 @@ class Trained(TrainedModel):
             yield text
 
     def steps(
-        self, prompts: Sequence[Sequence[int]], *, new_tokens: int, how: Sampling | None = None,
+        self, prompts: Sequence[Sequence[int]], *, new_tokens: int, sampling: Sampling | None = None,
         row_ids: Sequence[int] | None = None, notice: Callable[[str], None] | None = None,
         speculation: Speculation | None = None, tally: Acceptance | None = None,
     ) -> Iterator[list[int | None]]:
-        """Token ids, a list a step: what `stream` is made of, for many prompts at once."""
-        marks, model = self.marks, self.model
-        options: Any = dict(new_tokens=new_tokens, how=how, end=marks.end, banned=marks.banned, row_ids=row_ids,
+        """Yield token ids, a list a step, for many prompts at once."""
+        model: Any = self.model
+        t = self.special_tokens
+        options: Any = dict(new_tokens=new_tokens, sampling=sampling, end=t.end, banned=t.banned, row_ids=row_ids,
                             notice=notice)
-        if speculation is not None and isinstance(model, NeuralLM):
+        why = "" if speculation is None else why_no_drafts(model)
+        if speculation is not None and not why:
             yield from speculative_tokens(
                 model, prompts, drafts=speculation.drafts(model.vocab), ahead=speculation.ahead, tally=tally, **options)
             return
-        if speculation is not None and notice is not None:
-            notice(why_not(model))
+        if why and notice is not None:
+            notice(why)
         yield from generate_tokens(model, prompts, **options)
 
     def speculation(
         self, kind: str | None, draft: Trained | None = None, ahead: int = AHEAD
     ) -> Speculation | None:
-        """The speculation by a draft of this model; a draft that cannot guess for it is refused."""
+        """Return the speculation by a draft of this model; a draft that cannot guess for it is refused."""
         if draft is None:
             return None if kind is None else Speculation(kind, ahead)
         if kind is None:
             raise SettingError("--draft names an n-gram that guesses ahead: say --speculate ngram, too")
-        if not isinstance(draft.model, NGram):
+        if draft.learner is not None:
             raise RunError(f"--draft is a run of the family {draft.family}, and only an n-gram guesses quickly enough: "
                            "train one with --family ngram")
         if draft.tokenizer.digest() != self.tokenizer.digest():
             raise RunError("--draft cuts text into other tokens than the model does: train it on the same text with "
                            "the same --tokenizer and --vocab")
-        return Speculation(kind, ahead, draft.model)
+        return Speculation(kind, ahead, cast("NGram", draft.model))
 
     # ---------------------------------------------------------------------------------------- scoring
 
     def score(self, text: str) -> Surprise:
-        """The surprise of the model at a text, from <bos> on; the end of the text is not scored."""
+        """Return the surprise of the model at a text, from <bos> on; the end of the text is not scored."""
         ids = self.tokenizer.encode(text)
         if not len(ids):
             raise DataError("there is no text to score: it is empty")
@@ -166,7 +169,7 @@ class Trained(TrainedModel):
                         unknown=int((ids == self.tokenizer.unk).sum()))
 
     def score_lines(self, texts: Sequence[str]) -> Tensor:
-        """(N,) the log-probability of each text with its end, each read by itself: many at once are quickest."""
+        """Return the log-probability (N,) of each text with its end, each read by itself: many at once are quickest."""
         if not texts:
             return torch.zeros(0, dtype=torch.float64)
         tokens, ends = self.tokenizer.encode_lines(texts)
@@ -175,13 +178,13 @@ class Trained(TrainedModel):
         return torch.from_numpy(np.add.reduceat(scores, np.append(0, ends[:-1])))
 
     def score_files(self, files: Sequence[str], **reading: Any) -> Surprise:
-        """The surprise over whole files, streamed; each document ends with <eos>."""
+        """Return the surprise over whole files, streamed; each document ends with <eos>."""
         shard = self.encode_files(files, **reading)
         return self.score_shard(shard, reading.get("documents"))
 
     def encode_files(self, files: Sequence[str], on_bad_text: str = "fail", documents: str | None = None,
                      part: str | None = None) -> Shard:
-        """Files as one shard; `part` is of an embedded corpus, `test` unless told."""
+        """Return files as one shard; `part` is of an embedded corpus, `test` unless told."""
         settings = ReadSettings(documents or self.documents, on_bad_text)
         return encode_files(files, self.tokenizer, settings, say=lambda text: None, part=part)
 
@@ -189,11 +192,11 @@ class Trained(TrainedModel):
         return self.surprise(shard, -sum(float(scores.double().sum()) for scores in self._scores(shard, documents)))
 
     def unit_nats(self, shard: Shard, ends: np.ndarray) -> np.ndarray:
-        """(U,) the nats of each stretch of the shard, given the token after each; together they are those of it all."""
+        """Return the nats (U,) of each stretch of the shard, given the token after each; they add up to all of it."""
         nats, first = np.zeros(len(ends)), 0
         for scores in self._scores(shard, None):
-            own = np.searchsorted(ends, np.arange(first, first + len(scores)), "right")
-            nats -= np.bincount(own, scores.double().cpu().numpy(), len(ends))
+            units = np.searchsorted(ends, np.arange(first, first + len(scores)), "right")
+            nats -= np.bincount(units, scores.double().cpu().numpy(), len(ends))
             first += len(scores)
         return nats
 
@@ -203,11 +206,11 @@ class Trained(TrainedModel):
                         unknown=shard.counts.unknown)
 
     def token_scores(self, shard: Shard, documents: str | None = None) -> Tensor:
-        """The log-probability of every token of the shard, in order."""
+        """Return the log-probability of every token of the shard, in order."""
         return torch.cat([scores.cpu() for scores in self._scores(shard, documents)])
 
     def _scores(self, shard: Shard, documents: str | None) -> Iterator[Tensor]:
-        """The scores of the shard's tokens in order; whole, by a model that can read a text as it is (`score_text`)."""
+        """Yield the scores of the shard's tokens in order; at once, by a model with a `score_text`."""
         whole = getattr(self.model, "score_text", None)
         if whole is not None:
             framed = reading_for(documents or self.documents) == "documents"
@@ -231,10 +234,11 @@ class Trained(TrainedModel):
         return self.context if isinstance(self.model, nn.Module) else None
 
     def encode(self, text: str) -> Tensor:
-        """(T, D): the vector of each token of the text in its context."""
-        if not isinstance(self.model, NeuralLM):
+        """Return the vectors (T, D) of the tokens of a text in their context."""
+        model: Any = self.learner
+        if model is None:
             raise RunError(f"the {self.family} family has no vectors: only neural families encode")
-        model = self.model.eval()
+        model.eval()
         ids = torch.tensor([[self.tokenizer.bos, *self.tokenizer.encode(text).tolist()]], device=model.device)
         with torch.no_grad():
             windows = [model.encode(part)[0][0] for part in ids.split(self.context, 1)]

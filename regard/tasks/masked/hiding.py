@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from regard.data.batching.batches import Batch
 from regard.data.batching.shuffle import key_of, mix
+from regard.data.batching.text_batches import Batch, SparseBatch
 from regard.data.reading.corpus import Corpus
 from regard.data.tokens.vocabulary import FIRST, PAD, Tokenizer
 from regard.errors import SettingError
@@ -30,24 +29,6 @@ HELD_OUT = 0x6D61736B            # the key of what is hidden in held-out text: t
 _WHICH, _FATE, _WORD = range(3)  # what a random number is for
 
 
-class MaskedBatch(Batch):
-    """Rows with some tokens hidden; `targets` hold those, and <pad> wherever nothing is asked."""
-
-    @property
-    def real(self) -> int:
-        return int(self.is_real().sum())
-
-    @property
-    def read(self) -> int:
-        return super().real
-
-    def is_real(self) -> Tensor:
-        return self.targets != PAD
-
-    def mask(self, scores: Tensor) -> Tensor:
-        return torch.where(self.is_real(), scores, 0.0)
-
-
 @dataclass(frozen=True)
 class Hiding:
     """The rule by which tokens are hidden. Only tokens of text are: no <bos>, <eos> or <unk>."""
@@ -57,7 +38,7 @@ class Hiding:
     to_mask: float = TO_MASK
     to_random: float = TO_RANDOM
 
-    def hide(self, text: Batch, key: int, rows: NDArray[np.int64] | None = None) -> MaskedBatch:
+    def hide(self, text: Batch, key: int, rows: NDArray[np.int64] | None = None) -> SparseBatch:
         """The batch of `text` (whose targets are the tokens, in their places) with some of them hidden.
 
         `rows` are the numbers of its rows, from which and from the key every random number comes.
@@ -71,7 +52,7 @@ class Hiding:
         seen = np.where(fate < self.to_mask, self.mask, np.where(fate < self.to_mask + self.to_random, word, tokens))
         read = np.where(hidden, seen, tokens)
         targets = np.where(hidden, tokens, PAD)
-        return MaskedBatch(torch.from_numpy(read), torch.from_numpy(targets), text.lengths)
+        return SparseBatch(torch.from_numpy(read), torch.from_numpy(targets), text.lengths)
 
     def which(self, tokens: NDArray[np.int64], noise: NDArray[np.float64]) -> NDArray[np.bool_]:
         """(B, T): the share of each row's tokens with the lowest noise, one at least where there is one."""
@@ -99,7 +80,7 @@ class MaskedBatches:
     def __len__(self) -> int:
         return len(self.text)
 
-    def batch(self, step: int) -> MaskedBatch:
+    def batch(self, step: int) -> SparseBatch:
         return self.hiding.hide(self.text.batch(step), key_of(self.seed, step))
 
 

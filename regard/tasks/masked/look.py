@@ -8,27 +8,25 @@ T tokens · V vocabulary
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from math import isqrt
 
 import torch
 from torch import Tensor
 
-from regard.contract import Recorder, watch
 from regard.data.tokens.vocabulary import FIRST
 from regard.decoding.fill import BLANK, JOINED
 from regard.errors import DataError
-from regard.layers.full_attention import FullAttention
-from regard.look.influences import batches, influence_tracks
-from regard.look.parts import Look, Request, Said, Token, Track
-from regard.look.saying import GUESS, said_by
-from regard.look.sides import mark, read_tokens, side
-from regard.look.tracks import grouped, is_map, layer_names, numbered
+from regard.look.influence import evaluating
+from regard.look.influence_tracks import encoder_tracks
+from regard.look.look import Look, Prediction, Request, Token
+from regard.look.predictions import GUESS, make_prediction
+from regard.look.reading_tracks import count_maps, encoder_maps
+from regard.look.side_tokens import read_tokens, special_token, text_side
+from regard.look.track import Track
 from regard.models.masked import MaskedModel
-from regard.probe.influence import evaluating as evaluating_model
-from regard.probe.influence import leaf_outputs
 from regard.tasks.lm.look import MOST_NUMBERS
 from regard.tasks.masked.trained import TrainedMasked
+from regard.watching import Recorder, watch
 
 MOST_TOKENS = 1024                   # read by a model that has no limit of its own
 ONE_BY_ONE = 64                      # tokens, up to which each is hidden by itself
@@ -43,7 +41,7 @@ def build(trained: TrainedMasked, request: Request) -> Look:
     notes: list[str] = []
     tokens = text_tokens(trained, request.text)
     if trained.framed:
-        tokens.append(mark(t, t.eos))
+        tokens.append(special_token(t, t.eos))
     limit = min(model.context or MOST_TOKENS, room(model))
     if len(tokens) > limit:
         notes.append(f"the text has {len(tokens):,} tokens, and {limit:,} are read at once at most: the first are read")
@@ -57,13 +55,10 @@ def build(trained: TrainedMasked, request: Request) -> Look:
 
     seen = watched()
     told = say(trained, ids, notes)
-    own = numbered(seen.readings, lambda reading: reading.kind == "weights" and is_map(reading, len(ids), len(ids)))
-    found = grouped("self", own, layer_names(model.encoder.stack, own), rows="text", columns="text",
-                    about="How much each position reads of every other and of itself, to either side: the softmax of "
-                          "its scores.") if own else []
-    sides = {"text": side("text", "text", request.text, tokens)}
+    maps = encoder_maps(seen.readings, model.encoder.stack, len(ids))
+    sides = {"text": text_side("text", "text", request.text, tokens)}
     return Look(request, trained.family, trained.task.name, sides, "text", told,
-                (*found, *influences(model, ids, told)), tuple(notes), in_place=True, watched=watched)
+                (*maps, *influences(model, ids, told)), tuple(notes), in_place=True, watched=watched)
 
 
 def text_tokens(trained: TrainedMasked, text: str) -> list[Token]:
@@ -86,12 +81,8 @@ def text_tokens(trained: TrainedMasked, text: str) -> list[Token]:
 
 
 def room(model: MaskedModel) -> int:
-    heads = sum(module.heads for module in model.modules() if isinstance(module, FullAttention))
+    heads, _ = count_maps(model)
     return isqrt(MOST_NUMBERS // heads) if heads else MOST_TOKENS
-
-
-def evaluating(model: MaskedModel) -> AbstractContextManager[None]:
-    return evaluating_model(model)                               # type: ignore[arg-type]  # asks only for its modules
 
 
 @torch.no_grad()
@@ -106,13 +97,13 @@ def run(model: MaskedModel, ids: Tensor, closely: bool) -> Recorder:
 
 
 @torch.no_grad()
-def say(trained: TrainedMasked, ids: Tensor, notes: list[str]) -> tuple[Said, ...]:
+def say(trained: TrainedMasked, ids: Tensor, notes: list[str]) -> tuple[Prediction, ...]:
     """The prediction of each row for its own place; of a blank, its best guess."""
     model, size = trained.model, len(ids)
     banned = (*range(FIRST), model.mask)
     if size > ONE_BY_ONE:
         notes.append(f"the text is long: what a row says is told with every {STRIDE}th token hidden at once")
-    told: dict[int, Said] = {}
+    told: dict[int, Prediction] = {}
     with evaluating(model):
         for hidden in hidden_together(size):
             row = ids.clone()
@@ -120,7 +111,7 @@ def say(trained: TrainedMasked, ids: Tensor, notes: list[str]) -> tuple[Said, ..
             log_probs = model.predict(row[None], torch.tensor([hidden], device=ids.device))[0].cpu()
             for place, own in zip(hidden, log_probs, strict=True):
                 target = int(ids[place])
-                told[place] = said_by(own, GUESS if target == model.mask else target, trained.tokenizer, banned)
+                told[place] = make_prediction(own, GUESS if target == model.mask else target, trained.tokenizer, banned)
     return tuple(told[place] for place in range(size))
 
 
@@ -134,7 +125,7 @@ def hidden_together(size: int) -> list[list[int]]:
 # ---------------------------------------------------------------------------------------------- influence
 
 
-def influences(model: MaskedModel, ids: Tensor, told: Sequence[Said]) -> list[Track]:
+def influences(model: MaskedModel, ids: Tensor, told: Sequence[Prediction]) -> list[Track]:
     """The influence of every token on the one in each place, which is hidden while it is asked for."""
     targets = torch.tensor([each.id for each in told], device=ids.device)
 
@@ -150,31 +141,6 @@ def influences(model: MaskedModel, ids: Tensor, told: Sequence[Said]) -> list[Tr
         rows[torch.arange(len(places), device=ids.device), places] = model.mask
         return rows
 
-    def by_gradient(how: str, asked: list[int]) -> Tensor:
-        found = []
-        for some in batches(asked, len(ids)):
-            places = torch.tensor(some, device=ids.device)
-            with evaluating(model), torch.enable_grad(), torch.backends.cudnn.flags(enabled=False), leaf_outputs(
-                    model.encoder.embedding) as read:
-                (g,) = torch.autograd.grad(scores(hidden(places), places).sum(), read[0])
-            found.append(g.norm(dim=-1) if how == "sensitivity" else (g * read[0].detach()).sum(-1))
-        return torch.cat(found)
-
-    @torch.no_grad()
-    def by_occlusion(how: str, asked: list[int]) -> Tensor:
-        found = torch.zeros(len(asked), len(ids))
-        every = torch.arange(len(ids), device=ids.device)
-        with evaluating(model):
-            for number, place in enumerate(asked):
-                at = torch.tensor([place], device=ids.device)
-                whole = scores(hidden(at), at)
-                for some in batches(every.tolist(), len(ids)):
-                    rows = hidden(at.expand(len(some)))
-                    rows[torch.arange(len(some)), some] = model.mask
-                    found[number, some] = (whole - scores(rows, at.expand(len(some)))).float().cpu()
-        return found
-
-    size = (len(ids), len(ids))
-    return [*influence_tracks(("gradient", "sensitivity"), by_gradient, of="text", on="text", shape=size, causal=False),
-            *influence_tracks(("occlusion",), by_occlusion, of="text", on="text", shape=size, causal=False,
-                              instead="<mask>", most=ONE_BY_ONE)]
+    return encoder_tracks(
+        model, model.encoder.embedding, hidden, scores, blank=model.mask, of="text", shape=(len(ids), len(ids)),
+        instead="<mask>", most_occluded=ONE_BY_ONE)

@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from regard.contract import watch
 from regard.data.tokens.vocabulary import FIRST
-from regard.decoding.fill import of_text
+from regard.decoding.fill import keep_text
 from regard.look.next_token import written
 from regard.look.small_map import Sample, first_text, last_of, small_map
 from regard.models.masked import MaskedModel
+from regard.watching import watch
 
 HIDDEN_EVERY, HIDDEN_OF = 5, 24
 
@@ -34,7 +34,7 @@ def fill_hidden(model: MaskedModel, corpus: Any, _: int | None) -> Callable[[], 
     def write() -> Sample:
         said = list(whole)
         if hidden:
-            found = of_text(model, model.predict(row, torch.tensor([hidden], device=model.device)))[0].argmax(-1)
+            found = keep_text(model, model.predict(row, torch.tensor([hidden], device=model.device)))[0].argmax(-1)
             for at, id in zip(hidden, found.tolist(), strict=True):
                 said[at] = id
         names = [f"[{piece}]" if at in hidden else piece for at, piece in enumerate(written(t, said))]

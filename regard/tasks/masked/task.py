@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from regard.families.masked import MASKED
+from regard.families.masked_encoders import MASKED
 from regard.tasks.masked import CARD
 from regard.tasks.masked.hiding import batches, held_out, mask_id
 from regard.tasks.masked.look import build

@@ -18,12 +18,12 @@ from regard.data.reading.corpus import encode_files
 from regard.data.reading.readers import ReadSettings
 from regard.data.tokens.vocabulary import PAD, Tokenizer
 from regard.decoding.fill import Filled, fill_blanks
-from regard.decoding.marks import Marks
+from regard.decoding.special_tokens import SpecialTokens
 from regard.errors import DataError, RunError, SettingError
 from regard.laws.check import Report
 from regard.laws.encoder_laws import check_encoder
 from regard.laws.masked_laws import check_masked
-from regard.metrics.filling import Guesses, guess_batches
+from regard.metrics.filling import FillQuality, guess_batches
 from regard.models.masked import MaskedModel
 from regard.tasks.laws import join_reports
 from regard.tasks.masked.hiding import MaskedHeldOut, mask_id
@@ -41,11 +41,11 @@ class TrainedMasked(TrainedModel):
 
     @property
     def framed(self) -> bool:
-        """Whether the model was trained on whole documents, each followed by <eos>."""
+        """True for a model trained on whole documents, each followed by <eos>."""
         return self.tables["training"]["reading"] == "documents"
 
     @property
-    def marks(self) -> Marks:
+    def special_tokens(self) -> SpecialTokens:
         raise RunError("a masked model writes nothing token by token: fill its blanks instead")
 
     def check_laws(self) -> Report:
@@ -56,18 +56,18 @@ class TrainedMasked(TrainedModel):
     # ------------------------------------------------------------------------------------- filling
 
     def fill(self, text: str, *, top: int = 5, length: int | None = None) -> Filled:
-        """The text with its blanks (___ or [MASK]) filled, and the `top` likeliest candidates for each.
+        """Return the text with its blanks (___ or [MASK]) filled, and the `top` likeliest fillings for each.
 
-        A blank has `length` tokens; if that is not said, one for a model of words, and else the number of tokens that
-        is likeliest by their average log-probability.
+        A blank has `length` tokens. Without it, a model of words fills in one, and any other model the number of tokens
+        that is likeliest by their average log-probability.
         """
         for name, value in (("top", top), ("length", length)):
             if value is not None and value < 1:
                 raise SettingError(f"{name} = {value}: must be at least 1")
         return fill_blanks(self.model.eval(), self.tokenizer, text, top=top, length=length, end=self.framed)
 
-    def guess_files(self, files: Sequence[str], on_bad_text: str = "fail") -> Guesses:
-        """The accuracy on hidden tokens of these files; always the same ones are hidden, all behind <mask>."""
+    def guess_files(self, files: Sequence[str], on_bad_text: str = "fail") -> FillQuality:
+        """Return the accuracy on hidden tokens of these files; always the same ones are hidden, all behind <mask>."""
         settings = ReadSettings(self.tables["data"]["documents"], on_bad_text)
         shard = encode_files(files, self.tokenizer, settings, say=lambda text: None)
         held_out = MaskedHeldOut(shard, self.context, 16, self.tokenizer.bos, self.framed, mask=mask_id(self.tokenizer))
@@ -76,7 +76,7 @@ class TrainedMasked(TrainedModel):
     # ------------------------------------------------------------------------------------- vectors
 
     def encode(self, text: str) -> Tensor:
-        """(T, D): the vector of each token of the text in its context."""
+        """Return the vectors (T, D) of the tokens of a text in their context."""
         windows = self._windows(text)
         with torch.no_grad():
             parts = [self.model.eval().encode(row[None]).vectors[0] for row in windows]
@@ -84,7 +84,7 @@ class TrainedMasked(TrainedModel):
 
     @torch.no_grad()
     def vectors(self, texts: Sequence[str], *, normalise: bool = False) -> Tensor:
-        """(N, D): one vector a text, the mean over its tokens; of length one if `normalise`.
+        """Return one vector a text (N, D), the mean over its tokens; of length one if `normalise`.
 
         A text longer than the context is read in windows.
         """
@@ -97,10 +97,10 @@ class TrainedMasked(TrainedModel):
         windows.sort(key=lambda each: len(each[1]))                                  # alike lengths: fewer pads
         for first in range(0, len(windows), BATCH):
             some = windows[first : first + BATCH]
-            at = torch.tensor([number for number, _ in some])
+            numbers = torch.tensor([number for number, _ in some])
             sums, lengths = self._sums([row for _, row in some])
-            total.index_add_(0, at, sums.cpu())
-            count.index_add_(0, at, lengths.cpu())
+            total.index_add_(0, numbers, sums.cpu())
+            count.index_add_(0, numbers, lengths.cpu())
         mean = total / count.clamp(min=1)[:, None]
         return torch.nn.functional.normalize(mean, dim=-1) if normalise else mean
 
@@ -117,7 +117,7 @@ class TrainedMasked(TrainedModel):
         return row.split(self.model.context or max(1, len(ids))) if ids else ()
 
     def similar(self, text: str, lines: Sequence[str], *, top: int = 5) -> list[tuple[float, int]]:
-        """The lines nearest to the text, as (similarity, number of the line), nearest first.
+        """Return the lines nearest to the text, as (similarity, number of the line), nearest first.
 
         Similarity is the cosine of two vectors, each taken from the mean of all lines: what every line has in common
         says nothing.
@@ -128,4 +128,4 @@ class TrainedMasked(TrainedModel):
         both = torch.nn.functional.normalize(both - both[:-1].mean(0), dim=-1)
         scores = (both[:-1] @ both[-1]).numpy()
         order = np.argsort(-scores, kind="stable")[:top]
-        return [(float(scores[at]), int(at)) for at in order]
+        return [(float(scores[number]), int(number)) for number in order]

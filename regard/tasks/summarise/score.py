@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
-from regard.decoding.fast.ways import ways
 from regard.metrics.intervals import TEXTS
-from regard.metrics.summary import KINDS, lead, paired
-from regard.metrics.summary import measure as measure_texts
-from regard.tasks.score import OF_SOURCES, Options, Outcome, Row, Say, Score, warning_rows
+from regard.metrics.summary_quality import KINDS, lead, paired
+from regard.metrics.summary_quality import measure as measure_texts
+from regard.tasks.score import OF_SOURCES, Options, Outcome, Row, Say, Scoring, warning_rows
 from regard.tasks.summarise.trained import TrainedSummariser
-from regard.tasks.translate.score import against_rows, interval, read_test, translate_by_other, translate_test
+from regard.tasks.translate.score import against_rows, interval, measure_writing, read_test, translate_by_other
 
 
 def measure(model: TrainedSummariser, files: tuple[str, ...], options: Options, say: Say) -> Outcome:
     test = read_test(model, files, options, say)
-    surprise = model.score_pairs(test.sources, test.references, notice=say)
-    began = time.perf_counter()
-    summaries = translate_test(model, test, options, say)
-    seconds = time.perf_counter() - began
+    summaries, common = measure_writing(model, test, options, say)
     first = lead(test.sources)
-    values = {**measure_texts(summaries, test.references).as_dict(), **surprise.as_dict(), "beam": options["beam"],
-              "seconds": seconds, "sentences_per_second": len(summaries) / seconds,
-              "kernels": ways(model.model.device), "lead": measure_texts(first, test.references).as_dict(),
+    values = {**measure_texts(summaries, test.references).as_dict(), **common,
+              "lead": measure_texts(first, test.references).as_dict(),
               "against_lead": paired(first, summaries, test.references, names=("the first sentence", "it")).as_dict()}
     if test.golds and model.attends:
         errors = model.alignment_error(test.sources, test.references, test.golds, test.words, notice=say)
@@ -31,10 +25,10 @@ def measure(model: TrainedSummariser, files: tuple[str, ...], options: Options, 
     if options["against"]:
         theirs, names = translate_by_other(model, test, options)
         values["against"] = paired(summaries, theirs, test.references, names=names).as_dict()
-    return Outcome(values, rows_of(values))
+    return Outcome(values, make_rows(values))
 
 
-def rows_of(values: dict[str, Any]) -> list[Row]:
+def make_rows(values: dict[str, Any]) -> list[Row]:
     lead = values["lead"]
     return [
         *((name, f"{values[kind]:.2f}{interval(values[f'{kind}_interval'], TEXTS)}   the first sentence alone: "
@@ -50,4 +44,4 @@ def rows_of(values: dict[str, Any]) -> list[Row]:
     ]
 
 
-SCORE = Score(measure, OF_SOURCES)
+SCORE = Scoring(measure, OF_SOURCES)

@@ -9,7 +9,7 @@ from regard.data.pairs.pair_corpus import PairCorpus
 from regard.data.pairs.pairs import DocumentSettings
 from regard.families.sizes import longer
 from regard.families.translate import TRANSLATE
-from regard.metrics.summary import measure
+from regard.metrics.summary_quality import measure
 from regard.tasks.summarise import CARD
 from regard.tasks.summarise.score import SCORE
 from regard.tasks.summarise.trained import TrainedSummariser
@@ -21,11 +21,10 @@ SUMMARISE = {name: replace(family, sizes=longer(family.sizes, CONTEXT)) for name
 
 
 def judge(model: Any, corpus: PairCorpus, context: int) -> dict[str, float]:
-    """ROUGE-L of the summaries of the first held-out documents."""
+    """Return ROUGE-L of the summaries of the first held-out documents."""
     pairs = corpus.held_out(translate.JUDGED)
     texts = translate.written(model, corpus, len(pairs), context)
-    found = measure(texts, [pair.target for pair in pairs], intervals=False)
-    return {"valid_rouge": found.rougeL.f}
+    return {"valid_rouge": measure(texts, [pair.target for pair in pairs], intervals=False).rougeL.f}
 
 
 TASK = replace(

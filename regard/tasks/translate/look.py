@@ -13,24 +13,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.contract import Recorder, Source, watch
+from regard.contract import Source
 from regard.data.tokens.vocabulary import UNK
-from regard.decoding.beam import Beam
-from regard.decoding.translate import translate_tokens
+from regard.decoding.beam import BeamOptions, search_batches
+from regard.decoding.source_batches import text_batches
 from regard.errors import DataError
-from regard.layers.attentive import AttentiveRecurrence
-from regard.layers.cross_attention import CrossAttention
-from regard.layers.full_attention import FullAttention
-from regard.look.influences import influence_tracks, source_by_gradient, source_by_occlusion, unwatched
-from regard.look.parts import Look, Request, Said, Side, Token, Track
-from regard.look.saying import GUESS, by_head, said
-from regard.look.sides import mark, read_tokens, side, written_tokens
-from regard.look.tracks import ABOUT, grouped, in_order, numbered
+from regard.look.influence import WAYS, evaluating, influence
+from regard.look.influence_tracks import influence_tracks, source_by_gradient, source_by_occlusion, unwatched
+from regard.look.look import Look, LookSide, Prediction, Request, Token
+from regard.look.predictions import GUESS, make_predictions
+from regard.look.reading_tracks import ABOUT, find_readings, group_tracks, number_layers
+from regard.look.side_tokens import read_tokens, special_token, text_side, written_tokens
+from regard.look.track import Track
+from regard.models.distributions import by_head
 from regard.models.neural import NeuralLM
-from regard.probe.influence import WAYS, evaluating, influence
 from regard.tasks.translate.trained import TrainedTranslator
-
-OF_SOURCE = (CrossAttention, AttentiveRecurrence)
+from regard.watching import Recorder, watch
 
 
 def build(trained: TrainedTranslator, request: Request) -> Look:
@@ -43,14 +41,14 @@ def build(trained: TrainedTranslator, request: Request) -> Look:
     notes: list[str] = []
     source, cut = source_tokens(trained, request.source, notes)
     target = target_of(trained, request, [token.id for token in source], cut, notes)
-    pair = Pair(model, Source(torch.tensor([[token.id for token in source]], device=model.device)),
+    pair = WatchedPair(model, Source(torch.tensor([[token.id for token in source]], device=model.device)),
                 torch.tensor([trained.tokenizer.bos, *(token.id for token in target.tokens)], device=model.device))
     t = trained.tokenizer
-    seen, told = pair.run_and_say(target.following, t.target, trained.marks.banned)
-    read = [mark(t.target, t.bos), *target.tokens]
+    seen, told = pair.run_and_say(target.following, t.target, trained.special_tokens.banned)
+    read = [special_token(t.target, t.bos), *target.tokens]
     titles = trained.titles
-    sides = {"source": side("source", titles[0], request.source, source),
-             "target": side("target", titles[1], target.text, read)}
+    sides = {"source": text_side("source", titles[0], request.source, source),
+             "target": text_side("target", titles[1], target.text, read)}
     if model.one_text:
         sides["text"] = both_sides(sides["source"], sides["target"])
     tracks = [*read_tracks(pair, seen), *influences(pair, told)]
@@ -74,7 +72,7 @@ def source_tokens(trained: TrainedTranslator, text: str, notes: list[str]) -> tu
             size -= 1
         tokens = tokens[:size]
     cut = text[:tokens[-1].end] if len(tokens) < len(ids) else text
-    return [*tokens, mark(t.source, t.eos)], cut
+    return [*tokens, special_token(t.source, t.eos)], cut
 
 
 @dataclass(frozen=True)
@@ -97,9 +95,10 @@ def target_of(
     t, room = trained.tokenizer, target_room(trained, len(source))
     if request.target is not None:
         return given_target(t.target, request.target, room, notes)
-    how = Beam(request.beam, request.length_penalty)
-    found = translate_tokens(trained.model, [source], marks=trained.marks, context=trained.context, how=how)[0]
-    pieces = trained.spelled([cut], [source], [found[:1]])[0].pieces[0]
+    options = BeamOptions(request.beam, request.length_penalty)
+    batches = text_batches(trained.model, [source], trained.context, options.width)
+    (found,) = search_batches(trained.model, batches, trained.special_tokens, options)
+    pieces = trained.spell_sentences([cut], [source], [found[:1]])[0].pieces[0]
     return own_target(t.target, found[0].tokens, pieces, found[0].finished, room, notes)
 
 
@@ -131,21 +130,22 @@ def target_room(trained: TrainedTranslator, source: int) -> int:
     return max(1, room) - 1
 
 
-def both_sides(source: Side, target: Side) -> Side:
+def both_sides(source: LookSide, target: LookSide) -> LookSide:
     """Source and target as the one text that a prefix model reads; words are counted on."""
     offset = len(source.text) + 1
     first = 1 + max((token.word for token in source.tokens), default=-1)
     moved = [Token(token.id, token.piece, token.start + offset if token.start >= 0 else -1,
                    token.end + offset if token.end >= 0 else -1, token.special,
                    token.word + first if token.word >= 0 else -1) for token in target.tokens]
-    return side("text", f"{source.title} and {target.title}", f"{source.text}\n{target.text}", [*source.tokens, *moved])
+    return text_side("text", f"{source.title} and {target.title}", f"{source.text}\n{target.text}",
+                     [*source.tokens, *moved])
 
 
 # ------------------------------------------------------------------------------------------------ the run
 
 
 @dataclass
-class Pair:
+class WatchedPair:
     """A model, its source and the tokens of the target that it reads, <bos> first."""
 
     model: NeuralLM
@@ -169,16 +169,16 @@ class Pair:
 
     def run_and_say(
         self, following: Sequence[int], tokenizer: Any, banned: Sequence[int]
-    ) -> tuple[Recorder, tuple[Said, ...]]:
+    ) -> tuple[Recorder, tuple[Prediction, ...]]:
         vectors, seen = self.run()
         with torch.no_grad(), evaluating(self.model):
-            return seen, said(by_head(self.model.head, vectors), following, tokenizer, banned)
+            return seen, make_predictions(by_head(self.model.head, vectors), following, tokenizer, banned)
 
 
 # --------------------------------------------------------------------------------------------- the tracks
 
 
-def read_tracks(pair: Pair, seen: Recorder) -> list[Track]:
+def read_tracks(pair: WatchedPair, seen: Recorder) -> list[Track]:
     if pair.model.one_text:
         return prefix_tracks(seen, pair.length)
     return decoder_tracks(seen, "source", "cross")
@@ -188,18 +188,17 @@ def decoder_tracks(seen: Recorder, columns: str, name: str) -> list[Track]:
     """Attention to the source first, then that of the target to itself, then that of the encoder."""
     found: list[Track] = []
     kinds: list[tuple[str, Any, dict[str, Any]]] = [
-        (name, lambda r: r.kind == "weights" and isinstance(r.layer, OF_SOURCE),
+        (name, lambda r: r.kind == "weights" and r.reads == "source",
          dict(rows="target", columns=columns, row_label="writes")),
-        ("self", lambda r: r.kind == "weights" and not isinstance(r.layer, (*OF_SOURCE, FullAttention)),
+        ("self", lambda r: r.kind == "weights" and r.reads not in ("source", "encoder"),
          dict(rows="target", columns="target", causal=True)),
         ("kernel", lambda r: r.kind == "kernel", dict(rows="target", columns="target", causal=True)),
-        ("encoder", lambda r: r.kind == "weights" and isinstance(r.layer, FullAttention),
-         dict(rows=columns, columns=columns)),
+        ("encoder", lambda r: r.kind == "weights" and r.reads == "encoder", dict(rows=columns, columns=columns)),
     ]
     for called, wanted, about in kinds:
-        own = numbered(seen.readings, wanted)
+        own = find_readings(seen.readings, wanted)
         if own:
-            found += grouped(called, own, in_order(len(own)), **about)
+            found += group_tracks(called, own, number_layers(len(own)), **about)
     return found
 
 
@@ -207,9 +206,9 @@ def prefix_tracks(seen: Recorder, length: int) -> list[Track]:
     """One stack reads both: all of its attention, and before it the part that falls from the target on the source."""
     found: list[Track] = []
     for name, kind in (("self", "weights"), ("kernel", "kernel")):
-        own = numbered(seen.readings, lambda reading, kind=kind: reading.kind == kind)       # type: ignore[misc]
+        own = find_readings(seen.readings, lambda reading, kind=kind: reading.kind == kind)       # type: ignore[misc]
         if own:
-            found += grouped(name, own, in_order(len(own)), rows="text", columns="text", causal=True)
+            found += group_tracks(name, own, number_layers(len(own)), rows="text", columns="text", causal=True)
     return [*(on_the_source(each, length) for each in found if each.kind == "weights"), *found]
 
 
@@ -227,7 +226,7 @@ def on_the_source(whole: Track, length: int) -> Track:
 # ---------------------------------------------------------------------------------------------- influence
 
 
-def influences(pair: Pair, told: Sequence[Said]) -> list[Track]:
+def influences(pair: WatchedPair, told: Sequence[Prediction]) -> list[Track]:
     """On the source, and on the target before each token."""
     model, tokens, length = pair.model, pair.tokens, pair.length
     targets = torch.tensor([each.id for each in told], device=model.device)
@@ -258,7 +257,7 @@ def influences(pair: Pair, told: Sequence[Said]) -> list[Track]:
                               shape=(len(tokens), len(tokens)), causal=True, what="target token")]
 
 
-def target_rows(pair: Pair, targets: Tensor, how: str, rows: list[int]) -> Tensor:
+def target_rows(pair: WatchedPair, targets: Tensor, how: str, rows: list[int]) -> Tensor:
     at = rows[0] if len(rows) == 1 else None
     found = influence(pair.model, pair.tokens, targets, how, at, instead=UNK, source=pair.source)
     return found[None] if at is not None else found

@@ -9,31 +9,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.contract import Source
-from regard.data.batching.pair_batches import Side
-from regard.decoding.beam import Beam
-from regard.decoding.marks import pair_marks
+from regard.data.batching.pair_batches import Sentences
+from regard.decoding.beam import BeamOptions, search_batches
+from regard.decoding.source_batches import text_batches
+from regard.decoding.special_tokens import pair_special_tokens
 from regard.decoding.stream import padded
-from regard.decoding.translate import translate_tokens
+from regard.look.copying import spell
 from regard.look.next_token import written
 from regard.look.small_map import LOOKED_AT, MOST, Sample, read_of_given, small_map, target_of
-from regard.probe.copying import spell
 
 
 def translate_source(model: Any, corpus: Any, context: int | None) -> Callable[[], Sample]:
     """A held-out source of middling length, translated word after likeliest word."""
-    t, side = corpus.tokenizer, Side(corpus.source_valid)
+    t, side = corpus.tokenizer, Sentences(corpus.source_valid)
     assert context is not None
     number = middling(side.lengths[:LOOKED_AT], min(MOST, context))
     pair = corpus.held_out(number + 1)[number]
     source = side.data[side.starts[number]:side.starts[number] + side.lengths[number]].astype(np.int64).tolist()
-    marks = pair_marks(t, model)
+    special_tokens = pair_special_tokens(t, model)
     columns, right = written(t.source, source), target_of(corpus, number, context)
     rows = written(t.target, right)
 
     def write() -> Sample:
         if len(source) > context:
             return {"prompt": pair.source, "text": "", "reference": pair.target, "map": None}
-        found = translate_tokens(model, [source], marks=marks, context=context, how=Beam(width=1))[0]
+        batches = text_batches(model, [source], context, beams=1)
+        (found,) = search_batches(model, batches, special_tokens, BeamOptions(width=1))
         ((best,),) = spell(model, t, [pair.source], [source], [found])
         items, lengths = padded([source], model.device)
         weights = read_of_given(model, Source(items, lengths), t.bos, right)

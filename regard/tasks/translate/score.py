@@ -13,13 +13,13 @@ from regard.data.pairs.pairs import PairSettings, check_aligned, find_pair_sourc
 from regard.data.reading.corpus import refuse_files
 from regard.data.reading.every_line import every_line
 from regard.data.reading.tally import Tally
-from regard.decoding.fast.ways import ways
-from regard.metrics.alignment import Gold, read_pharaoh
+from regard.decoding.fast.fast_paths import describe_fast_paths
+from regard.metrics.alignment_error import Gold, read_pharaoh
 from regard.metrics.intervals import SENTENCES
 from regard.metrics.lengths import by_length
-from regard.metrics.translation import measure as measure_texts
-from regard.metrics.translation import paired
-from regard.tasks.score import OF_SOURCES, Options, Outcome, Row, Say, Score, warning_rows
+from regard.metrics.translation_quality import measure as measure_texts
+from regard.metrics.translation_quality import paired
+from regard.tasks.score import OF_SOURCES, Options, Outcome, Row, Say, Scoring, warning_rows
 from regard.tasks.translate.trained import TrainedTranslator
 
 PART_OF_PHRASEBOOK = 1000      # pairs, unless told
@@ -40,7 +40,7 @@ class Test:
 
 def read_test(model: TrainedTranslator, files: tuple[str, ...], options: Options, say: Say) -> Test:
     if embedded.known_pairs(files):
-        test = built_in(str(files[0]), options)
+        test = read_embedded(str(files[0]), options)
     else:
         if options["part"]:
             refuse_files(options["part"], files)
@@ -54,7 +54,7 @@ def read_test(model: TrainedTranslator, files: tuple[str, ...], options: Options
     return test
 
 
-def built_in(name: str, options: Options) -> Test:
+def read_embedded(name: str, options: Options) -> Test:
     pairs = list(islice(embedded.pairs(name, options["part"] or "test"), options["first"] or PART_OF_PHRASEBOOK))
     return Test([pair.source for pair in pairs], [pair.target for pair in pairs],
                 [Gold(frozenset(pair.alignment)) for pair in pairs])
@@ -63,7 +63,7 @@ def built_in(name: str, options: Options) -> Test:
 def read_files(
     model: TrainedTranslator, files: tuple[str, ...], options: Options, say: Say
 ) -> tuple[list[str], list[str]]:
-    """Two aligned files with every line that is in them, or the pairs of a file of pairs."""
+    """Return every line of two aligned files, or the pairs of a file of pairs."""
     if find_pair_sources(files)[0].format == "text":
         check_aligned(files)
         source, target = (list(every_line(name, options["on_bad_text"])) for name in files)
@@ -86,13 +86,8 @@ def read_golds(name: str) -> list[Gold]:
 
 def measure(model: TrainedTranslator, files: tuple[str, ...], options: Options, say: Say) -> Outcome:
     test, lang = read_test(model, files, options, say), model.languages[1]
-    surprise = model.score_pairs(test.sources, test.references, notice=say)
-    began = time.perf_counter()
-    translations = translate_test(model, test, options, say)
-    seconds = time.perf_counter() - began
-    values = {**measure_texts(translations, test.references, lang=lang).as_dict(), **surprise.as_dict(),
-              "beam": options["beam"], "seconds": seconds, "sentences_per_second": len(translations) / seconds,
-              "kernels": ways(model.model.device)}
+    translations, common = measure_writing(model, test, options, say)
+    values = {**measure_texts(translations, test.references, lang=lang).as_dict(), **common}
     if test.golds and (model.attends or options["gold"]):
         values |= model.alignment_error(test.sources, test.references, test.golds, test.words, notice=say).as_dict()
     elif test.golds:
@@ -103,17 +98,29 @@ def measure(model: TrainedTranslator, files: tuple[str, ...], options: Options, 
     if options["against"]:
         theirs, names = translate_by_other(model, test, options)
         values["against"] = paired(translations, theirs, test.references, lang=lang, names=names).as_dict()
-    return Outcome(values, rows_of(values, options))
+    return Outcome(values, make_rows(values, options))
+
+
+def measure_writing(
+    model: TrainedTranslator, test: Test, options: Options, say: Say
+) -> tuple[list[str], dict[str, Any]]:
+    """Return the translations, and what is measured of any task with pairs: the loss on references, and the speed."""
+    surprise = model.score_pairs(test.sources, test.references, notice=say)
+    began = time.perf_counter()
+    texts = translate_test(model, test, options, say)
+    seconds = time.perf_counter() - began
+    return texts, {**surprise.as_dict(), "beam": options["beam"], "seconds": seconds,
+                   "sentences_per_second": len(texts) / seconds, "kernels": describe_fast_paths(model.model.device)}
 
 
 def translate_test(model: TrainedTranslator, test: Test, options: Options, say: Say | None = None) -> list[str]:
-    found = model.translate(test.sources, beam=options["beam"], length_penalty=options["length_penalty"],
-                            batch=options["batch"], notice=say)
-    return [each.text for each in found]
+    translations = model.translate(test.sources, beam=options["beam"], length_penalty=options["length_penalty"],
+                                   batch=options["batch"], notice=say)
+    return [each.text for each in translations]
 
 
 def translate_by_other(model: TrainedTranslator, test: Test, options: Options) -> tuple[list[str], tuple[str, str]]:
-    """Translations of the same sources by another run or from a file, and the names of the two."""
+    """Return translations of the same sources by another run or from a file, and the names of the two."""
     other = options["against"]
     if isinstance(other, TrainedTranslator):
         theirs, path = translate_test(other, test, options), other.path
@@ -126,7 +133,7 @@ def translate_by_other(model: TrainedTranslator, test: Test, options: Options) -
 # ---------------------------------------------------------------------------------------------- showing
 
 
-def rows_of(values: dict[str, Any], options: Options) -> list[Row]:
+def make_rows(values: dict[str, Any], options: Options) -> list[Row]:
     rows = [
         ("BLEU", f"{values['bleu']:.2f}{interval(values.get('bleu_interval'))}   {values['signature']}"),
         ("chrF", f"{values['chrf']:.2f}{interval(values.get('chrf_interval'))}   {values['chrf_signature']}"),
@@ -154,18 +161,18 @@ def rows_of(values: dict[str, Any], options: Options) -> list[Row]:
 
 
 def against_rows(values: dict[str, Any], metrics: dict[str, str], of: str) -> list[Row]:
-    """Each metric of both, where there was another; and which is better."""
+    """Return a row for each metric of both runs, where there are two, and one that says which is better."""
     if "against" not in values:
         return []
-    told = values["against"]
-    ours, theirs = told["names"]
-    return [*((name, f"{told[metric]['a']:.2f} {ours} · {told[metric]['b']:.2f} {theirs} · difference "
-                     f"{told[metric]['difference']:+.2f}{interval(told[metric]['interval'], of)}, "
-                     f"p = {told[metric]['p']:.4f}") for metric, name in metrics.items()), ("so", told["verdict"])]
+    test = values["against"]
+    ours, theirs = test["names"]
+    return [*((name, f"{test[metric]['a']:.2f} {ours} · {test[metric]['b']:.2f} {theirs} · difference "
+                     f"{test[metric]['difference']:+.2f}{interval(test[metric]['interval'], of)}, "
+                     f"p = {test[metric]['p']:.4f}") for metric, name in metrics.items()), ("so", test["verdict"])]
 
 
 def interval(between: Any, of: str = SENTENCES) -> str:
     return f" ({between[0]:.2f} to {between[1]:.2f}, {of})" if between else ""
 
 
-SCORE = Score(measure, OF_SOURCES)
+SCORE = Scoring(measure, OF_SOURCES)

@@ -6,18 +6,18 @@ from importlib.util import find_spec
 from typing import Any
 
 from regard.config import one_of
-from regard.data.batching.pair_batches import HeldOutPairs, Pairs, Recuts, Side
+from regard.data.batching.pair_batches import HeldOutPairs, Pairs, Recuts, Sentences
 from regard.data.batching.shuffle import key_of
 from regard.data.pairs.pair_corpus import PairCorpus, PairTokenizerSettings, prepare_pairs
 from regard.data.pairs.pairs import PairSettings
 from regard.data.tokens.subword_dropout import Recut
 from regard.data.tokens.tokenizer_pair import TokenizerPair
-from regard.decoding.beam import Beam
-from regard.decoding.marks import pair_marks
-from regard.decoding.translate import translate_tokens
+from regard.decoding.beam import BeamOptions, search_batches
+from regard.decoding.source_batches import text_batches
+from regard.decoding.special_tokens import pair_special_tokens
 from regard.families.translate import TRANSLATE, Vocabularies
-from regard.metrics.translation import bleu
-from regard.probe.copying import spell
+from regard.look.copying import spell
+from regard.metrics.translation_quality import bleu
 from regard.tasks.task import Task, from_table
 from regard.tasks.translate import CARD
 from regard.tasks.translate.look import build
@@ -32,14 +32,14 @@ WAYS = 8                       # to cut the same words, with subword dropout
 def batches(corpus: PairCorpus, s: Any, context: int) -> Pairs | Recuts:
     """The pairs by length; with subword dropout, cut in so many ways that none is read often."""
     one_of("training.reading", s.reading, ("pairs",))
-    how: dict[str, Any] = dict(budget=s.batch, longest=context, widths=s.widths)
+    options: dict[str, Any] = dict(budget=s.batch, longest=context, widths=s.widths)
     if not s.subword_dropout:
-        return Pairs(corpus.source_train, corpus.train, seed=s.seed, **how)
+        return Pairs(corpus.source_train, corpus.train, seed=s.seed, **options)
     t = corpus.tokenizer
     sides = Recut(t.source, corpus.source_train), Recut(t.target, corpus.train)
     return Recuts([
         Pairs(*(side.cut(s.subword_dropout, key_of(s.seed, way, number)) for number, side in enumerate(sides)),
-              seed=key_of(s.seed, way), **how) for way in range(WAYS)])
+              seed=key_of(s.seed, way), **options) for way in range(WAYS)])
 
 
 def held_out(corpus: PairCorpus, s: Any, context: int) -> HeldOutPairs:
@@ -60,18 +60,19 @@ def judge(model: Any, corpus: PairCorpus, context: int) -> dict[str, float]:
 
 
 def written(model: Any, corpus: PairCorpus, number: int, context: int) -> list[str]:
-    """The first held-out sources, translated; one of more tokens than the run's context is left empty.
+    """Return the first held-out sources, translated; one of more tokens than the run's context is left empty.
 
     A model's own context is another number: None of a recurrent one, source and target together of a prefix one.
     """
-    side, texts, t = Side(corpus.source_valid), [""] * number, corpus.tokenizer
-    fits = [at for at in range(number) if side.lengths[at] <= context]
-    sources = [side.data[side.starts[at]:side.starts[at] + side.lengths[at]].tolist() for at in fits]
-    found = translate_tokens(model, sources, marks=pair_marks(t, model), context=context, how=Beam(width=1))
+    side, texts, t = Sentences(corpus.source_valid), [""] * number, corpus.tokenizer
+    fits = [n for n in range(number) if side.lengths[n] <= context]
+    sources = [side.data[side.starts[n]:side.starts[n] + side.lengths[n]].tolist() for n in fits]
+    batches = text_batches(model, sources, context, beams=1)
+    found = search_batches(model, batches, pair_special_tokens(t, model), BeamOptions(width=1))
     pairs = corpus.held_out(number)
-    pieces = spell(model, t, [pairs[at].source for at in fits], sources, found)
-    for at, best in zip(fits, pieces, strict=True):
-        texts[at] = "".join(best[0])
+    pieces = spell(model, t, [pairs[n].source for n in fits], sources, found)
+    for n, best in zip(fits, pieces, strict=True):
+        texts[n] = "".join(best[0])
     return texts
 
 

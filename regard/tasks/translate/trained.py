@@ -1,12 +1,12 @@
-"""A trained translator, ready to use: it translates lines, says how good it is, and shows what it read.
+"""A trained translator, ready to use: it translates lines, measures its quality, and shows its attention.
 
     model = regard.load("runs/fr-en")
     for line in model.translate(["Le chat noir dort.", "Où est la gare ?"], alignments=True):
         print(line.text, sorted(line.links))
     print(model.quality(sources, references))
 
-One line goes in and one comes out, whatever is in it. A blank line stays empty. A line too long for the model is cut
-into sentences, each is translated, and they are put together with the space that stood between them.
+One line goes in and one comes out. A blank line stays empty. A line too long for the model is cut
+into sentences, each is translated, and they are joined with the space that was between them.
 """
 
 from __future__ import annotations
@@ -19,30 +19,39 @@ from typing import Any
 
 from regard.contract import Source
 from regard.data.batching.pair_batches import HeldOutPairs
-from regard.data.reading.sentences import Piece, fit, join, split
+from regard.data.reading.sentences import Sentence, fit, join, split
 from regard.data.reading.shards import Counts, Shard
 from regard.data.tokens.tokenizer_pair import TokenizerPair
 from regard.data.tokens.vocabulary import Tokenizer
-from regard.decoding.beam import Hypothesis
-from regard.decoding.marks import Marks, pair_marks
-from regard.decoding.reading import NO_ATTENTION, reads_source
+from regard.decoding.beam import Hypothesis, search_batches
+from regard.decoding.sampled_targets import sample_batches
+from regard.decoding.source_attention import NO_ATTENTION, reads_source
+from regard.decoding.source_batches import budget, longest, text_batches
+from regard.decoding.special_tokens import SpecialTokens, pair_special_tokens
 from regard.decoding.stream import padded
-from regard.decoding.translate import budget, longest, translate_tokens
-from regard.decoding.translations import Candidate, Notices, Part, Say, Translation, Way, Weights
 from regard.errors import DataError, RegardError, RunError
 from regard.laws.check import Report, check_model
 from regard.laws.encoder_laws import check_encoder
 from regard.laws.reader import TIME
+from regard.look.attention_alignment import AttentionErrors
+from regard.look.copying import each_read, spell
 from regard.look.opening import Opening
-from regard.metrics.alignment import Gold
+from regard.metrics.alignment_error import Gold
 from regard.metrics.perplexity import Surprise, score_targets
-from regard.metrics.translation import Quality, measure
+from regard.metrics.translation_quality import Quality, measure
 from regard.models.neural import NeuralLM
-from regard.probe.alignment import AttentionErrors
-from regard.probe.copying import each_read, spell
 from regard.tasks.laws import draw_source, join_reports
 from regard.tasks.trained_model import TrainedModel
 from regard.tasks.translate.alignment import align_translation, measure_errors
+from regard.tasks.translate.translations import (
+    Candidate,
+    Notices,
+    Say,
+    TranslatedSentence,
+    TranslateOptions,
+    Translation,
+    Weights,
+)
 
 FIRST_CHUNK, CHUNK = 32, 512               # lines taken at once from a stream: few at first, so that something appears
 
@@ -62,12 +71,12 @@ class TrainedTranslator(TrainedModel):
 
     @property
     def attends(self) -> bool:
-        """Whether it can be seen what each target word read."""
+        """True where the attention of each target word to the source can be seen."""
         return reads_source(self.model)
 
     @property
-    def marks(self) -> Marks:
-        return pair_marks(self.tokenizer, self.model)
+    def special_tokens(self) -> SpecialTokens:
+        return pair_special_tokens(self.tokenizer, self.model)
 
     @property
     def writes(self) -> Tokenizer:
@@ -75,7 +84,7 @@ class TrainedTranslator(TrainedModel):
 
     @property
     def titles(self) -> tuple[str, str]:
-        """The names of what is read and of what is written, for people."""
+        """The names of source and target, for people."""
         source, target = self.languages
         return source or "source", target or "target"
 
@@ -99,13 +108,13 @@ class TrainedTranslator(TrainedModel):
             raise DataError(f"the source has {len(ids):,} tokens with its end and the model reads at most "
                             f"{self.context:,}: give a shorter one")
         items, lengths = padded([ids], self.model.device)
-        return Opening(self.model, self.writes, self.marks, (self.marks.begin,),
+        return Opening(self.model, self.writes, self.special_tokens, (self.special_tokens.begin,),
                        longest(len(ids), self.context, self.model), Source(items, lengths),
                        tuple(map(self.tokenizer.source.token, ids)), text, notes)
 
-    def spell(self, opening: Opening, found: Hypothesis) -> list[str]:
+    def spell(self, opening: Opening, best: Hypothesis) -> list[str]:
         assert opening.source is not None
-        (part,) = self.spelled([opening.text], opening.source.items.tolist(), [[found]])
+        (part,) = self.spell_sentences([opening.text], opening.source.items.tolist(), [[best]])
         return part.pieces[0]
 
     def check_laws(self) -> Report:
@@ -121,9 +130,10 @@ class TrainedTranslator(TrainedModel):
 
     def translate(
         self, lines: Sequence[str], *, notice: Say | None = None,
-        on_progress: Callable[[int, int], None] | None = None, **how: Any,
+        on_progress: Callable[[int, int], None] | None = None, options: TranslateOptions | None = None, **named: Any,
     ) -> list[Translation]:
-        """Each line's translation, in order; `how` is what `Way` has: beam, length_penalty, n_best, alignments ...
+        """Return each line's translation, in order. Options may be named: beam, n_best, alignments ... (see
+        `TranslateOptions.of`).
 
         `notice` hears of lines cut into sentences and of those that came to no end; `on_progress` how many sentences
         of how many are done.
@@ -131,22 +141,25 @@ class TrainedTranslator(TrainedModel):
         if isinstance(lines, str):
             raise DataError("give a list of lines, not a single one: translate([line])")
         notices = Notices(notice)
-        results = self._translate(list(lines), Way(**how), 0, on_progress)
+        results = self._translate(list(lines), options or TranslateOptions.of(**named), 0, on_progress)
         notices.count(results)
         notices.tell(self.context)
         return results
 
     def stream(
-        self, lines: Iterable[str], *, notice: Say | None = None, at_a_time: int = CHUNK, **how: Any
+        self, lines: Iterable[str], *, notice: Say | None = None, at_a_time: int = CHUNK,
+        options: TranslateOptions | None = None, **named: Any,
     ) -> Iterator[Translation]:
-        """Translations of lines as they come, some hundreds at a time, in bounded memory; the first ones come early."""
-        way, coming, notices, number = Way(**how), iter(lines), Notices(notice), 0
+        """Yield translations of lines as they come, some hundreds at a time, in bounded memory; the first come early.
+        Options are those of `translate`."""
+        options, coming = options or TranslateOptions.of(**named), iter(lines)
+        notices, number = Notices(notice), 0
         mistake: RegardError | None = None
         while mistake is None:
-            some, mistake = taken(coming, at_a_time if number else min(FIRST_CHUNK, at_a_time))
+            some, mistake = take_lines(coming, at_a_time if number else min(FIRST_CHUNK, at_a_time))
             if not some and mistake is None:
                 break
-            results = self._translate(some, way, number, None)
+            results = self._translate(some, options, number, None)
             notices.count(results)
             yield from results
             number += len(some)
@@ -155,29 +168,36 @@ class TrainedTranslator(TrainedModel):
             raise mistake
 
     def _translate(
-        self, lines: list[str], way: Way, number: int, on_progress: Callable[[int, int], None] | None
+        self, lines: list[str], options: TranslateOptions, number: int,
+        on_progress: Callable[[int, int], None] | None,
     ) -> list[Translation]:
-        if way.alignments and not self.attends:
+        """Translate lines, of which the first is line `number` of a stream."""
+        if options.alignments and not self.attends:
             raise RunError(NO_ATTENTION.format(cure="leave --alignments out, or train a family with attention, e.g. "
                                                     "rnn-attention"))
         cut = [self.sentences(line) for line in lines]
         texts = [piece.text for pieces in cut for piece in pieces]
-        # Noise belongs to the line and the place in it, so that no other line can change it.
-        numbers = [(number + at) * 2**20 + place for at, pieces in enumerate(cut) for place in range(len(pieces))]
         ids = self.encode(texts)
-        found = translate_tokens(
-            self.model, ids, marks=self.marks, context=self.context, how=way.search(), sampling=way.sampling,
-            numbers=numbers, at_once=way.batch,
-            on_batch=None if on_progress is None else lambda done: on_progress(done, len(texts)))
-        parts = iter(self.spelled(texts, ids, found))
-        return [self._joined(line, pieces, list(islice(parts, len(pieces))), way)
+        on_batch = None if on_progress is None else lambda done: on_progress(done, len(texts))
+        model, special_tokens, search = self.model, self.special_tokens, options.search
+        if options.sampling is None:
+            batches = text_batches(model, ids, self.context, search.width, options.batch)
+            found = search_batches(model, batches, special_tokens, search, on_batch)
+        else:
+            # Noise belongs to the line and the place in it, so that no other line can change it.
+            noise = [(number + row) * 2**20 + place for row, pieces in enumerate(cut) for place in range(len(pieces))]
+            batches = text_batches(model, ids, self.context, search.n_best, options.batch)
+            found = sample_batches(model, batches, special_tokens, search, options.sampling, noise, on_batch)
+        parts = iter(self.spell_sentences(texts, ids, found))
+        return [self._join_sentences(line, pieces, list(islice(parts, len(pieces))), options)
                 for line, pieces in zip(lines, cut, strict=True)]
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return [[*ids.tolist(), self.tokenizer.eos] for ids in self.tokenizer.source.encode_batch(texts)]
 
-    def sentences(self, line: str) -> list[Piece]:
-        """In which parts a line is read: none if blank, one if it fits, else sentences, cut further if need be."""
+    def sentences(self, line: str) -> list[Sentence]:
+        """Return the parts in which a line is read: none if blank, one if it fits, else sentences, cut further if need
+        be."""
 
         def size(text: str) -> int:
             return len(self.tokenizer.source.encode(text)) + 1
@@ -185,44 +205,48 @@ class TrainedTranslator(TrainedModel):
         if not line.strip():
             return []
         if size(line) <= self.context:
-            return [Piece(line)]
+            return [Sentence(line)]
         lang = self.languages[0]
         return [piece for piece in fit(split(line, lang), size, self.context, lang) if piece.text]
 
-    def spelled(self, texts: Sequence[str], ids: Sequence[list[int]], found: Sequence[list[Hypothesis]]) -> list[Part]:
-        """The pieces of all that was found, each <unk> spelled as what was read most for it."""
+    def spell_sentences(self, texts: Sequence[str], ids: Sequence[list[int]],
+                found: Sequence[list[Hypothesis]]) -> list[TranslatedSentence]:
+        """Return sentences with the pieces of all their targets, each <unk> spelled as the source word read most."""
         pieces = spell(self.model, self.tokenizer, texts, ids, found)
-        return [Part(*each) for each in zip(texts, ids, found, pieces, strict=True)]
+        return [TranslatedSentence(*each) for each in zip(texts, ids, found, pieces, strict=True)]
 
-    def _joined(self, line: str, cut: Sequence[Piece], parts: Sequence[Part], way: Way) -> Translation:
-        """One line again from its sentences; its n-th best has the n-th best of each."""
+    def _join_sentences(
+        self, line: str, cut: Sequence[Sentence], parts: Sequence[TranslatedSentence], options: TranslateOptions
+    ) -> Translation:
+        """Return one line again from its sentences; its n-th best has the n-th best of each."""
         if not parts:
             return Translation(line, n_best=(Candidate("", 0.0, 0.0, 0),))
         candidates = []
-        for place in range(max(len(part.found) for part in parts)):
-            places = [min(place, len(part.found) - 1) for part in parts]
-            own = [part.found[at] for part, at in zip(parts, places, strict=True)]
-            tokens, log_prob = sum(len(each.tokens) + each.finished for each in own), sum(each.log_prob for each in own)
-            texts = [part.spelled(at) for part, at in zip(parts, places, strict=True)]
+        for number in range(max(len(part.found) for part in parts)):
+            numbers = [min(number, len(part.found) - 1) for part in parts]
+            best = [part.found[n] for part, n in zip(parts, numbers, strict=True)]
+            tokens = sum(len(each.tokens) + each.finished for each in best)
+            log_prob = sum(each.log_prob for each in best)
+            texts = [part.spell(n) for part, n in zip(parts, numbers, strict=True)]
             candidates.append(Candidate(
                 join(cut, texts, self.languages[1]).replace("\n", " "),
-                own[0].score if len(own) == 1 else way.search().score(log_prob, tokens), log_prob, tokens,
-                all(each.finished for each in own)))
-        best = candidates[0]
-        told = Translation(line, best.text, best.score, best.log_prob, tuple(candidates), len(parts))
-        return align_translation(self, told, parts, way.words) if way.alignments else told
+                best[0].score if len(best) == 1 else options.search.score(log_prob, tokens), log_prob, tokens,
+                all(each.finished for each in best)))
+        first = candidates[0]
+        translation = Translation(line, first.text, first.score, first.log_prob, tuple(candidates), len(parts))
+        return align_translation(self, translation, parts, options.words) if options.alignments else translation
 
-    # ----------------------------------------------------------------------------------- what was read
+    # --------------------------------------------------------------------------------------- attention
 
     def reads(self, sources: Sequence[list[int]], targets: Sequence[Sequence[int]]) -> list[Weights]:
-        """The weights by which each token of a given target reads its source, the ends of both left out."""
+        """Return the weights by which each token of a given target reads its source, the ends of both left out."""
         read = dict(each_read(self.model, sources, targets))
-        return [read[at] for at in range(len(sources))]
+        return [read[number] for number in range(len(sources))]
 
     # -------------------------------------------------------------------------------------- measuring
 
     def score_pairs(self, sources: Sequence[str], targets: Sequence[str], notice: Say | None = None) -> Surprise:
-        """The loss on given targets, each with its end; pairs too long for the model are left out, with a notice."""
+        """Return the loss on given targets, ends included; pairs too long for the model are left out, with a notice."""
         check_pairs(sources, targets)
         held_out = HeldOutPairs(shard_of(self.tokenizer.source, sources), shard_of(self.tokenizer.target, targets),
                                 budget=budget(self.model, None), bos=self.tokenizer.bos, context=self.context)
@@ -233,16 +257,16 @@ class TrainedTranslator(TrainedModel):
             raise DataError(f"every pair is longer than the {self.context} tokens that the model reads")
         return score_targets(self.model, held_out, targets)
 
-    def quality(self, sources: Sequence[str], references: Sequence[str], **how: Any) -> Quality:
-        """BLEU, chrF and exact match of its translations; `how` as in `translate`."""
+    def quality(self, sources: Sequence[str], references: Sequence[str], **options: Any) -> Quality:
+        """Return BLEU, chrF and exact match of its translations; options are those of `translate`."""
         check_pairs(sources, references)
-        return measure([each.text for each in self.translate(sources, **how)], references, lang=self.languages[1])
+        return measure([each.text for each in self.translate(sources, **options)], references, lang=self.languages[1])
 
     def alignment_error(
         self, sources: Sequence[str], targets: Sequence[str], golds: Sequence[Gold], words: str = "word",
         notice: Say | None = None,
     ) -> AttentionErrors:
-        """The alignment error of the attention over `words`, as it reads the sources to write the targets."""
+        """Return the alignment error of the attention over `words`, as it reads the sources to write the targets."""
         if not self.attends:
             raise RunError(NO_ATTENTION.format(cure="an alignment error is of a family with attention, e.g. "
                                                     "rnn-attention"))
@@ -253,8 +277,8 @@ class TrainedTranslator(TrainedModel):
 # ------------------------------------------------------------------------------------------------ parts
 
 
-def taken(coming: Iterator[str], number: int) -> tuple[list[str], RegardError | None]:
-    """The next lines, as many as there are; what is wrong with one of them does not lose those before it."""
+def take_lines(coming: Iterator[str], number: int) -> tuple[list[str], RegardError | None]:
+    """Return the next lines, as many as there are, and the mistake that ended them, if any."""
     some: list[str] = []
     try:
         for line in islice(coming, number):
@@ -272,6 +296,6 @@ def check_pairs(sources: Sequence[str], targets: Sequence[str]) -> None:
 
 
 def shard_of(tokenizer: Tokenizer, texts: Sequence[str]) -> Shard:
-    """Lines as a shard that is nowhere on disk."""
+    """Return lines as a shard that is nowhere on disk."""
     tokens, ends = tokenizer.encode_lines(texts)
     return Shard(Path(), tokens, ends, Counts(tokens=len(tokens), documents=len(ends)), "", "")

@@ -81,7 +81,7 @@ def test_one_tokenizer_serves_both_languages_or_each_has_its_own(files, tmp_path
 
 def test_what_was_read_once_is_read_from_the_cache(files, monkeypatch):
     first = made(files)
-    monkeypatch.setattr("regard.data.pairs.pair_corpus.write_clean", None)
+    monkeypatch.setattr("regard.data.pairs.pair_corpus.write_sides", None)
     assert made(files).content == first.content
 
 

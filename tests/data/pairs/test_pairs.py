@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.pairs import aligned, catalogs, pair_readers
-from regard.data.pairs.pairs import Pair, PairSettings, check_aligned, guess_langs, read_pairs
+from regard.data.pairs import aligned, catalogs
+from regard.data.pairs.pairs import PairSettings, TextPair, check_aligned, guess_langs, read_pairs
+from regard.data.reading import two_fields
 from regard.data.reading.tally import Tally
 from regard.errors import DataError, SettingError
 
@@ -284,7 +285,7 @@ def test_nuls_and_line_breaks_inside_a_sentence_are_mended_and_counted(write):
 
 @pytest.mark.parametrize("name", ["lines", "a.tsv", "a.jsonl", "a.tmx"])
 def test_a_giant_line_is_dropped_and_never_held(write, monkeypatch, name):
-    monkeypatch.setattr(pair_readers, "LONGEST", 2**16)
+    monkeypatch.setattr(two_fields, "LONGEST", 2**16)
     monkeypatch.setattr("regard.data.pairs.tmx.LONGEST", 2**16)
     giant = [("a", "b"), ("x" * 2**23, "y"), ("c", "d")]
     if name == "lines":
@@ -570,4 +571,4 @@ def test_a_catalog_or_memory_with_bytes_changed_gives_pairs_or_one_line(tmp_path
 
 
 def test_a_pair_is_a_source_and_a_target():
-    assert Pair("un", "one").source == "un" and Pair("un", "one").target == "one"
+    assert TextPair("un", "one").source == "un" and TextPair("un", "one").target == "one"

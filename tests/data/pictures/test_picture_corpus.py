@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.data.pictures.picture_corpus import PictureSettings, prepare_captioned
+from regard.data.pictures.picture_corpus import PictureDataSettings, prepare_captioned
 from regard.data.reading.corpus import TokenizerSettings
 from regard.data.tokens.vocabulary import EOS
 
@@ -37,7 +37,7 @@ def rows(shard, pictures, tokenizer):
 
 
 def test_each_caption_stands_beside_its_picture_and_no_picture_is_on_both_sides(folder):
-    corpus = prepare_captioned(PictureSettings((str(folder),), size=8, valid_share=0.2), TokenizerSettings("word"),
+    corpus = prepare_captioned(PictureDataSettings((str(folder),), size=8, valid_share=0.2), TokenizerSettings("word"),
                                say=lambda line: None)
     sides = [rows(shard, pictures, corpus.tokenizer) for shard, pictures in (
         (corpus.train, corpus.source_train), (corpus.valid, corpus.source_valid))]
@@ -51,7 +51,7 @@ def test_each_caption_stands_beside_its_picture_and_no_picture_is_on_both_sides(
 
 
 def test_a_run_keeps_the_kind_and_the_size_of_the_tokenizer_that_was_learned(folder):
-    data = PictureSettings((str(folder),), size=8)
+    data = PictureDataSettings((str(folder),), size=8)
     corpus = prepare_captioned(data, TokenizerSettings("auto"), say=lambda line: None)
     assert corpus.tokenizer_settings == TokenizerSettings("bpe", corpus.tokenizer.vocab_size)
     assert corpus.resolved(data).content == corpus.content != ""

@@ -17,8 +17,8 @@ from regard.data.pictures import picture_files, picture_shards
 from regard.data.pictures.picture_files import BadPicture, load_picture
 from regard.data.pictures.picture_shards import Lost, PictureShard, prepare_pictures
 from regard.data.pictures.pictures import CaptionReading, read_captioned
-from regard.data.reading.cache import Cache
 from regard.data.reading.tally import Tally
+from regard.data.reading.text_cache import Cache
 from regard.errors import DataError, SettingError, StorageError
 
 RED, WHITE = [255, 0, 0], [255, 255, 255]

@@ -11,9 +11,9 @@ from regard import storage
 from regard.data import embedded
 from regard.data.reading import shards
 from regard.data.reading.corpus import DataSettings, TokenizerSettings, encode_files, prepare, sample
-from regard.data.reading.readers import Piece, ReadSettings
+from regard.data.reading.readers import ReadSettings, TextPiece
 from regard.data.reading.shards import Shard, write_shard
-from regard.data.reading.split import Part, split, take
+from regard.data.reading.split import TextSpan, split, take
 from regard.data.tokens.tokenizers import train_tokenizer
 from regard.data.tokens.words import WhitespaceTokenizer
 from regard.errors import DataError, SettingError, StorageError
@@ -100,9 +100,10 @@ def test_splits_have_something_on_each_side():
 
 
 def test_a_character_split_loses_nothing_wherever_it_falls():
-    pieces = [Piece("abc", False), Piece("de", True), Piece("fgh", True)]
+    pieces = [TextPiece("abc", False), TextPiece("de", True), TextPiece("fgh", True)]
     for cut in range(1, 8):
-        left, right = list(take(pieces, Part("characters", 0, cut))), list(take(pieces, Part("characters", cut)))
+        left = list(take(pieces, TextSpan("characters", 0, cut)))
+        right = list(take(pieces, TextSpan("characters", cut)))
         assert "".join(piece.text for piece in left + right) == "abcdefgh"
         assert sum(piece.ends for piece in left + right) == 2
 
@@ -162,7 +163,7 @@ def test_a_full_disk_is_one_clear_line_and_leaves_nothing_half_done(write, own_c
 
 def test_ids_beyond_uint16_are_kept(tmp_path):
     tokenizer = WhitespaceTokenizer([f"w{number}" for number in range(70_000)])
-    pieces = [Piece("w0 w65531 w65532 w69999", True)]
+    pieces = [TextPiece("w0 w65531 w65532 w69999", True)]
     shard = write_shard(tmp_path / "shard", pieces, tokenizer)
     assert shard.tokens.dtype == np.uint32
     assert shard.tokens.tolist() == [4, 65535, 65536, 70_003, 2]
@@ -171,7 +172,8 @@ def test_ids_beyond_uint16_are_kept(tmp_path):
 
 def test_a_shard_tells_what_it_holds(tmp_path):
     tokenizer = train_tokenizer("char", ["héllo wd"])
-    shard = write_shard(tmp_path / "shard", [Piece("hé", False), Piece("llo w", True), Piece("Z\n", True)], tokenizer)
+    pieces = [TextPiece("hé", False), TextPiece("llo w", True), TextPiece("Z\n", True)]
+    shard = write_shard(tmp_path / "shard", pieces, tokenizer)
     about = json.loads((tmp_path / "shard" / "shard.json").read_text())
     assert about["counts"] == {"tokens": 11, "documents": 2, "bytes": 10, "characters": 9, "words": 4, "unknown": 2}
     assert about["tokenizer"] == tokenizer.digest() and len(shard.content) == 64
@@ -180,7 +182,7 @@ def test_a_shard_tells_what_it_holds(tmp_path):
 
 def test_batches_of_pieces_change_nothing(tmp_path, monkeypatch):
     tokenizer = train_tokenizer("bpe", [TEXT], 300)
-    pieces = [Piece(line, number % 3 == 2) for number, line in enumerate(TEXT.split("\n"))]
+    pieces = [TextPiece(line, number % 3 == 2) for number, line in enumerate(TEXT.split("\n"))]
     whole = write_shard(tmp_path / "whole", pieces, tokenizer)
     monkeypatch.setattr(shards, "BATCH", 50)
     small = write_shard(tmp_path / "small", pieces, tokenizer)
@@ -191,7 +193,7 @@ def test_batches_of_pieces_change_nothing(tmp_path, monkeypatch):
 def test_a_batch_is_full_of_characters_or_of_pieces_whichever_comes_first(monkeypatch, characters, batches):
     monkeypatch.setattr(shards, "BATCH", 10)
     monkeypatch.setattr(shards, "BATCH_PIECES", 3)
-    pieces = [Piece("x" * characters, True)] * 7
+    pieces = [TextPiece("x" * characters, True)] * 7
     assert [len(batch) for batch in shards._batches(pieces)] == batches
 
 

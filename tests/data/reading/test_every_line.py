@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from regard.data.pairs.pair_readers import LONGEST
 from regard.data.reading.every_line import every_line
+from regard.data.reading.two_fields import LONGEST
 from regard.errors import DataError
 
 

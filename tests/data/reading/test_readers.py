@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data.reading import lines, readers
-from regard.data.reading.readers import Piece, ReadSettings, Source, find_sources, read
+from regard.data.reading.readers import ReadSettings, TextFile, TextPiece, find_sources, read
 from regard.data.reading.tally import Tally
 from regard.errors import DataError, SettingError
 
@@ -164,7 +164,7 @@ def test_a_refused_open_is_one_clear_line(write, monkeypatch):
 
     monkeypatch.setattr("builtins.open", refuse)
     with pytest.raises(DataError, match="no permission to read"):
-        list(read([Source(path, path)], ReadSettings("file")))
+        list(read([TextFile(path, path)], ReadSettings("file")))
 
 
 def test_gzip_is_unpacked_and_a_broken_one_refused(write):
@@ -229,7 +229,7 @@ def test_stdin_can_be_read_twice(monkeypatch):
     monkeypatch.setattr(sys, "stdin", Stdin)
     sources = find_sources(["-"])
     for _ in range(2):
-        assert list(read(sources, ReadSettings("line"))) == [Piece("from", True), Piece("afar", True)]
+        assert list(read(sources, ReadSettings("line"))) == [TextPiece("from", True), TextPiece("afar", True)]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
@@ -239,7 +239,7 @@ def test_a_named_pipe_can_be_read_twice(tmp_path):
     Thread(target=path.write_text, args=["from\nafar\n"]).start()
     sources = find_sources([path])
     for _ in range(2):
-        assert list(read(sources, ReadSettings("line"))) == [Piece("from", True), Piece("afar", True)]
+        assert list(read(sources, ReadSettings("line"))) == [TextPiece("from", True), TextPiece("afar", True)]
 
 
 def test_a_giant_line_comes_in_bounded_pieces_cut_before_spaces(write):

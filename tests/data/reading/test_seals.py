@@ -14,7 +14,7 @@ from regard.data import embedded
 from regard.data.pairs.pair_corpus import PairTokenizerSettings, prepare_pairs
 from regard.data.pairs.pairs import PairSettings
 from regard.data.pictures import picture_corpus
-from regard.data.pictures.picture_corpus import PictureSettings, prepare_captioned
+from regard.data.pictures.picture_corpus import PictureDataSettings, prepare_captioned
 from regard.data.reading import seals
 from regard.data.reading.corpus import DataSettings, TokenizerSettings, prepare
 from regard.errors import DataError
@@ -49,11 +49,11 @@ def pictures(folder, say):
     for colour in COLOURS:
         Image.new("RGB", (8, 8), colour).save(folder / f"{colour}.png")
     (folder / "captions.tsv").write_text("".join(f"{colour}.png\ta {colour} square\n" for colour in COLOURS))
-    return prepare_captioned(PictureSettings((str(folder),), size=8), TokenizerSettings("word"), say=say)
+    return prepare_captioned(PictureDataSettings((str(folder),), size=8), TokenizerSettings("word"), say=say)
 
 
 def embedded_pictures(folder, say):
-    return prepare_captioned(PictureSettings(("shapes",)), TokenizerSettings(), say=say)
+    return prepare_captioned(PictureDataSettings(("shapes",)), TokenizerSettings(), say=say)
 
 
 CORPORA = {made.__name__: made for made in (text, embedded_text, pairs, embedded_pairs, pictures, embedded_pictures)}

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from regard.data.reading import sentences
-from regard.data.reading.sentences import Piece, fit, join, split
+from regard.data.reading.sentences import Sentence, fit, join, split
 from regard.errors import SettingError
 
 # What texts are made of where the rules bite: stops, spaces, quotes, abbreviations, clusters.
@@ -79,7 +79,7 @@ def uneven(text: str) -> int:
     return sum(4 if char > "\uffff" else 2 if char > "\x7f" else 1 for char in text) - text.count("word")
 
 
-def ends(pieces: list[Piece]) -> list[int]:
+def ends(pieces: list[Sentence]) -> list[int]:
     total, found = 0, []
     for piece in pieces:
         total += len(str(piece))
@@ -91,7 +91,7 @@ def ends(pieces: list[Piece]) -> list[int]:
 def test_clusters_are_not_cut_where_they_fit(seed):
     whole = ["👨‍👩‍👧", "👍🏽", "🇫🇷", "e\u0301"]
     text = "".join(random.Random(seed).choices(whole, k=30))
-    for part in fit([Piece(text)], len, 5):
+    for part in fit([Sentence(text)], len, 5):
         left = part.text
         while left:
             cluster = next((one for one in whole if left.startswith(one)), None)
@@ -173,15 +173,16 @@ def test_a_text_without_capitals_is_cut_at_its_stops():
 
 def test_lines_end_sentences_and_keep_their_spaces():
     assert split("A title \n\n  Dr.\nSmith. Yes.\r\n") == [
-        Piece("A title", " \n\n  "), Piece("Dr.", "\n"), Piece("Smith.", " "), Piece("Yes.", "\r\n")]
-    assert split("") == [] and split(" \n ") == [Piece("", " \n ")] and split("\n a") == [Piece("", "\n "), Piece("a")]
+        Sentence("A title", " \n\n  "), Sentence("Dr.", "\n"), Sentence("Smith.", " "), Sentence("Yes.", "\r\n")]
+    assert split("") == [] and split(" \n ") == [Sentence("", " \n ")]
+    assert split("\n a") == [Sentence("", "\n "), Sentence("a")]
 
 
 # --------------------------------------------------------------------------------------------------- fit
 
 
 def fitted(text: str, limit: int, measure=len) -> list[str]:
-    return [piece.text for piece in fit([Piece(text)], measure, limit)]
+    return [piece.text for piece in fit([Sentence(text)], measure, limit)]
 
 
 def test_what_is_too_long_is_cut_at_the_best_place_nearest_the_middle():
@@ -198,7 +199,7 @@ def test_what_is_too_long_is_cut_at_the_best_place_nearest_the_middle():
 
 def test_three_lengths_make_three_pieces_and_the_space_after_is_kept():
     text = " ".join(["word"] * 59)                                                      # 294 characters
-    parts = fit([Piece(text, "\n"), Piece("short", " ")], len, 100)
+    parts = fit([Sentence(text, "\n"), Sentence("short", " ")], len, 100)
     assert [len(part.text) for part in parts] == [99, 99, 94, 5]
     assert [part.after for part in parts] == [" ", " ", "\n", " "]
 
@@ -207,7 +208,7 @@ def test_mistakes_have_one_clear_line():
     with pytest.raises(SettingError, match="the longest sentence allowed is 0: it must be at least 1"):
         fit([], len, 0)
     with pytest.raises(SettingError, match="the longest sentence allowed is 2, and '😀' alone takes 4"):
-        fit([Piece("a😀b")], lambda text: len(text.encode()), 2)
+        fit([Sentence("a😀b")], lambda text: len(text.encode()), 2)
 
 
 # -------------------------------------------------------------------------------------------------- join
@@ -225,7 +226,7 @@ def test_sentences_get_the_space_that_the_other_language_wants():
     assert join(chinese, ["Hello.", '"Good!"', "He said.", "Bye"], "en") == 'Hello. "Good!" He said. Bye'
     assert join(chinese, ["Hello.", '"Good!"', "He said.", "Bye"]) == 'Hello."Good!"He said.Bye'
     assert join(split("Hello. Bye.\nYes."), ["你好。", "再见。", "是。"], "zh") == "你好。再见。\n是。"
-    assert join(fit([Piece("x" * 8)], len, 4), ["a", "b"], "en") == "ab"                # no space within a word
+    assert join(fit([Sentence("x" * 8)], len, 4), ["a", "b"], "en") == "ab"                # no space within a word
 
 
 # --------------------------------------------------------------------------------------------- hostile text

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from regard.corpora import stories
 from regard.data.batching.shuffle import key_of
-from regard.data.reading.readers import Piece
+from regard.data.reading.readers import TextPiece
 from regard.data.reading.shards import Counts, Shard, write_shard
 from regard.data.tokens.subword_dropout import DRAWS, LONGEST, NEVER, Merges, Recut, cut_word, drops
 from regard.data.tokens.subwords import CHUNKS
@@ -163,7 +163,8 @@ def test_as_much_is_cut_as_when_each_occurrence_draws_its_own_numbers(share):
 
 
 def test_a_text_that_was_cut_off_gets_no_end_and_a_shard_from_disk_is_read(tmp_path):
-    pieces = [Piece("They went to ", False), Piece("the mill.", True), Piece("", True), Piece("She was", False)]
+    pieces = [TextPiece("They went to ", False), TextPiece("the mill.", True), TextPiece("", True),
+              TextPiece("She was", False)]
     shard = write_shard(tmp_path / "shard", pieces, trained())
     ready = Recut(trained(), shard)
     assert ready.cut(0.0, 0).ends[1:].tolist() == (shard.ends[1:] - shard.ends[0] + ready.cut(0.0, 0).ends[0]).tolist()

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from regard.decoding.fast.drafts import SURE, Guesses, NGramDraft, PromptLookup, counted, from_ngram, looked_up
+from regard.decoding.fast.drafts import (
+    SURE,
+    NGramDrafter,
+    NGramGuesses,
+    PromptLookup,
+    count_prompt,
+    from_ngram,
+    looked_up,
+)
 from regard.models.ngram import NGram
 
 
@@ -48,7 +56,7 @@ def likeliest_by_definition(model, text, history):
 def test_an_ngram_guesses_the_likeliest_word_after_the_longest_context_seen(order):
     text = [1, *random_text(0, 80)]
     model = NGram.fit(np.array(text), vocab=11, order=order, dtype=torch.float64)
-    guesses = Guesses(model)
+    guesses = NGramGuesses(model)
     for history in ([1, *random_text(seed, 6, words=5)] for seed in range(30)):
         word, chance = guesses.next(history)
         expected, there = likeliest_by_definition(model, text, history)
@@ -60,9 +68,9 @@ def test_an_ngram_guesses_the_likeliest_word_after_the_longest_context_seen(orde
 
 def test_an_ngram_stops_guessing_where_it_is_not_sure():
     text = [1, *[4, 5, 6, 7] * 10, *[7, 8, 7, 9, 7, 10] * 10]
-    draft = NGramDraft(Guesses(NGram.fit(np.array(text), vocab=11, order=3)), [1, 4, 5])
+    draft = NGramDrafter(NGramGuesses(NGram.fit(np.array(text), vocab=11, order=3)), [1, 4, 5])
     assert draft.propose(8)[:2] == [6, 7]
-    unsure = NGramDraft(Guesses(NGram.fit(np.array(text), vocab=11, order=2)), [1, 7])
+    unsure = NGramDrafter(NGramGuesses(NGram.fit(np.array(text), vocab=11, order=2)), [1, 7])
     assert unsure.guesses.next([7])[1] < SURE and unsure.propose(8) == []
     draft.extend([6])
     assert draft.propose(1) == [7]
@@ -71,7 +79,7 @@ def test_an_ngram_stops_guessing_where_it_is_not_sure():
 def test_without_a_model_each_prompt_is_counted_and_one_with_nothing_to_count_has_no_guesses():
     make = from_ngram(None, 11)
     assert make([1, *[4, 5, 6] * 6, 4]).propose(3) == [5, 6, 4]
-    assert counted([1], 11) is None
+    assert count_prompt([1], 11) is None
     empty = make([1])
     empty.extend([4, 5])
     assert empty.propose(3) == []
@@ -79,4 +87,4 @@ def test_without_a_model_each_prompt_is_counted_and_one_with_nothing_to_count_ha
 
 def test_a_unigram_model_has_no_context_to_guess_from():
     model = NGram.fit(np.array(random_text(0)), vocab=11, order=1)
-    assert NGramDraft(Guesses(model), [1, 4]).propose(4) == []
+    assert NGramDrafter(NGramGuesses(model), [1, 4]).propose(4) == []

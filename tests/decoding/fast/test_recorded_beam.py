@@ -1,4 +1,4 @@
-"""Steps of a fixed number of sources find what `Live` finds. Without a GPU the step stands in for its recording.
+"""Steps of a fixed number of sources find what `BeamState` finds. Without a GPU the step stands in for its recording.
 
 Where there is a GPU everything here runs on it, recorded.
 """
@@ -13,14 +13,15 @@ import pytest
 import torch
 from torch import nn
 
-from regard.contract import Source, watch
-from regard.decoding.beam import Beam, Live, beam_search
+from regard.contract import Source
+from regard.decoding.beam import BeamOptions, BeamState, beam_search
 from regard.decoding.fast import recorded_beam
-from regard.decoding.fast.recorded_beam import Rows, Steps, roomy, size_for
+from regard.decoding.fast.recorded_beam import RECORDINGS, RecordedBeamSteps, RecordedRows, add_room, size_for
 from regard.families import FAMILIES
 from regard.families.family import randomised
 from regard.families.translate import TRANSLATE, PairTransformerSettings, Vocabularies, build_transformer
 from regard.models.seq2seq import Prefix
+from regard.watching import watch
 
 BOS, EOS, END, BANNED = 1, 2, 7, (0, 1, 3)          # END: what these models say after some tokens
 GPU = torch.cuda.is_available() and os.environ.get("REGARD_TEST_DEVICE", "cuda") == "cuda"
@@ -30,7 +31,8 @@ LENGTHS = [5, 1, 9, 3, 7, 2, 4, 8, 6, 3, 5]
 LIMITS = [9, 2, 14, 5, 17, 1, 8, 12, 3, 20, 11]
 # What each says after some tokens, and, at last, never.
 ENDS = {"transformer": (7, 6, 9), "rnn-attention": (8, 5, 7), "rnn": (6, 2, 4), "prefix": (10, 5, 9)}
-HOW = [Beam(width=3, n_best=3), Beam(width=1), Beam(width=2, n_best=2, length=0.0), Beam(width=5, n_best=2, length=0.6)]
+HOW = [BeamOptions(width=3, n_best=3), BeamOptions(width=1), BeamOptions(width=2, n_best=2, length=0.0),
+       BeamOptions(width=5, n_best=2, length=0.6)]
 
 
 def sources(lengths=LENGTHS, vocab=11):
@@ -40,8 +42,8 @@ def sources(lengths=LENGTHS, vocab=11):
     return Source(items, torch.tensor(lengths)).to(DEVICE)
 
 
-def found(model, source, limits=LIMITS, how=HOW[0], **options):
-    return beam_search(model, source, limits=limits, how=how, **dict(begin=BOS, end=END, banned=BANNED) | options)
+def found(model, source, limits=LIMITS, options=HOW[0], **more):
+    return beam_search(model, source, limits=limits, options=options, **dict(begin=BOS, end=END, banned=BANNED) | more)
 
 
 def the_same(one, other, abs=1e-10):
@@ -61,18 +63,18 @@ def fixed(monkeypatch):
         monkeypatch.setattr(recorded_beam, "fits", lambda model, rows, limit: on and isinstance(model, nn.Module))
 
     monkeypatch.setattr(recorded_beam, "LEAST", 1)
-    recorded_beam._kept.clear()
+    RECORDINGS.clear()
     switch(True)
     yield switch
-    recorded_beam._kept.clear()
+    RECORDINGS.clear()
     gc.collect()
 
 
 @pytest.fixture
 def sizes(monkeypatch):
     """The sizes of all steps that are taken."""
-    taken, ask = [], Steps.ask
-    monkeypatch.setattr(Steps, "ask", lambda self, size, now: taken.append(size) or ask(self, size, now))
+    taken, ask = [], RecordedBeamSteps.launch
+    monkeypatch.setattr(RecordedBeamSteps, "launch", lambda self, size, now: taken.append(size) or ask(self, size, now))
     return taken
 
 
@@ -83,18 +85,18 @@ def translator(name):
 # ------------------------------------------------------------------------------------------------ the same
 
 
-@pytest.mark.parametrize("how", HOW, ids=str)
+@pytest.mark.parametrize("options", HOW, ids=str)
 @pytest.mark.parametrize("name", TRANSLATE)
-def test_every_translator_finds_the_same(name, how, fixed, sizes):
+def test_every_translator_finds_the_same(name, options, fixed, sizes):
     model = translator(name)
-    own = [found(model, sources(), how=how, end=end) for end in ENDS[name] * 2]        # at last by what was kept
+    own = [found(model, sources(), options=options, end=end) for end in ENDS[name] * 2]  # at last by what was kept
     assert len(set(sizes)) > 1                                             # some were done earlier than others
-    assert not recorded_beam.why_not(model)
-    steps, = recorded_beam._kept[model].steps.values()
+    assert not RECORDINGS.why_not(model)
+    steps, = RECORDINGS.idle[model].values()
     assert bool(steps.graphs) == GPU
     fixed(False)
     for one, end in zip(own, ENDS[name] * 2, strict=True):
-        the_same(one, found(model, sources(), how=how, end=end))
+        the_same(one, found(model, sources(), options=options, end=end))
     assert {each.finished for one in own for some in one for each in some} == {True, False}
 
 
@@ -108,17 +110,17 @@ def test_every_language_model_finds_the_same(name, fixed, sizes):
         assert sizes
         fixed(False)
         the_same(own, found(model, None, begin=prompt))
-    assert not recorded_beam.why_not(model)
+    assert not RECORDINGS.why_not(model)
 
 
 @pytest.mark.parametrize("vocab", [5, 6, 7])
 def test_a_vocabulary_smaller_than_the_beams(vocab, fixed, sizes):
     model = randomised(build_transformer(PairTransformerSettings(layers=1, width=8, heads=2, context=32, dropout=0.0),
                                          Vocabularies(11, vocab))).double().eval().to(DEVICE)
-    own = found(model, sources(), how=Beam(width=6, n_best=6), end=4)
+    own = found(model, sources(), options=BeamOptions(width=6, n_best=6), end=4)
     assert sizes
     fixed(False)
-    the_same(own, found(model, sources(), how=Beam(width=6, n_best=6), end=4))
+    the_same(own, found(model, sources(), options=BeamOptions(width=6, n_best=6), end=4))
 
 
 def test_sources_leave_in_any_order_and_few_are_left_alone(fixed, sizes):
@@ -134,8 +136,8 @@ def test_sources_leave_in_any_order_and_few_are_left_alone(fixed, sizes):
 
 def test_a_smaller_batch_goes_by_what_a_larger_one_left(fixed, sizes, monkeypatch):
     """Its memory is full of numbers of the earlier search, and of rows that have read as much as they have room for."""
-    model, made, original = translator("transformer"), [], Steps.__init__
-    monkeypatch.setattr(Steps, "__init__", lambda self, *a: made.append(1) or original(self, *a))
+    model, made, original = translator("transformer"), [], RecordedBeamSteps.__init__
+    monkeypatch.setattr(RecordedBeamSteps, "__init__", lambda self, *a: made.append(1) or original(self, *a))
     found(model, sources(), [20] * 11, end=10)                             # which it never says
     own = found(model, sources([9, 2, 4]), [19, 18, 20])
     assert len(made) == 1 and sizes[:19] == [12] * 19 and sizes[19] == 3
@@ -165,32 +167,33 @@ def test_room_is_never_more_than_a_model_knows_places(name, settings, fixed):
 def test_many_lengths_have_the_same_room():
     model = translator("transformer")                                      # reads at most 32
     rooms = {(padded.items.shape[1], room) for length in range(17, 33) for at_most in range(1, 33)
-             for padded, room in [roomy(model, sources([length, 3]), at_most)]}
+             for padded, room in [add_room(model, sources([length, 3]), at_most)]}
     assert rooms == {(32, 32)}
     prefix = translator("prefix")                                          # 64, of source and target together
     assert isinstance(prefix, Prefix)
     for length, limit in ((30, 30), (17, 40), (40, 24), (1, 63)):
-        padded, room = roomy(prefix, sources([length]), limit)
+        padded, room = add_room(prefix, sources([length]), limit)
         assert room >= limit and padded.items.shape[1] >= length and room + padded.items.shape[1] <= 64
         assert padded.lengths.tolist() == [length]
 
 
 def test_a_source_without_lengths_gets_some_and_a_picture_is_left_alone():
     model = translator("rnn")
-    padded, _ = roomy(model, Source(sources([5, 5]).items), 9)
+    padded, _ = add_room(model, Source(sources([5, 5]).items), 9)
     assert padded.items.shape == (2, 16) and padded.lengths.tolist() == [5, 5]
     picture = Source(torch.zeros(2, 3, 8, 8))
-    assert roomy(model, picture, 9)[0] is picture
+    assert add_room(model, picture, 9)[0] is picture
 
 
 # ------------------------------------------------------------------------------------------ when it is taken
 
 
-@pytest.mark.parametrize("options", [
-    dict(how=Beam(width=2, coverage=0.3)), dict(how=Beam(width=2, no_repeat=2)), dict(observer=lambda step: None),
+@pytest.mark.parametrize("more", [
+    dict(options=BeamOptions(width=2, coverage=0.3)), dict(options=BeamOptions(width=2, no_repeat=2)),
+    dict(observer=lambda step: None),
     dict(force=[4])])
-def test_what_a_recording_does_not_know_goes_the_old_way(options, fixed, sizes):
-    found(translator("transformer"), sources([5, 4]), [6, 7], **options)
+def test_what_a_recording_does_not_know_goes_the_old_way(more, fixed, sizes):
+    found(translator("transformer"), sources([5, 4]), [6, 7], **more)
     assert not sizes
 
 
@@ -209,7 +212,7 @@ def test_it_is_asked_for_every_beam_of_every_source_and_the_longest_target(monke
     asked = []
     monkeypatch.setattr(recorded_beam, "fits", lambda model, rows, limit: asked.append((rows, limit)))
     model = FAMILIES["gru"].example(torch.float64)
-    beam_search(model, None, limits=[3, 5], begin=1, end=2, how=Beam(width=4))
+    beam_search(model, None, limits=[3, 5], begin=1, end=2, options=BeamOptions(width=4))
     assert asked == [(2 * 4, 5)]
 
 
@@ -218,21 +221,21 @@ def test_on_a_cpu_it_is_not_taken():
 
 
 def test_few_recordings_are_kept_and_none_after_the_weights_moved(fixed, monkeypatch):
-    model, made, original = translator("transformer"), [], Steps.__init__
-    monkeypatch.setattr(Steps, "__init__", lambda self, *a: made.append(1) or original(self, *a))
+    model, made, original = translator("transformer"), [], RecordedBeamSteps.__init__
+    monkeypatch.setattr(RecordedBeamSteps, "__init__", lambda self, *a: made.append(1) or original(self, *a))
     for width in (1, 2, 3, 4, 5, 5, 4):
-        found(model, sources(), how=Beam(width=width))
-    assert len(made) == 5 and len(recorded_beam._kept[model].steps) == recorded_beam.MOST_KEPT
+        found(model, sources(), options=BeamOptions(width=width))
+    assert len(made) == 5 and len(RECORDINGS.idle[model]) == RECORDINGS.most
     for weight in model.parameters():
         weight.data = weight.data.clone()
-    found(model, sources(), how=Beam(width=4))
-    assert len(made) == 6 and len(recorded_beam._kept[model].steps) == 1
+    found(model, sources(), options=BeamOptions(width=4))
+    assert len(made) == 6 and len(RECORDINGS.idle[model]) == 1
 
 
 def test_a_model_that_nobody_uses_any_more_is_let_go_with_its_recordings(fixed):
     model = translator("transformer")
     found(model, sources())
-    assert recorded_beam._kept[model].steps
+    assert RECORDINGS.idle[model]
     gone = weakref.ref(model)
     del model
     gc.collect()
@@ -254,33 +257,35 @@ def test_what_would_not_fit_goes_the_old_way(fixed, sizes, monkeypatch):
     asked = []
     monkeypatch.setattr(recorded_beam, "has_room", lambda device, nbytes: asked.append(nbytes))
     model = translator("transformer")
-    own = found(model, sources(), how=Beam(width=2))
+    own = found(model, sources(), options=BeamOptions(width=2))
     assert asked and not sizes
-    steps = Steps(model, model.start(11, 32, roomy(model, sources(), 20)[0]), size_for(11), 2, BANNED, 11)
+    state = model.start(11, 32, add_room(model, sources(), 20)[0])
+    steps = RecordedBeamSteps(model, state, size_for(11), 2, BANNED, 11)
     shared = []
     steps.states[0].map(lambda t: t, lambda t: shared.append(t.nbytes) or t)
     assert asked == [steps.nbytes() - sum(shared)]
     fixed(False)
-    the_same(own, found(model, sources(), how=Beam(width=2)))
+    the_same(own, found(model, sources(), options=BeamOptions(width=2)))
 
 
 def test_what_takes_more_than_its_share_is_not_kept(fixed, monkeypatch):
     model = translator("rnn")
-    monkeypatch.setattr(recorded_beam, "may_keep", lambda device: 0)
+    monkeypatch.setattr(RECORDINGS, "most_bytes", lambda device: 0)
     found(model, sources())
-    assert not recorded_beam._kept[model].steps
+    assert not RECORDINGS.idle[model]
 
 
 def test_a_model_that_cannot_be_recorded_goes_on_and_is_not_tried_again(fixed, sizes, monkeypatch):
     def refuse(self, size, now):
-        self.refused = "a step cannot be recorded as a CUDA graph (operation not permitted)"
-        return None
+        RECORDINGS.refuse(self.model, RuntimeError("operation not permitted\nmore"))
 
-    monkeypatch.setattr(Steps, "record", refuse)
-    monkeypatch.setattr(Steps, "_go", lambda self, size, now: self.record(size, now) or self.step(size, now))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(RecordedBeamSteps, "record", refuse)
+    monkeypatch.setattr(RecordedBeamSteps, "_run", lambda self, size,
+                        now: self.record(size, now) or self.step(size, now))
     model = translator("transformer")
     own = found(model, sources())
-    assert sizes and "operation not permitted" in recorded_beam.why_not(model)
+    assert sizes and "operation not permitted" in RECORDINGS.why_not(model)
     del sizes[:]
     again = found(model, sources())
     assert not sizes
@@ -292,7 +297,7 @@ def test_a_model_that_cannot_be_recorded_goes_on_and_is_not_tried_again(fixed, s
 
 @pytest.mark.skipif(GPU, reason="stands in for a GPU")
 def test_a_size_is_recorded_after_two_real_steps_and_then_replayed(fixed, sizes, monkeypatch):
-    done, init = [], Steps.__init__
+    done, init = [], RecordedBeamSteps.__init__
 
     class Recorded:
         def __init__(self, *which):
@@ -309,10 +314,12 @@ def test_a_size_is_recorded_after_two_real_steps_and_then_replayed(fixed, sizes,
         init(self, *what)
         self.stream = Recorded()
 
-    step = Steps.step
-    monkeypatch.setattr(Steps, "step", lambda self, *which: done.append(("real", *which)) or step(self, *which))
-    monkeypatch.setattr(Steps, "__init__", start)
-    monkeypatch.setattr(Steps, "record", lambda self, *which: self.graphs.update({which: Recorded(self, *which)}))
+    step = RecordedBeamSteps.step
+    monkeypatch.setattr(RecordedBeamSteps, "step", lambda self,
+                        *which: done.append(("real", *which)) or step(self, *which))
+    monkeypatch.setattr(RecordedBeamSteps, "__init__", start)
+    monkeypatch.setattr(RecordedBeamSteps, "record", lambda self,
+                        *which: self.graphs.update({which: Recorded(self, *which)}))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Recorded())
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
     model = translator("transformer")
@@ -339,7 +346,7 @@ def test_a_step_that_waits_for_the_gpu_is_not_recorded(fixed):
 
     model.step = waits
     own = found(model, sources())
-    assert "cannot be recorded" in recorded_beam.why_not(model)
+    assert "cannot be recorded" in RECORDINGS.why_not(model)
     fixed(False)
     the_same(own, found(model, sources()))
 
@@ -359,41 +366,41 @@ def test_in_single_precision_by_the_kernels_of_a_gpu(name, fixed, sizes):
 
 
 def forgets_to_order(monkeypatch):
-    send = Rows.send
-    monkeypatch.setattr(Rows, "send", lambda self, stay, parents, *what: send(
+    send = RecordedRows.send
+    monkeypatch.setattr(RecordedRows, "send", lambda self, stay, parents, *what: send(
         self, stay, parents if self.beams == 1 else parents * 0 + np.arange(parents.shape[1]), *what))
 
 
 def forgets_what_it_read(monkeypatch):
-    monkeypatch.setattr(recorded_beam.recorded, "keep_in_place", lambda own, after: None)
+    monkeypatch.setattr(recorded_beam, "keep_in_place", lambda own, after: None)
 
 
 def leaves_the_sources_where_they_were(monkeypatch):
-    monkeypatch.setattr(Steps, "choose", lambda self, sources: None)
+    monkeypatch.setattr(RecordedBeamSteps, "choose", lambda self, sources: None)
 
 
 def takes_other_sources(monkeypatch):
-    choose = Steps.choose
-    monkeypatch.setattr(Steps, "choose", lambda self, sources: choose(self, np.arange(len(sources))))
+    choose = RecordedBeamSteps.choose
+    monkeypatch.setattr(RecordedBeamSteps, "choose", lambda self, sources: choose(self, np.arange(len(sources))))
 
 
 def hears_the_wrong_sources(monkeypatch):
-    monkeypatch.setattr(Rows, "ask", lambda self: self.steps.hear(self.size)[:, :len(self.at)])
+    monkeypatch.setattr(RecordedRows, "hear", lambda self: self.steps.hear(self.size)[:, :len(self.slots)])
 
 
 def does_not_change_copies(monkeypatch):
-    send = Rows.send
+    send = RecordedRows.send
 
     def stays(self, *what):
         send(self, *what)
         self.now = 0
 
-    monkeypatch.setattr(Rows, "send", stays)
+    monkeypatch.setattr(RecordedRows, "send", stays)
 
 
 def forgets_what_is_banned(monkeypatch):
-    original = Steps.__init__
-    monkeypatch.setattr(Steps, "__init__", lambda self, *a: original(self, *a[:4], (), a[5]))
+    original = RecordedBeamSteps.__init__
+    monkeypatch.setattr(RecordedBeamSteps, "__init__", lambda self, *a: original(self, *a[:4], (), a[5]))
 
 
 @pytest.mark.parametrize("bug", [
@@ -414,7 +421,7 @@ def test_a_bug_is_caught(bug, fixed, sizes, monkeypatch):
 @pytest.mark.skipif(GPU, reason="beyond the room of a cache, a GPU stops for good")
 def test_rows_that_are_done_must_not_go_on_with_what_lies_there(fixed, monkeypatch):
     """They would outgrow their room, and write beyond it."""
-    ask = Steps.ask
+    ask = RecordedBeamSteps.launch
 
     def stale(self, size, now):
         outbox = self.outbox[:3 * size * self.k].view(3, size, self.k).numpy()
@@ -424,14 +431,14 @@ def test_rows_that_are_done_must_not_go_on_with_what_lies_there(fixed, monkeypat
     monkeypatch.setattr(recorded_beam, "LEAST", 12)                        # so that the three stay in their places
     model = TRANSLATE["prefix"].example(torch.float64)
     found(model, sources(), [32] * 11, end=9)
-    monkeypatch.setattr(Steps, "ask", stale)
+    monkeypatch.setattr(RecordedBeamSteps, "launch", stale)
     with pytest.raises((IndexError, RuntimeError)):
         found(model, sources([9, 2, 4]), [30, 31, 32], end=9)
 
 
 def test_only_sources_that_finish_something_cost_a_turn(fixed, monkeypatch):
     fixed(False)
-    turns, keep = [], Live.keep
-    monkeypatch.setattr(Live, "keep", lambda self, *what, **more: turns.append(1) or keep(self, *what, **more))
-    own = found(translator("rnn"), sources(), how=Beam(width=3, n_best=3))
+    turns, keep = [], BeamState.keep
+    monkeypatch.setattr(BeamState, "keep", lambda self, *what, **more: turns.append(1) or keep(self, *what, **more))
+    own = found(translator("rnn"), sources(), options=BeamOptions(width=3, n_best=3))
     assert len(turns) == sum(map(len, own))

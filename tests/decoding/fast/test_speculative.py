@@ -6,13 +6,9 @@ import pytest
 import torch
 
 from regard.contract import State
-from regard.decoding.fast import recorded, speculative
-from regard.decoding.fast.drafts import Draft, PromptLookup, from_ngram
-from regard.decoding.fast.guessing import Acceptance, Speculation, why_not
-from regard.decoding.fast.on_device import LookUps
-from regard.decoding.fast.passes import Passes
-from regard.decoding.fast.speculative import WAITS, Row, SpeculativeReader, speculative_tokens
-from regard.decoding.sampling import Sampling, kept
+from regard.decoding.fast.drafts import Acceptance, Drafter, PromptLookup, Speculation, from_ngram, why_no_drafts
+from regard.decoding.fast.speculative import SpeculativeReader, SpeculativeRow, speculative_tokens
+from regard.decoding.sampling import Sampling, cut_distribution
 from regard.decoding.stream import generate_tokens
 from regard.errors import SettingError
 from regard.families import FAMILIES, randomised
@@ -20,7 +16,6 @@ from regard.families.caption import CAPTION
 from regard.families.transformer import TransformerSettings, build_transformer
 from regard.families.translate import TRANSLATE
 from regard.layers.cache import KeyValueCache
-from regard.models.neural import NeuralLM
 
 END, BANNED = 2, (0, 1, 3)
 PROMPTS = [[1, 4, 5], [1], [1, 6, 7, 8, 6, 7], [1, 5]]
@@ -28,7 +23,7 @@ HOWS = [Sampling(temperature=0), Sampling(seed=3), Sampling(0.8, top_k=4, top_p=
 NEURAL = [name for name in FAMILIES if name != "ngram"]
 
 
-class Told(Draft):
+class Told(Drafter):
     """Knows how the text goes on, and gets each guess wrong with probability `wrong`."""
 
     def __init__(self, answer, prompt, wrong=0.0):
@@ -77,23 +72,23 @@ CASES = [                                    # rows, the end, the draft
 
 
 @pytest.mark.parametrize("family", NEURAL)
-@pytest.mark.parametrize("how", HOWS, ids=str)
-def test_the_tokens_are_those_of_plain_generation_whatever_is_guessed(family, how):
+@pytest.mark.parametrize("sampling", HOWS, ids=str)
+def test_the_tokens_are_those_of_plain_generation_whatever_is_guessed(family, sampling):
     model = FAMILIES[family].example(torch.float64)
     for rows, end, options in CASES:
-        plain, quick, tally = both(model, PROMPTS[:rows], how=how, end=end, **options)
+        plain, quick, tally = both(model, PROMPTS[:rows], sampling=sampling, end=end, **options)
         assert quick == plain
         assert tally.tokens == sum(map(len, in_rows(plain)))
         assert end is not None or "wrong" not in options or 0 < tally.accepted < tally.proposed
 
 
 @pytest.mark.parametrize("table, family", [(TRANSLATE, name) for name in TRANSLATE] + [(CAPTION, n) for n in CAPTION])
-@pytest.mark.parametrize("how", HOWS, ids=str)
-def test_the_same_of_models_that_read_a_source(table, family, how):
+@pytest.mark.parametrize("sampling", HOWS, ids=str)
+def test_the_same_of_models_that_read_a_source(table, family, sampling):
     model, source = table[family].example(torch.float64), table[family].example_source()
     prompts = [[1, 4], [1, 5, 6]][:len(source.items)]
     assert len(prompts) == len(source.items)
-    plain, quick, tally = both(model, prompts, how=how, source=source, end=None, new_tokens=12)
+    plain, quick, tally = both(model, prompts, sampling=sampling, source=source, end=None, new_tokens=12)
     assert quick == plain and tally.accepted and tally.accepted < tally.proposed
 
 
@@ -103,95 +98,25 @@ def test_the_same_past_the_context_of_a_model(context, window):
     model = bounded_window(context, window)
     for rows in (1, 4):
         notices = []
-        plain, quick, tally = both(model, PROMPTS[:rows], how=Sampling(seed=3), end=None, new_tokens=20,
+        plain, quick, tally = both(model, PROMPTS[:rows], sampling=Sampling(seed=3), end=None, new_tokens=20,
                                    notice=notices.append)
         assert quick == plain
-        cuts = [line for line in notices if line != WAITS]
-        assert len(cuts) == 2 and cuts[0] == cuts[1]                       # each says once what had to be cut
+        assert len(notices) == 2 and notices[0] == notices[1]              # each says once what had to be cut
         assert tally.accepted or context < 3
 
 
 def test_the_same_with_any_number_of_guesses():
     model = FAMILIES["hybrid"].example(torch.float64)
     for ahead in (1, 2, 3, 16):
-        plain, quick, _ = both(model, PROMPTS, wrong=0.2, ahead=ahead, how=Sampling(seed=2))
+        plain, quick, _ = both(model, PROMPTS, wrong=0.2, ahead=ahead, sampling=Sampling(seed=2))
         assert quick == plain
 
 
 def test_the_same_for_rows_of_other_numbers():
-    model, how = FAMILIES["lstm"].example(torch.float64), Sampling(seed=1)
-    plain, quick, _ = both(model, PROMPTS, how=how, row_ids=[5, 0, 9, 2])
-    assert quick == plain and plain != list(generate_tokens(model, PROMPTS, new_tokens=14, how=how, end=END,
+    model, sampling = FAMILIES["lstm"].example(torch.float64), Sampling(seed=1)
+    plain, quick, _ = both(model, PROMPTS, sampling=sampling, row_ids=[5, 0, 9, 2])
+    assert quick == plain and plain != list(generate_tokens(model, PROMPTS, new_tokens=14, sampling=sampling, end=END,
                                                             banned=BANNED))
-
-
-def test_all_choices_at_once_as_on_a_gpu_are_the_same_and_every_pass_has_one_shape(monkeypatch):
-    """What is done elsewhere than on a CPU, tried here: widths are fixed, and all positions are chosen together."""
-    shapes = set()
-    real = speculative.after_each
-
-    class Elsewhere(SpeculativeReader):
-        """On a device without recorded passes."""
-
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            self.on_host = False
-
-    def watched(model, tokens, state, lengths, first, width):
-        shapes.add((tuple(tokens.shape), width))
-        return real(model, tokens, state, lengths, first, width)
-
-    monkeypatch.setattr(speculative, "SpeculativeReader", Elsewhere)
-    monkeypatch.setattr(speculative, "after_each", watched)
-    for family in ("transformer", "hybrid"):
-        model = FAMILIES[family].example(torch.float64)
-        shapes.clear()
-        for how in HOWS:
-            plain, quick, tally = both(model, PROMPTS, how=how, wrong=0.3)
-            assert quick == plain and tally.accepted
-        assert shapes == {((4, 5 if family == "transformer" else 9), 5)}
-
-
-@pytest.mark.parametrize("family", ["transformer", "hybrid", "mamba"])
-def test_passes_on_a_state_that_stays_where_it_is_are_the_same(family, monkeypatch):
-    """What a CUDA graph replays, tried without one."""
-    monkeypatch.setattr(recorded, "fits", lambda model, new_tokens: True)
-    monkeypatch.setattr(recorded, "take", lambda *_: (None, ""))                      # plain generation stays plain
-    monkeypatch.setattr(Passes, "record", lambda self: None)
-    monkeypatch.setattr(LookUps, "record", lambda self: None)
-    model, made = FAMILIES[family].example(torch.float64), []
-    monkeypatch.setattr(Passes, "over", lambda self, *each, real=Passes.over: made.append(self) or real(self, *each))
-    for rows, end, options in CASES:
-        for seed in (3, 4):
-            plain, quick, _ = both(model, PROMPTS[:rows], how=Sampling(0.8, seed=seed), end=end, **options)
-            assert quick == plain
-    assert made and len({id(each) for each in made}) < 2 * len(CASES)                 # a recording serves again
-
-
-@pytest.mark.parametrize("window", [0, 2])
-def test_the_same_of_these_passes_past_the_context(window, monkeypatch):
-    monkeypatch.setattr(recorded, "fits", lambda model, new_tokens: True)
-    monkeypatch.setattr(recorded, "take", lambda *_: (None, ""))
-    monkeypatch.setattr(Passes, "record", lambda self: None)
-    for context in (2, 8):
-        plain, quick, _ = both(bounded_window(context, window), PROMPTS, how=Sampling(seed=3), end=None, new_tokens=20)
-        assert quick == plain
-
-
-def test_where_a_pass_cannot_be_recorded_there_are_no_drafts_which_is_said(monkeypatch):
-    def refuse(self):
-        raise RuntimeError("operation not permitted when stream is capturing\nmore")
-
-    monkeypatch.setattr(recorded, "fits", lambda model, new_tokens: True)
-    monkeypatch.setattr(recorded, "take", lambda *_: (None, ""))
-    monkeypatch.setattr(Passes, "record", refuse)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    notices = []
-    plain, quick, tally = both(FAMILIES["lstm"].example(torch.float64), PROMPTS, notice=notices.append)
-    assert quick == plain
-    assert tally == Acceptance(passes=len(quick), tokens=sum(token is not None for step in quick for token in step))
-    assert notices == ["written without drafts: a pass over several tokens cannot be recorded as a CUDA graph "
-                       "(operation not permitted when stream is capturing)"]
 
 
 # ------------------------------------------------------------------------------------------ bugs that must be caught
@@ -200,7 +125,7 @@ def test_where_a_pass_cannot_be_recorded_there_are_no_drafts_which_is_said(monke
 def caught(model, **options):
     """Whether a bug shows: another text, or a draft that is told of one."""
     try:
-        plain, quick, _ = both(model, PROMPTS, how=Sampling(seed=3), end=None, **options)
+        plain, quick, _ = both(model, PROMPTS, sampling=Sampling(seed=3), end=None, **options)
     except AssertionError:
         return True
     return quick != plain
@@ -251,15 +176,15 @@ def peaked():
 class Exact:
     """The distribution of the next token, worked out from the model alone."""
 
-    def __init__(self, model, how):
-        self.model, self.how, self.known = model, how, {}
+    def __init__(self, model, sampling):
+        self.model, self.sampling, self.known = model, sampling, {}
 
     @torch.no_grad()
     def after(self, text):
         if text not in self.known:
             log_probs, _ = self.model.step(torch.tensor([text]), self.model.start(1, len(text)))
             log_probs[:, [*BANNED, END]] = -torch.inf
-            weights, tokens = kept(log_probs, self.how)
+            weights, tokens = cut_distribution(log_probs, self.sampling)
             self.known[text] = torch.zeros(9, dtype=torch.float64).index_put((tokens[0],), weights[0])
         return self.known[text]
 
@@ -284,7 +209,7 @@ def deviations(texts, exact):
     return (chi - len(cells) + 1) / math.sqrt(2 * (len(cells) - 1))
 
 
-class Counting(Draft):
+class Counting(Drafter):
     """Guesses that the tokens 4 to 8 follow each other in turn."""
 
     def __init__(self, prompt):
@@ -299,7 +224,7 @@ class Counting(Draft):
 
 def drawn(model):
     tally = Acceptance()
-    steps = speculative_tokens(model, [PROMPT] * ROWS, drafts=Counting, ahead=2, new_tokens=LENGTH, how=HOW,
+    steps = speculative_tokens(model, [PROMPT] * ROWS, drafts=Counting, ahead=2, new_tokens=LENGTH, sampling=HOW,
                                banned=(*BANNED, END), tally=tally)
     return list(zip(*steps, strict=True)), tally
 
@@ -309,11 +234,11 @@ def with_rule(monkeypatch, exact, rule):
     real, coins = SpeculativeReader._write, torch.Generator().manual_seed(5)
     unchanged = Exact(exact.model, Sampling(1.0))
 
-    def write(self, at, row, chosen, choice, guess=()):
-        if guess:
-            text = tuple(self.texts[at])
-            chosen = [rule(guess[0], exact.after(text), unchanged.after(text), chosen[0], coins)]
-        return real(self, at, row, chosen, choice, guess)
+    def write(self, index, row, token, guess=None):
+        if guess is not None:
+            text = tuple(self.texts[index])
+            token = rule(guess, exact.after(text), unchanged.after(text), token, coins)
+        return real(self, index, row, token, guess)
 
     monkeypatch.setattr(SpeculativeReader, "_write", write)
 
@@ -372,7 +297,7 @@ def test_wrong_guesses_cost_no_pass(family):
 
 
 def test_drafts_that_are_wrong_are_asked_for_less_and_less_often():
-    row = Row(0, 99, Told([4] * 99, []), 8)
+    row = SpeculativeRow(0, 99, Told([4] * 99, []), 8)
     assert row.guess(99) == [4] * 8
     asked = []
     for _ in range(60):
@@ -402,7 +327,7 @@ def test_no_new_tokens_are_no_tokens_and_fewer_are_refused():
 
 
 def test_tokens_that_may_not_be_written_are_not_guessed():
-    class Stubborn(Draft):
+    class Stubborn(Drafter):
         def extend(self, tokens):
             pass
 
@@ -426,9 +351,13 @@ def test_every_mistake_is_one_line():
 
 
 def test_it_says_why_a_model_is_left_alone():
-    ngram = FAMILIES["ngram"].example(torch.float32)
-    assert not isinstance(ngram, NeuralLM)
-    assert why_not(ngram) == "an n-gram looks words up one by one, and has no pass to spare: written without drafts"
+    assert why_no_drafts(FAMILIES["ngram"].example(torch.float32)) == (
+        "an n-gram looks words up one by one, and has no pass to spare: written without drafts")
+    transformer = FAMILIES["transformer"].example(torch.float32)
+    assert why_no_drafts(transformer) == ""
+    assert why_no_drafts(transformer.to("meta")) == (
+        "drafts gain nothing on a GPU, where a pass over several tokens takes as long as the steps that it would save: "
+        "written without drafts")
 
 
 def test_the_tally_in_words():

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from regard import storage
-from regard.contract import Memory, watch
-from regard.decoding.beam import Beam, beam_search
-from regard.decoding.fast.ways import ways
+from regard.contract import Memory
+from regard.decoding.beam import BeamOptions, beam_search
+from regard.decoding.fast.fast_paths import describe_fast_paths
 from regard.families import FAMILIES
 from regard.families.translate import PairTransformerSettings, Vocabularies, build_transformer, example_source
 from regard.kernels import attend_next, attend_source
@@ -20,6 +20,7 @@ from regard.kernels.cpu import native, packing, private
 from regard.layers.cache import Followed, KeyValueCache
 from regard.layers.cross_attention import CrossAttention, SourceKeys
 from regard.layers.self_attention import SelfAttention
+from regard.watching import watch
 
 needed = pytest.mark.skipif(bool(native.why_not()), reason=native.why_not() or "they are here")
 BATCH, SLOTS = 5, 700
@@ -233,7 +234,7 @@ def test_a_search_finds_by_them_what_it_finds_without(settings, monkeypatch):
         PairTransformerSettings(layers=2, width=32, heads=4, context=32, dropout=0.0, **settings),
         Vocabularies(40, 40)).eval()
     torch.nn.init.normal_(model.head.weight, std=0.3)
-    options = dict(limits=[9, 12], how=Beam(4, n_best=3), begin=1, end=2, banned=(0, 1, 3))
+    options = dict(limits=[9, 12], options=BeamOptions(4, n_best=3), begin=1, end=2, banned=(0, 1, 3))
     used = []
     call = native.call
     monkeypatch.setattr(native, "call", lambda name, *values: used.append(name) or call(name, *values))
@@ -456,10 +457,10 @@ def test_a_compiler_that_fails_is_told_in_one_line(fresh, monkeypatch):
 
 @needed
 def test_what_is_taken_is_said(monkeypatch):
-    assert ways(torch.device("cpu")).endswith("; attention in C")
+    assert describe_fast_paths(torch.device("cpu")).endswith("; attention in C")
     monkeypatch.setattr(native, "why_not", lambda: "no C here")
     monkeypatch.setattr(packing, "why_not", lambda threads: "no library")
-    assert ways(torch.device("cpu")) == "weights as they are: no library; attention by torch: no C here"
+    assert describe_fast_paths(torch.device("cpu")) == "weights as they are: no library; attention by torch: no C here"
 
 
 def test_the_environment_keeps_them_out():

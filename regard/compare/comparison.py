@@ -1,0 +1,244 @@
+"""A whole comparison: each trial by itself, one after another, stored as it ends; then the table and the report.
+
+    FOLDER/
+      compare.json          the plan
+      runs/NAME/            a run folder for each trial, as `regard train` makes them
+      trials/NAME.json      what was measured of it; NAME.npz the counts of each sentence; NAME.log what it said
+      results.json          everything, with one row a family
+      table.md, report.html
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from regard import storage
+from regard.compare.differences import FamilyDifference
+from regard.compare.plan import FILE, HALVE, ComparisonPlan, Record, Row, Trial, Wanted, make_plan
+from regard.compare.report_page import write_report
+from regard.compare.results_table import as_markdown, notes
+from regard.compare.rows import judge_rows, load_all_units, summarise
+from regard.compare.subject import measured_part, subject_of, why_not_divided
+from regard.compare.trial import trial_file
+from regard.errors import Interrupted, RunError, TrainingStopped
+from regard.manifest import read_sealed, write_sealed
+from regard.run_folder import refuse_links
+from regard.run_lock import LOCK, use_folder
+from regard.training.loop import stop_signals
+from regard.training.report import format_seconds
+
+Say = Callable[[str], None]
+Start = Callable[[Path, ComparisonPlan, Trial, Callable[[], bool]], None]
+POLL = 0.1                       # seconds between looks at a running trial
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A comparison, done or as far as it is."""
+
+    folder: Path
+    plan: ComparisonPlan
+    records: list[Record]
+    rows: list[Row]
+    differences: list[FamilyDifference] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, as plain values without infinities."""
+        ended = {r["name"] for r in self.records}
+        waiting = [trial.name for trial in self.plan.trials() if trial.name not in ended]
+        plan = self.plan
+        return finite({"task": plan.task, "command": plan.command(str(self.folder)), "budget": plan.budget,
+                       "params": plan.params, "seeds": plan.seeds, "text": plan.text, "waiting": waiting,
+                       "table": self.rows, "differences": [each.as_dict() for each in self.differences],
+                       "notes": notes(self.rows, plan), "trials": self.records})
+
+
+def compare(wanted: Wanted, say: Say = print, start: Start | None = None) -> Comparison:
+    """Make the comparison that is wanted, or go on with it; `start` runs one trial, else in a process of its own."""
+    folder = comparison_folder(wanted)
+    with use_folder(folder, storage.claim_folder(folder), folder / FILE):
+        return run_trials(make_or_join_plan(wanted, folder, say), folder, say, start)
+
+
+def run_trials(plan: ComparisonPlan, folder: Path, say: Say, start: Start | None) -> Comparison:
+    refuse_links("a comparison", folder, folder / "runs", folder / "trials")
+    storage.make_folder(folder / "trials")
+    plan.save(folder)
+    trials = plan.trials()
+    waiting = [trial for trial in trials if not is_done(folder, trial)]
+    if len(waiting) < len(trials):
+        say(f"{len(trials) - len(waiting)} of {len(trials)} trials in {folder} are done and kept")
+    spent: list[float] = []
+    with stop_signals() as stop:
+        for number, trial in enumerate(waiting):
+            began = time.monotonic()
+            (start or in_a_process)(folder, plan, trial, stop)
+            if stop() and not trial_file(folder, trial).exists():
+                finish(folder, plan)
+                kept = len(trials) - len(waiting) + number
+                raise Interrupted(f"stopped during {trial.label}; {kept} of {len(trials)} trials are done and kept: "
+                                  "go on with the same command")
+            if trial.order is None:
+                spent.append(time.monotonic() - began)
+            left = time_left(plan, waiting[number + 1:], spent)
+            place = f"{len(trials) - len(waiting) + number + 1}/{len(trials)}"
+            said = tell_outcome(plan, read_record(folder, trial))
+            say(f"{place}  {said}" + ("" if left is None else f" · {format_seconds(left)} left"))
+    compared = finish(folder, plan)
+    if not any(record["status"] == "done" for record in compared.records):
+        raise TrainingStopped(f"every trial failed: {compared.records[0]['reason']}")
+    return compared
+
+
+def comparison_folder(wanted: Wanted) -> Path:
+    stem = Path(wanted.files[0]).name.split(".")[0] or "text"
+    folder = Path(wanted.out or Path("compare") / stem)
+    if not (folder / FILE).exists() and folder.exists() and any(path.name != LOCK for path in folder.iterdir()):
+        raise RunError(f"{folder} holds something that is no comparison: choose another folder with --out")
+    return folder
+
+
+def make_or_join_plan(wanted: Wanted, folder: Path, say: Say = print) -> ComparisonPlan:
+    """The plan, with what its folder already holds. A comparison that was begun before held-out data were divided goes
+    on with them whole."""
+    before = ComparisonPlan.load(folder) if (folder / FILE).exists() else None
+    if before is not None and HALVE not in before.settings.get("data", {}):
+        wanted = replace(wanted, halve=False)
+    plan = make_plan(wanted, say)
+    return plan if before is None else before.joined(plan, folder)
+
+
+def in_a_process(folder: Path, plan: ComparisonPlan, trial: Trial, stop: Callable[[], bool]) -> None:
+    """Run a trial in a process of its own. It gets a session of its own, so that Ctrl-C reaches it once, through us."""
+    storage.remove(trial_file(folder, trial))                # of a failure before, which is tried again
+    log = folder / "trials" / f"{trial.name}.log"
+    command = [sys.executable, "-m", "regard.compare.trial", str(folder), trial.name]
+    with open(log, "wb") as file:
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=file, stderr=file, start_new_session=True)
+    try:
+        wait(child, trial, stop)
+    except KeyboardInterrupt:
+        child.kill()
+        child.wait()
+        raise
+    if child.returncode and not stop() and not trial_file(folder, trial).exists():
+        note_crash(folder, trial, child.returncode, log)
+    elif not child.returncode and not log.stat().st_size:
+        storage.remove(log)
+
+
+def wait(child: subprocess.Popen[bytes], trial: Trial, stop: Callable[[], bool]) -> None:
+    """Wait until it ends. When asked to stop, ask it to."""
+    asked, began, shown = False, time.monotonic(), -1
+    while True:
+        try:
+            child.wait(POLL)
+            break
+        except subprocess.TimeoutExpired:
+            pass
+        if stop() and not asked:
+            child.terminate()
+            asked = True
+        if sys.stderr.isatty() and int(time.monotonic() - began) > shown:
+            shown = int(time.monotonic() - began)
+            print(f"\r{trial.label} … {format_seconds(shown)} \033[K", end="", file=sys.stderr, flush=True)
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def note_crash(folder: Path, trial: Trial, code: int, log: Path) -> None:
+    """Record that a process died without a record of its own."""
+    lines = log.read_text(errors="replace").strip().splitlines()
+    why = f"its process was killed by signal {-code}" + (" (memory may have run out)" if code == -9 else "") \
+        if code < 0 else f"its process ended with code {code}" + (f": {lines[-1]}" if lines else "")
+    write_sealed(trial_file(folder, trial), {
+        "name": trial.name, "family": trial.family, "seed": trial.seed, "order": trial.order, "status": "failed",
+        "reason": why, "wall": 0.0})
+
+
+def is_done(folder: Path, trial: Trial) -> bool:
+    return trial_file(folder, trial).exists() and read_record(folder, trial)["status"] == "done"
+
+
+def read_record(folder: Path, trial: Trial) -> Record:
+    path = trial_file(folder, trial)
+    try:
+        record, whole = read_sealed(path)
+        if not whole:
+            raise ValueError("it does not match its SHA-256")
+        return record
+    except ValueError as error:
+        raise RunError(f"{path} is damaged ({error}): remove it, and the trial is made again") from None
+
+
+def time_left(plan: ComparisonPlan, waiting: Sequence[Trial], spent: Sequence[float]) -> float | None:
+    """Seconds that are left, by the trials so far or else by the budget; None before anything is known."""
+    trained = [trial for trial in waiting if trial.order is None]
+    if spent:
+        return len(trained) * sum(spent) / len(spent)
+    return len(trained) * (plan.budget["minutes"] * 60 + 15) if "minutes" in plan.budget else None
+
+
+def tell_outcome(plan: ComparisonPlan, record: Record) -> str:
+    label = Trial(record["family"], record["seed"], record["order"]).label
+    if record["status"] == "failed":
+        return f"{label} failed: {record['reason']}"
+    trained = record["trained"]
+    speed = record["training_rate"]
+    return (f"{label}: {subject_of(plan.task).show_record(record)} · {trained['tokens']:,} tokens in "
+            f"{trained['seconds']:.0f} s" + ("" if speed is None else f" ({speed:,.0f} tokens/s)"))
+
+
+def finish(folder: Path, plan: ComparisonPlan) -> Comparison:
+    """Gather what there is and write results, table and report."""
+    records = [read_record(folder, trial) for trial in plan.trials() if trial_file(folder, trial).exists()]
+    rows = summarise(plan, records)
+    found = judge_rows(plan, rows, records, load_all_units(folder, records))
+    compared = Comparison(folder, plan, records, rows, found)
+    results = compared.as_dict()
+    storage.write_json(folder / "results.json", results)
+    storage.write_file(folder / "table.md", as_markdown(rows, plan))
+    write_report(folder / "report.html", plan, rows, records, found, results["command"])
+    return compared
+
+
+def report(folder: str | Path) -> Comparison:
+    """The table and the report again, from what is kept; nothing is trained."""
+    return finish(Path(folder), ComparisonPlan.load(Path(folder)))
+
+
+def dry_run(plan: ComparisonPlan, folder: Path) -> str:
+    """The plan in a few lines."""
+    text, trials = plan.text, plan.trials()
+    lines = [f"text       {text['train']['tokens']:,} tokens to learn from, {text['valid']['tokens']:,} held out "
+             f"({text['valid']['bytes']:,} bytes) · {text['tokenizer']}, {text['vocab']:,} tokens known",
+             f"parts      chosen on {subject_of(plan.task).choosing_part(plan)}, measured on {measured_part(plan)}"
+             if text.get("measured_on") else
+             f"parts      chosen and measured on the same held-out part{why_not_divided(plan)}"]
+    for entry in plan.entries:
+        size = f"{entry.parameters:>12,} parameters" if entry.parameters is not None else \
+            f"orders {', '.join(map(str, plan.orders))}: counted"
+        sizes = ", ".join(f"{name} {value}" for name, value in entry.model.items()) if not entry.counted else ""
+        lines.append(f"{entry.family:<10} {size}" + (f" · {sizes}" if sizes else ""))
+    seconds = plan.seconds()
+    lines.append(f"budget     {plan.show_budget()} a trial, {len(trials)} trials" + (
+        f", about {format_seconds(seconds)} in all" if seconds is not None else ""))
+    lines.append(f"folder     {folder}")
+    return "\n".join(lines)
+
+
+def finite(value: Any) -> Any:
+    """Infinity and NaN are not JSON: they become null."""
+    if isinstance(value, float) and value - value != 0:
+        return None
+    if isinstance(value, dict):
+        return {name: finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return value

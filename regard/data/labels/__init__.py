@@ -1,0 +1,1 @@
+"""Labelled texts: from tables of labels and texts to token shards, a list of labels, and batches."""

@@ -1,0 +1,199 @@
+"""A corpus of labelled texts: from the names of some files to token shards with targets, a tokenizer and its labels.
+
+The texts are cleaned first, and written side by side with their labels into two plain files of the cache, line k of one
+for line k of the other. Where texts are held out of the same files, they are written in a fixed random order: a file is
+often sorted by its labels, and its end would hold one of them alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data import embedded
+from regard.data.batching.shuffle import permute
+from regard.data.labels.labelled_texts import Labelling, LabelSettings, find_labelled_sources, read_labelled, whole_part
+from regard.data.labels.labelled_tokenizer import LabelledTokenizer, list_labels
+from regard.data.pairs.pair_corpus import LINES, Clean, open_clean, write_sides
+from regard.data.pairs.pairs import TextPair
+from regard.data.reading.corpus import Learned, Say, TokenizerSettings, encode_part, learn_tokenizer, survey_of
+from regard.data.reading.shards import Counts, Shard
+from regard.data.reading.split import WHOLE, TextSpan, halve, split
+from regard.data.reading.tally import Tally
+from regard.data.reading.text_cache import Cache, content_hash, key_of
+from regard.data.tokens.vocabulary import Tokenizer
+
+VERSION = 1                                       # of what is cached: raise it when cleaning changes
+USUAL = "bpe"                                     # tokens: letters alone say little of a text
+ORDER = 0x6C6162656C                              # the key of the random order: the same for every run
+
+
+@dataclass(frozen=True)
+class LabelledShard:
+    """Encoded texts, <eos> behind each, and their targets: one a text, (N,), or one a token, <pad> where none is."""
+
+    texts: Shard
+    targets: NDArray[np.int64]
+    lines: Callable[[], Iterator[TextPair]]           # (label, text), as they were written
+
+    @property
+    def tokens(self) -> np.ndarray:
+        return self.texts.tokens
+
+    @property
+    def ends(self) -> np.ndarray:
+        return self.texts.ends
+
+    @property
+    def counts(self) -> Counts:
+        return self.texts.counts
+
+    @property
+    def of_tokens(self) -> bool:
+        """True if each token has a target."""
+        return len(self.targets) == len(self.texts.tokens)
+
+    def __len__(self) -> int:
+        """Return the number of texts."""
+        return len(self.texts.ends)
+
+
+@dataclass
+class LabelCorpus:
+    """Labelled texts, ready for training."""
+
+    train: LabelledShard
+    valid: LabelledShard
+    tokenizer: LabelledTokenizer
+    tally: Tally
+    content: str = ""
+    documents: str = "line"                       # a text is one document, however it was written
+    test: Callable[[], LabelledShard] | None = None         # a part that training never reads, where there is one
+    measured_on: str = ""                         # what that is: "test", or "half" of what was held out
+
+    def resolved(self, data: LabelSettings) -> LabelSettings:
+        """Return the [data] table with what was found."""
+        return replace(data, content=self.content)
+
+    @property
+    def tokenizer_settings(self) -> TokenizerSettings:
+        return TokenizerSettings(self.tokenizer.kind, self.tokenizer.vocab_size)
+
+    @property
+    def judged(self) -> LabelledShard:
+        """The part that a trained model is measured on: test, or else valid."""
+        return self.test() if self.test else self.valid
+
+
+def prepare_labelled(
+    data: LabelSettings, tokenizer: TokenizerSettings | Tokenizer | LabelledTokenizer, labelling: Labelling,
+    cache: Path | None = None, say: Say = print,
+) -> LabelCorpus:
+    """Clean, split, learn a tokenizer and list the labels where none are given, and encode; reuse what was done before.
+
+    With a LabelledTokenizer the labels are its own, and a text with another label is refused.
+    """
+    store = Cache(cache, say)
+    built_in = embedded.known_labelled(data.files, labelling.unit)
+    apart = bool(data.valid or built_in)
+    train = clean(embedded_files(data, "train", labelling, store), labelling, store, say, shuffled=not apart)
+    train_part, valid_part, valid, tally = WHOLE, WHOLE, train, train.tally
+    if apart:
+        valid = clean(whole_part(embedded_files(data, "valid", labelling, store)), labelling, store, say)
+        tally = Tally.from_dict(train.tally.to_dict())
+        tally.add(valid.tally)
+    else:
+        train_part, valid_part = split(0, train.tally.kept, "line", data.valid_share)
+    tested = bool(data.test or (built_in and not data.valid))
+    halves = halve(valid_part, 0, valid.tally.kept, "line") if data.halve and not tested else None
+    if not isinstance(tokenizer, LabelledTokenizer):
+        if not isinstance(tokenizer, Tokenizer):
+            usual = built_in.tokenizer if built_in else USUAL
+            tokenizer = learn_words(train, train_part, tokenizer, usual, store, say)
+        both = [train] if valid is train else [train, valid]
+        tokenizer = LabelledTokenizer(tokenizer, list_labels(
+            name for part in both for pair in part.pairs() for name in labelling.names(pair.source)))
+    corpus = LabelCorpus(
+        encode(train, train_part, tokenizer, labelling, store, say, "train"),
+        encode(valid, halves[0] if halves else valid_part, tokenizer, labelling, store, say, "valid"),
+        tokenizer, tally, key_of(train.content, valid.content))
+    if halves:
+        other = halves[1]
+        corpus.test, corpus.measured_on = lambda: encode(valid, other, tokenizer, labelling, store, say, "test"), "half"
+    elif tested:
+        add_test(corpus, data, labelling, store, say)
+    return corpus
+
+
+def add_test(corpus: LabelCorpus, data: LabelSettings, labelling: Labelling, store: Cache, say: Say) -> None:
+    """Add the test part of an embedded corpus, made when it is asked for; or files of the user's own, read now, so that
+    a change of them shows in the content."""
+
+    def read() -> Clean:
+        of_files = replace(data, files=data.test or data.files, valid=())
+        return clean(whole_part(embedded_files(of_files, "test", labelling, store)), labelling, store, say)
+
+    corpus.measured_on = "test"
+    given = read() if data.test else None
+    if given is not None:
+        corpus.content = key_of(corpus.content, given.content)
+    corpus.test = lambda: encode(given or read(), WHOLE, corpus.tokenizer, labelling, store, say, "test")
+
+
+def embedded_files(data: LabelSettings, part: str, labelling: Labelling, store: Cache) -> LabelSettings:
+    """Return the settings with the files of one part, which for an embedded corpus are written first."""
+    files = data.files if part == "train" or not data.valid else data.valid
+    if embedded.known_labelled(files, labelling.unit):
+        written = embedded.write_labelled(str(files[0]), part, store.folder / "embedded", store.say)
+        return replace(data, files=(str(written),), label="label", text="text")
+    return replace(data, files=files)
+
+
+def clean(data: LabelSettings, labelling: Labelling, store: Cache, say: Say, shuffled: bool = False) -> Clean:
+    """Return the texts that are fit, with their labels, on disk; read once for each content and each way of reading."""
+    sources = find_labelled_sources(data.files, labelling)
+    settings = asdict(data.reading) | {"drop_duplicates": data.drop_duplicates, "shuffled": shuffled,
+                                       "unit": labelling.unit}
+
+    def write(folder: Path) -> Clean:
+        tally = Tally()
+        pairs = read_labelled(data, labelling, tally, sources)
+        return write_sides(folder, shuffle(list(pairs)) if shuffled else pairs, tally)
+
+    found, _ = store.entry("labelled", key_of(VERSION, content_hash(sources), settings), open_clean, write)
+    say(found.tally.line())
+    return found
+
+
+def shuffle(pairs: list[TextPair]) -> Iterator[TextPair]:
+    """Yield the texts in a random order that depends on their number alone."""
+    return (pairs[place] for place in permute(np.arange(len(pairs)), len(pairs), ORDER))
+
+
+def learn_words(
+    train: Clean, part: TextSpan, wanted: TokenizerSettings, usual: str, store: Cache, say: Say
+) -> Tokenizer:
+    """Return a tokenizer learned from the texts of the training part."""
+    survey = survey_of([train.target], LINES, store, lambda text: None)
+    text = Learned(lambda: (pair.target for pair in islice(train.pairs(), part.stop)), survey.characters,
+                   survey.distinct, key_of(VERSION, train.content, part.stop, "text"))
+    return learn_tokenizer(text, usual if wanted.kind == "auto" else wanted.kind, wanted.vocab, store, say)
+
+
+def encode(
+    clean: Clean, part: TextSpan, tokenizer: LabelledTokenizer, labelling: Labelling, store: Cache, say: Say, name: str
+) -> LabelledShard:
+    """Return a part as a shard of its texts, with their targets."""
+    step = {"even documents": 2, "odd documents": 2}.get(part.unit, 1)
+    first = part.start + (part.unit == "odd documents")
+
+    def lines() -> Iterator[TextPair]:
+        return islice(clean.pairs(), first, part.stop, step)
+
+    texts = encode_part([clean.target], key_of(clean.content, "text"), LINES, part, tokenizer.text, store, say, name)
+    return LabelledShard(texts, labelling.targets(tokenizer, texts, list(lines())), lines)

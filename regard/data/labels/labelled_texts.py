@@ -1,0 +1,127 @@
+"""Labelled texts, streamed from files, with every line accounted for; and the settings of such data.
+
+A text is kept or dropped whole, for a counted reason. What is kept has a label and a text of one line, neither blank.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.labels.label_readers import LabelReading, Reader, read_csv, read_jsonl, read_tsv
+from regard.data.labels.labelled_tokenizer import LabelledTokenizer
+from regard.data.pairs.pairs import TextPair, mend_pair
+from regard.data.reading.readers import ON_BAD_TEXT, TextFile, check_choice, find_sources, name_first
+from regard.data.reading.shards import Shard
+from regard.data.reading.tally import Tally
+from regard.data.reading.two_fields import DUPLICATE
+from regard.errors import DataError, SettingError
+
+EMPTY_FIELD = "empty label or text"
+
+
+@dataclass(frozen=True)
+class LabelSettings:
+    """The [data] table of labelled texts: the files, the names of their columns, and what is held out."""
+
+    files: tuple[str, ...]
+    label: str = "label"               # the column or field with the label
+    text: str = "text"                 # the column or field with the text
+    drop_duplicates: bool = True       # a text with its label that came before, exactly; nothing is held out twice
+    on_bad_text: str = "fail"          # fail · replace · drop
+    valid: tuple[str, ...] = ()        # held-out texts of their own; none: `valid_share` of them, drawn at random
+    valid_share: float = 0.1
+    content: str = ""                  # a hash of the texts, filled in by training
+    test: tuple[str, ...] = ()         # texts that training never reads: a trained model is measured on them
+    halve: bool = False                # without them, hold out two halves: training sees one, the other is measured
+
+    def __post_init__(self) -> None:
+        check_choice("data.on_bad_text", self.on_bad_text, ON_BAD_TEXT)
+        if self.label == self.text:
+            raise SettingError(f"data.label and data.text are both {self.label!r}: name two columns")
+
+    @property
+    def reading(self) -> LabelReading:
+        return LabelReading(self.label, self.text, self.on_bad_text)
+
+
+Targets = Callable[[LabelledTokenizer, Shard, Sequence[TextPair]], NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class Labelling:
+    """The unit that a label belongs to: the whole text, or each word of it."""
+
+    unit: str                                      # text · word: of which embedded corpora
+    formats: Mapping[str, tuple[str, Reader]]      # the reader of each suffix of a file's name
+    names: Callable[[str], list[str]]              # the labels that the label of one text is made of
+    targets: Targets                               # (tokenizer, encoded texts, pairs) -> a target a text, or a token
+    shape: str                                     # how a line looks, for messages
+    stdin: str = ".tsv"                            # the format of what has no name
+
+
+def target_texts(tokenizer: LabelledTokenizer, texts: Shard, pairs: Sequence[TextPair]) -> NDArray[np.int64]:
+    """Return (N,) targets, one a text."""
+    return np.array([tokenizer.target(label, f"text {number}") for number, (label, _) in enumerate(pairs, 1)], np.int64)
+
+
+OF_TEXTS = Labelling(
+    "text", {".tsv": ("tsv", read_tsv), ".csv": ("csv", read_csv), ".jsonl": ("jsonl", read_jsonl),
+             ".ndjson": ("jsonl", read_jsonl)},
+    names=lambda label: [label], targets=target_texts, shape="a label, a tab and a text")
+
+
+def read_labelled(
+    data: LabelSettings, labelling: Labelling, tally: Tally | None = None, sources: list[TextFile] | None = None
+) -> Iterator[TextPair]:
+    """Yield every labelled text that is fit, in order, as (label, text); what is kept and dropped goes into the tally.
+
+    `sources` are the files where they were found already."""
+    tally = Tally() if tally is None else tally
+    tally.noun = "text"
+    sources = find_labelled_sources(data.files, labelling) if sources is None else sources
+    readers = dict(labelling.formats.values())
+    seen: set[TextPair] = set()
+    for source in sources:
+        for found in readers[source.format](source, data.reading, tally):
+            pair, lost = mend_pair(found, data.on_bad_text, tally)
+            pair = TextPair(pair.source.strip(), pair.target.strip())
+            lost = lost or (EMPTY_FIELD if not all(pair) else "") or (DUPLICATE if pair in seen else "")
+            if lost:
+                tally.drop(lost)
+                continue
+            if data.drop_duplicates:
+                seen.add(pair)
+            tally.keep()
+            yield pair
+    if not tally.kept:
+        raise DataError(f"there are no labelled texts in {name_first(sources)} ({tally.line()}): "
+                        f"a line is {labelling.shape}")
+
+
+def find_labelled_sources(files: Sequence[str | os.PathLike[str]], labelling: Labelling) -> list[TextFile]:
+    """Return the files meant by these names, each with the format that its name tells."""
+    kinds = f"files of labelled texts: {' '.join(labelling.formats)}, or .gz of any"
+    if not files:
+        raise DataError(f"no labelled texts were given: name {kinds}")
+    sources: list[TextFile] = []
+    for name in files:
+        if Path(name).is_dir():
+            raise DataError(f"{name} is a folder: name {kinds}")
+        source = find_sources([name])[0]
+        suffix = labelling.stdin if source.spool else Path(str(name)[:-3] if source.packed else name).suffix.lower()
+        if suffix not in labelling.formats:
+            raise DataError(f"{name} is none of the {kinds}; a line is {labelling.shape}")
+        sources.append(replace(source, format=labelling.formats[suffix][0]))
+    return sources
+
+
+def whole_part(data: Any) -> Any:
+    """Return the settings for what is measured on: it is measured whole, duplicates included."""
+    return replace(data, drop_duplicates=False)

@@ -1,0 +1,146 @@
+"""Files of two texts a line, TSV or JSONL: what sentence pairs and captioned pictures share.
+
+Nothing is judged here but what the format itself can get wrong. A line of more than a mebibyte is no sentence: it is
+passed over without ever being held, and lost as too long.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from regard.data.reading.lines import HEAD, check_head, mend
+from regard.data.reading.readers import TextFile, open_source
+from regard.data.reading.records import DROP_IT, BadJson, decoded, encodable, parse_json
+from regard.data.reading.tally import BAD_JSON, BAD_UTF8, Tally
+from regard.errors import DataError, SettingError
+
+LONGEST = 2**20              # bytes of a line, characters of a segment
+TOO_LONG, HEADER, WRONG_COLUMNS, DUPLICATE = "too long", "header", "wrong number of columns", "duplicate"
+BROKEN = "line breaks inside a sentence made spaces"
+LINE_BREAK = re.compile(r"[ \t\r]*\n[ \t\r\n]*")
+
+
+class RawPair(NamedTuple):
+    """Two texts and their place, for messages; `lost` says why there are none."""
+
+    where: str
+    source: str = ""
+    target: str = ""
+    lost: str = ""
+
+
+def raw_lines(source: TextFile) -> Iterator[bytes | None]:
+    """The bytes of each line with its ending, or None for one that is too long to be held."""
+    with open_source(source) as stream:
+        head = stream.read(HEAD)
+        stream.seek(len(head) - len(check_head(head, source.name)))          # past a byte order mark
+        while raw := stream.readline(LONGEST):
+            if len(raw) < LONGEST or raw.endswith(b"\n"):
+                yield raw
+                continue
+            while raw and not raw.endswith(b"\n"):
+                raw = stream.readline(LONGEST)
+            yield None
+
+
+def decode_line(raw: bytes, where: str, on_bad_text: str, tally: Tally) -> str | None:
+    """The line without its ending, or None when it has bad bytes and is to be dropped."""
+    if raw.endswith(b"\n"):
+        raw = raw[:-2] if raw.endswith(b"\r\n") else raw[:-1]
+    return decoded(raw, where, on_bad_text, tally)
+
+
+def read_lines(source: TextFile, on_bad_text: str, tally: Tally) -> Iterator[RawPair]:
+    """Each line as the source of a pair without a target, or the reason why it is lost."""
+    for number, raw in enumerate(raw_lines(source), 1):
+        where = f"{source.name} line {number}"
+        text = None if raw is None else decode_line(raw, where, on_bad_text, tally)
+        yield RawPair(where, text or "", lost=TOO_LONG if raw is None else BAD_UTF8 if text is None else "")
+
+
+def read_columns(
+    source: TextFile, on_bad_text: str, tally: Tally, find_columns: Callable[[list[str]], tuple[int, int] | None],
+    explain: Callable[[str, int, int], str], width: int = 0,
+) -> Iterator[RawPair]:
+    """The pairs of a TSV file: of the columns that `find_columns` finds in its first line, else of the first two.
+    Every line has `width` columns, or as many as the first. `explain` words the error of a line that has not."""
+    columns = 0, 1
+    for at, line in enumerate(read_lines(source, on_bad_text, tally)):
+        cells = line.source.split("\t")
+        if line.lost or not line.source.strip():
+            yield line._replace(source="")
+        elif at == 0 and (named := find_columns(cells)):
+            columns, width = named, len(cells)
+            yield RawPair(line.where, lost=HEADER)
+        else:
+            width = width or (len(cells) if len(cells) > 1 else 0)
+            if len(cells) == width:
+                yield RawPair(line.where, cells[columns[0]], cells[columns[1]])
+            elif on_bad_text == "drop":
+                yield RawPair(line.where, lost=WRONG_COLUMNS)
+            else:
+                raise DataError(explain(line.where, len(cells), width))
+
+
+def read_objects(
+    source: TextFile, on_bad_text: str, tally: Tally, pairs_of: Callable[[Any, str], list[RawPair]], incomplete: str
+) -> Iterator[RawPair]:
+    """The pairs of a JSONL file, an object a line; an object that `pairs_of` refuses is lost as `incomplete` where bad
+    lines are dropped."""
+    for line in read_lines(source, on_bad_text, tally):
+        if line.lost or not line.source.strip():
+            yield line._replace(source="")
+            continue
+        try:
+            pairs = pairs_of(parse_json(line.source, line.where), line.where)
+        except DataError as error:
+            if on_bad_text != "drop":
+                raise
+            pairs = [RawPair(line.where, lost=BAD_JSON if isinstance(error, BadJson) else incomplete)]
+        yield from pairs
+
+
+def text_of(value: Any, name: str, where: str) -> str:
+    """The text of a field; of one that is null, nothing, which is dropped as empty."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise DataError(f"{where} holds {type(value).__name__} {repr(value)[:40]} as {name[:40]!r}: "
+                        f"text was expected; {DROP_IT}")
+    return value
+
+
+def join_lines(text: str, where: str, on_bad_text: str, tally: Tally) -> str | None:
+    """The text as one line that can be written as UTF-8, or None when it is to be dropped."""
+    clean = encodable(text, where, on_bad_text, tally)
+    if clean is None:
+        return None
+    clean = mend(clean, tally)
+    if "\n" in clean:
+        clean = LINE_BREAK.sub(" ", clean)
+        tally.mended[BROKEN] += 1
+    return clean
+
+
+def came_before(data: bytes, seen: set[bytes]) -> bool:
+    """True if these bytes came before; `seen` holds hashes of 16 bytes."""
+    digest = blake2b(data, digest_size=16).digest()
+    before = digest in seen
+    seen.add(digest)
+    return before
+
+
+def check_limits(settings: Any, *names: str) -> None:
+    for name in names:
+        if getattr(settings, name) < 0:
+            raise SettingError(f"data.{name} {getattr(settings, name)} is impossible: "
+                               "give a positive number, or 0 for no limit")
+
+
+def list_names(names: Iterable[Any], most: int = 8) -> str:
+    """Names from a file, safe to print on one line."""
+    shown = [repr(name)[:40] for name in names]
+    return ", ".join(shown[:most]) + (", ..." if len(shown) > most else "")

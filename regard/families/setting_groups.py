@@ -1,0 +1,117 @@
+"""Settings that several families have, each declared once.
+
+A family's settings class derives from the groups it needs, changes defaults, and adds what is its own. Each group
+refuses values that no family could be built from. Of two groups with one setting, the first named gives the default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from regard.config import at_least, one_of, shares
+from regard.layers.feedforward import ACTIVATIONS
+from regard.layers.norms import NORMS
+from regard.layers.perceptron import NONLINEARITIES as PERCEPTRON
+from regard.layers.projections import NONLINEARITIES, PROJECTIONS
+from regard.layers.scores import ALL_SCORES
+
+LARGEST = 2**20              # of a width, a depth or a context: beyond it is a slip of the finger
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """Every network."""
+
+    layers: int = 4
+    width: int = 128                       # of the embedding, and of what blocks pass on
+    context: int = 128                     # the most tokens read at once, or of a source or a target
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        at_least("model", self, 1, "layers", "width", "context", most=LARGEST)
+        shares("model", self, "dropout")
+
+
+@dataclass(frozen=True)
+class TiedSettings(NetworkSettings):
+    """A network that predicts tokens."""
+
+    tied: bool = False                     # the output matrix is the embedding
+
+
+@dataclass(frozen=True)
+class HiddenSettings(NetworkSettings):
+    """A network whose hidden layers, or states, have a width of their own."""
+
+    layers: int = 1
+    hidden: int = 256
+    least_hidden: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("model", self, self.least_hidden, "hidden", most=LARGEST)
+
+
+@dataclass(frozen=True)
+class PerceptronSettings(HiddenSettings):
+    """A feed-forward network over a mean or a window."""
+
+    activation: str = "relu"               # relu · gelu · tanh
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("model.activation", self.activation, PERCEPTRON)
+
+
+@dataclass(frozen=True)
+class NormSettings(TiedSettings):
+    """Residual blocks."""
+
+    norm: str = "layer"                    # layer · rms
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("model.norm", self.norm, NORMS)
+
+
+@dataclass(frozen=True)
+class FeedForwardSettings(NormSettings):
+    """Residual blocks with a feed-forward layer each."""
+
+    activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
+    expand: float = 4.0                    # feed-forward width / width
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("model.activation", self.activation, ACTIVATIONS)
+        at_least("model", self, 0.1, "expand", most=100)
+
+
+@dataclass(frozen=True)
+class HeadSettings(NetworkSettings):
+    """Attention in heads."""
+
+    heads: int = 4                         # of attention
+    head_width: int = 0                    # of a head's queries and keys; 0: its share of the width, or of the state
+    value_width: int = 0                   # of a head's values; 0: as its keys, or of a decoder the source's vectors
+    f: str = "none"                        # none · tanh · relu · gelu: q, k, v = f(W c)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("model", self, 1, "heads", most=LARGEST)
+        one_of("model.f", self.f, ("none", *NONLINEARITIES))
+        at_least("model", self, 0, "head_width", "value_width", most=LARGEST)
+
+
+@dataclass(frozen=True)
+class SourceSettings(HeadSettings):
+    """Attention to a source."""
+
+    score: str = "scaled-dot"              # dot · scaled-dot · bilinear · low-rank · additive · location
+    projections: str = "auto"              # q and k of the source: auto · both · none, the states as they are
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("model.score", self.score, ALL_SCORES)
+        one_of("model.projections", self.projections, PROJECTIONS)

@@ -1,0 +1,169 @@
+"""Views of a track: many maps pooled into one, thumbnails, and tokens joined into words.
+
+    thumbnails(track.values, 64)                         # (N, H, 64, 64), the largest amount of each bin
+    view(track, layer="mean", head=3)                    # (R, C)
+    join_words(cells, row_spans, column_spans)          # pieces put together into words
+
+Amounts stay float32, and no copy is made of all of them: 12 layers of 12 heads of 512 tokens are 38 million.
+N layers · H heads · R rows · C columns
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.errors import SettingError, did_you_mean
+from regard.look.look import Look, LookSide
+from regard.look.track import Floats, Track
+
+Pick = int | str                             # a layer or a head by its number, or all of them put together
+Array = NDArray[Any]                         # float32 of a track, or float64 of a map
+Span = tuple[int, int]                       # tokens from, to
+LAYER_POOLS, HEAD_POOLS = ("mean", "max", "rollout"), ("mean", "max")
+POOLS = ("max", "sum")
+RESIDUAL = 0.5                               # of a rollout: the share that passes by the attention
+
+
+# -------------------------------------------------------------------------------------------- thumbnails
+
+
+def thumbnails(values: Floats, size: int = 64, pool: str = "max", signed: bool = True) -> Floats:
+    """(N, H, r, c) with at most `size` rows and columns: of each bin the largest amount with its sign, or the sum.
+
+    Bins are as even as can be, and each row and column is in one of them, so that sums keep all of the mass. Amounts
+    that are not `signed` need half of the work.
+    """
+    check_pool(pool)
+    rows, columns = (bounds(side, size) for side in values.shape[2:])
+    if pool == "sum":
+        made = [np.add.reduceat(np.add.reduceat(layer, rows, -2), columns, -1) for layer in values]
+        return np.stack(made)
+    # Rows first: whole rows are compared at once, and only a few are left for the columns.
+    high = np.stack([np.maximum.reduceat(np.maximum.reduceat(layer, rows, -2), columns, -1) for layer in values])
+    if not signed:
+        return high
+    low = np.stack([np.minimum.reduceat(np.minimum.reduceat(layer, rows, -2), columns, -1) for layer in values])
+    return np.where(-low > high, low, high)
+
+
+def thumbnails_by_definition(values: Floats, size: int = 64, pool: str = "max") -> Floats:
+    """Bin by bin."""
+    check_pool(pool)
+    rows, columns = ([*bounds(side, size), side] for side in values.shape[2:])
+    made = np.zeros((*values.shape[:2], len(rows) - 1, len(columns) - 1), np.float32)
+    for place in np.ndindex(made.shape):
+        layer, head, r, c = place
+        inside = values[layer, head, rows[r]:rows[r + 1], columns[c]:columns[c + 1]]
+        made[place] = inside.sum() if pool == "sum" else inside.flat[np.abs(inside).argmax()]
+    return made
+
+
+def bounds(side: int, size: int) -> NDArray[np.int64]:
+    """The positions at which each of at most `size` bins begins."""
+    if size < 1:
+        raise SettingError(f"size = {size}: a thumbnail has at least 1 row and column")
+    count = min(side, size)
+    return np.arange(count, dtype=np.int64) * side // count
+
+
+def check_pool(pool: str) -> None:
+    if pool not in POOLS:
+        raise SettingError(f"pool = {pool}{did_you_mean(pool, POOLS)}")
+
+
+# ------------------------------------------------------------------------------------------------- views
+
+
+def view(track: Track, layer: Pick = "mean", head: Pick = "mean") -> Floats:
+    """(R, C): one layer and head by their numbers, or the mean or the largest of them, or the layers rolled out."""
+    layer = check_pick("layer", layer, track.layers, LAYER_POOLS)
+    head = check_pick("head", head, track.heads, HEAD_POOLS)
+    return rollout(track, head) if layer == "rollout" else pool_layers(track.values, layer, head)
+
+
+def pool_layers(values: Array, layer: Pick, head: Pick) -> Array:
+    """(N, H, R, C) to (R, C): the heads of each layer first, then the layers."""
+    if isinstance(layer, int):
+        return pool(values[layer - 1], head)
+    return pool(np.stack([pool(heads, head) for heads in values]), layer)
+
+
+def pool(values: Array, pick: Pick) -> Array:
+    """(H, R, C) to (R, C): one of them, their mean, or the largest, which keeps its sign."""
+    if isinstance(pick, int):
+        return values[pick - 1]
+    if len(values) == 1:
+        return values[0]
+    if pick == "mean":
+        return values.mean(0)
+    high, low = values.max(0), values.min(0)
+    return np.where(-low > high, low, high)
+
+
+def check_pick(name: str, pick: Pick, count: int, pools: Sequence[str]) -> Pick:
+    """The number of a layer or head, or the name of a pool; refuses what is not there."""
+    if not str(pick).isdecimal():
+        if pick not in pools:
+            raise SettingError(f"{name} = {pick}{did_you_mean(str(pick), pools)}")
+        return pick
+    if not 1 <= int(pick) <= count:
+        others = f"; or one of {', '.join(pools)}" if pools else ""
+        raise SettingError(f"{name} = {pick}: there are {count}, counted from 1{others}")
+    return int(pick)
+
+
+def describe_pick(name: str, pick: Pick, count: int) -> str:
+    """`layer 2`, or `max of 8 heads`; empty where there is only one."""
+    if count == 1:
+        return ""
+    return f"{name} {pick}" if isinstance(pick, int) else f"{pick} of {count} {name}s"
+
+
+def rollout(track: Track, head: Pick = "mean") -> Floats:
+    """(T, T): A_N ... A_1 with A = (W + I) / 2, rows summing to 1: what each position holds of each input, if half of
+    it passes by the attention of every layer (Abnar & Zuidema 2020)."""
+    if track.kind != "weights" or track.rows != track.columns:
+        raise SettingError(f"layer = rollout: {track.name} is not the attention of one text to itself")
+    size = track.shape[2]
+    found = np.eye(size, dtype=np.float32)
+    for own in track.values:
+        mixed = (1 - RESIDUAL) * pool(own, head) + RESIDUAL * np.eye(size, dtype=np.float32)
+        found = (mixed / mixed.sum(-1, keepdims=True)) @ found
+    return found
+
+
+# ------------------------------------------------------------------------------------------------- words
+
+
+def word_spans(side: LookSide) -> list[Span]:
+    """Tokens that belong to one word, as spans; one that belongs to none is a group of its own."""
+    return join_spans([token.word for token in side.tokens])
+
+
+def row_spans(look: Look, track: Track) -> list[Span]:
+    """Rows of a track that belong to one word, by the token that names each: the one it read, or the one it writes."""
+    words = [token.word for token in look.sides[track.rows].tokens]
+    if track.row_label == "read" or look.in_place:
+        return join_spans(words)
+    return join_spans([*words[1:], -1])
+
+
+def join_spans(words: Sequence[int]) -> list[Span]:
+    found: list[Span] = []
+    for at, word in enumerate(words):
+        if found and word >= 0 and words[at - 1] == word:
+            found[-1] = found[-1][0], at + 1
+        else:
+            found.append((at, at + 1))
+    return found
+
+
+def join_words(cells: Floats, rows: Sequence[Span], columns: Sequence[Span]) -> Floats:
+    """(..., R, C) with pieces put together: what the pieces of a column's word got is added up, rows are averaged."""
+    summed = np.add.reduceat(cells, [first for first, _ in columns], -1)
+    added = np.add.reduceat(summed, [first for first, _ in rows], -2)
+    return (added / np.array([last - first for first, last in rows], np.float32)[:, None]).astype(np.float32)

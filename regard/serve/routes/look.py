@@ -1,0 +1,223 @@
+"""Looks over HTTP: a look is asked for once, and its numbers then by its id, each time as few as the page draws.
+
+    POST /api/look                                     everything but the numbers
+    GET  /api/look/{id}                                the same again, of a look that is still held
+    GET  /api/look/{id}/{track}/atlas                  all layers and heads as thumbnails
+    GET  /api/look/{id}/{track}/map                    one view, in shades
+    GET  /api/look/{id}/{track}/cells                  one view, in numbers
+    GET  /api/look/{id}/{track}/row                    one row of every layer and head, in numbers
+    GET  /api/look/{id}/image.png                      the picture of a captioner
+    GET  /api/look/{id}/page.html                      the look as one HTML file, to keep and to send
+
+The id is a hash of the request and the weights, so that asking again, after a restart too, gives the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from regard.serve.held_looks import HeldLook, HeldLooks, looks_of
+from regard.serve.limits import BEAM, gate, run
+from regard.serve.payload import MEDIA_TYPE
+from regard.serve.refusals import Refusal
+from regard.serve.registry import Opened
+from regard.serve.request_fields import Amount, ModelId, Picture, Text, read_picture
+
+if TYPE_CHECKING:
+    from regard.look import Look
+
+T = TypeVar("T")
+
+router = APIRouter(prefix="/api/look", tags=["looking"])
+
+
+# ------------------------------------------------------------------------------------------------ requests
+
+
+class SamplingOptions(BaseModel):
+    """Options for drawing new tokens."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    temperature: Amount = 1.0
+    top_k: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    top_p: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
+    seed: Annotated[int, Field(ge=0, lt=2**53)] = 0
+
+
+class LookRequest(BaseModel):
+    """A text, a source (and a target), or a picture (and a caption) to look at."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: ModelId
+    text: Text | None = None
+    source: Text | None = None
+    target: Text | None = None
+    image: Picture | None = None
+    new_tokens: Annotated[int, Field(ge=0, le=256)] = 0
+    sampling: SamplingOptions | None = None
+    beam: Annotated[int, Field(ge=1, le=BEAM)] = 5
+    length_penalty: Amount = 1.0
+
+
+LookId = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
+TrackName = Annotated[str, Path(pattern="^[a-z0-9-]{1,40}$")]
+LayerPick = Annotated[str, Query(pattern="^([1-9][0-9]{0,3}|mean|max|rollout)$")]
+HeadPick = Annotated[str, Query(pattern="^([1-9][0-9]{0,3}|mean|max)$")]
+
+
+def files(media_type: str, description: str) -> dict[str, Any]:
+    """Options of a route that sends files of one type."""
+    schema = {"type": "string"} | ({} if media_type.startswith("text/") else {"format": "binary"})
+    return {"response_class": Response, "responses": {
+        200: {"content": {media_type: {"schema": schema}}, "description": description}}}
+
+
+NUMBERS = files(MEDIA_TYPE, "numbers")
+
+
+# --------------------------------------------------------------------------------------------------- routes
+
+
+@router.post("")
+async def post_look(request: Request, asked: LookRequest) -> dict[str, Any]:
+    """Run the model once on the input, and tell everything but the numbers."""
+    opened, looks = request.app.state.registry.get(asked.model), looks_of(request)
+    async with gate(request):
+        return (await run(find_or_make, looks, opened, asked)).answer
+
+
+@router.get("/{id}")
+async def get_look(request: Request, id: LookId) -> dict[str, Any]:
+    """The answer again that described a look, while it is held."""
+    return looks_of(request).get(id).answer
+
+
+@router.get("/{id}/image.png", **files("image/png", "a picture"))
+async def get_image(request: Request, id: LookId, which: Literal["read", "original"] = "read") -> Response:
+    """The picture as the model reads it, or as it was given."""
+    for side in looks_of(request).get(id).look.sides.values():
+        if side.png:
+            return Response(side.png if which == "read" else side.original, media_type="image/png")
+    raise Refusal(404, "this look has no picture")
+
+
+@router.get("/{id}/page.html", **files("text/html", "a page that opens anywhere"))
+async def get_page(
+    request: Request, id: LookId, track: str = Query("", pattern="^[a-z0-9-]{0,40}$"), layer: LayerPick = "mean",
+    head: HeadPick = "mean",
+) -> Response:
+    """The look with all its numbers, or of a large one as many as fit, in one file that needs no server."""
+    held = looks_of(request).get(id)
+
+    def make() -> str:
+        from regard.look.render.drawing import Drawing
+
+        drawing = Drawing(held.look, track, layer, head, name=held.opened.name)
+        return alone_if(drawing.chosen.lazy, held, drawing.html)
+
+    async with gate(request):
+        text = await run(make)
+    looks_of(request).trim()
+    headers = {"Content-Disposition": f'attachment; filename="{id[:8]}.html"'}
+    return Response(text, media_type="text/html; charset=utf-8", headers=headers)
+
+
+@router.get("/{id}/{track}/atlas", **NUMBERS)
+async def get_atlas(
+    request: Request, id: LookId, track: TrackName, size: Annotated[int, Query(ge=1, le=256)] = 64,
+    pool: Literal["max", "sum"] = "max",
+) -> Response:
+    """Every layer and head as a thumbnail of at most `size` rows and columns, in shades."""
+    return await send_numbers(request, id, track, "atlas", size, pool)
+
+
+@router.get("/{id}/{track}/map", **NUMBERS)
+async def get_map(
+    request: Request, id: LookId, track: TrackName, layer: LayerPick = "mean", head: HeadPick = "mean",
+    words: bool = False,
+) -> Response:
+    """One view of all rows and columns, in shades: uint8, or int8 where amounts have a sign."""
+    return await send_numbers(request, id, track, "map", layer, head, words)
+
+
+@router.get("/{id}/{track}/cells", **NUMBERS)
+async def get_cells(
+    request: Request, id: LookId, track: TrackName, layer: LayerPick = "mean", head: HeadPick = "mean",
+    words: bool = False,
+) -> Response:
+    """One view of all rows and columns, as float32, of at most 4,000,000 numbers."""
+    return await send_numbers(request, id, track, "cells", layer, head, words)
+
+
+@router.get("/{id}/{track}/row", **NUMBERS)
+async def get_row(
+    request: Request, id: LookId, track: TrackName, row: Annotated[int, Query(ge=0, lt=2**31)],
+) -> Response:
+    """One row of every layer and head, as float32 (layers, heads, columns)."""
+    return await send_numbers(request, id, track, "row", row)
+
+
+async def send_numbers(request: Request, id: str, name: str, kind: str, *options: Any) -> Response:
+    """Send the numbers of a track, of one of the kinds of `look_numbers.PACKERS`."""
+    held = looks_of(request).get(id)
+    track = held.track(name)
+
+    def make() -> bytes:
+        from regard.serve.look_numbers import PACKERS
+
+        return alone_if(track.lazy, held, lambda: PACKERS[kind](held.look, track, *options))
+
+    async with gate(request):
+        numbers = await run(make)
+    looks_of(request).trim()
+    return Response(numbers, media_type=MEDIA_TYPE)
+
+
+# ------------------------------------------------------------------------------------- in worker threads
+
+
+def alone_if(lazy: bool, held: HeldLook, work: Callable[[], T]) -> T:
+    """Do the work; with the model's lock if a lazy track is still to be worked out, which runs the model."""
+    if not lazy:
+        return work()
+    with held.opened.lock:
+        return work()
+
+
+def find_or_make(looks: HeldLooks, opened: Opened, asked: LookRequest) -> HeldLook:
+    """Return the look that was asked for: it is made now, unless it is held."""
+    from regard.decoding.sampling import Sampling
+    from regard.look import Request, look
+    from regard.look.look import look_id
+
+    sampling = Sampling(**asked.sampling.model_dump()) if asked.sampling is not None else None
+    wanted = Request(text=asked.text, source=asked.source, target=asked.target,
+                     image=None if asked.image is None else read_picture(asked.image), new_tokens=asked.new_tokens,
+                     sampling=sampling, beam=asked.beam, length_penalty=asked.length_penalty)
+    id = look_id(opened.trained, wanted, opened.id)
+    if held := looks.find(id):
+        return held
+    with opened.lock:
+        if held := looks.find(id):                               # somebody asked for it while this waited
+            return held
+        made = look(opened.trained, wanted, opened.id, id)
+        held = HeldLook(made, opened, describe_look(made, asked))
+        looks.put(held)
+    return held
+
+
+def describe_look(made: Look, asked: LookRequest) -> dict[str, Any]:
+    """Return the look without its numbers, with statistics of each head, and with the request, to ask again."""
+    from regard.look.head_statistics import statistics
+
+    answer = made.as_dict()
+    for track, about in zip(made.tracks, answer["tracks"], strict=True):
+        about["stats"] = None if track.lazy else statistics(track)
+    return {**answer, "request": asked.model_dump(exclude_unset=True)}
