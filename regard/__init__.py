@@ -21,6 +21,7 @@ _HOME = {
     "TrainedTranslator": "tasks.translate.trained",
     "TrainedCaptioner": "tasks.caption.trained",
     "TrainedSummariser": "tasks.summarise.trained",
+    "TrainedClassifier": "tasks.classify.trained",
     "watch": "watching",
     "influence": "look.influence",
     "RegardError": "errors",

@@ -23,13 +23,14 @@ os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 # name -> module, and the line that --help shows: known without importing any of them
 COMMANDS = {
     "demo": ("demo", "Learn French to English from an embedded phrasebook; translate, and show what was read."),
-    "train": ("train", "Train a model: of language, masked, translator, summariser, or captioner."),
+    "train": ("train", "Train a model: of language, masked, translator, summariser, captioner or classifier."),
     "generate": ("generate", "Continue a prompt with a trained model."),
     "translate": ("translate", "Translate lines with a trained translator."),
     "summarise": ("summarise", "Summarise documents, one a line, with a trained summariser."),
     "caption": ("caption", "Say what is on pictures with a trained captioner."),
     "fill": ("fill", "Fill the blanks of a text with a trained masked model."),
     "vectors": ("vectors", "A vector for each line of text, or the lines most like a given one."),
+    "classify": ("classify", "Give each line of text a label with a trained classifier."),
     "score": ("score", "Perplexity of text under a trained model; BLEU, chrF and more of a translator."),
     "show": ("show", "Draw what a model read of a text: in the terminal, or as HTML, SVG, PNG or CSV."),
     "serve": ("serve", "Open a page on which trained models are looked at, and serve them to other tools."),

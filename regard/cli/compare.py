@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from regard.families import names
+from regard.tasks.classify.flags import FIELDS
 from regard.tasks.flags import COMMON, COUNT, TEXT, TOKENIZERS, settings_from
 
 
@@ -82,6 +83,25 @@ def translate(
     data = ({"langs": langs} if langs else {}) | ({"test": tested} if tested else {})
     settings = {"data": data} if data else {}
     compare("translate", {"valid": held_out}, settings, **options)
+
+
+@command.command("classify", params=[
+    click.Argument(["files"], nargs=-1, required=True, metavar="FILES..."),
+    click.Option(["--families"], default="", metavar="A,B,...",
+                 help=f"{', '.join(names.CLASSIFY)}.  [default: all]"),
+    *FIELDS,
+    click.Option(["--test"], multiple=True, metavar="FILE",
+                 help="Texts to report on, by which nothing is chosen.  [default: half of what is held out]"), *SHARED])
+def classify(test: tuple[str, ...], label_field: str | None, text_field: str | None, **options: Any) -> None:
+    """Compare classifiers on labelled texts: .tsv, .csv or .jsonl files, or the name of an embedded corpus (origins).
+
+    They stand in the order of their accuracy, beside that of the majority class and of a bag of n-grams that learned
+    from the same texts. = marks who is within the noise of the first. A comparison that was interrupted goes on when
+    the same command is given again; families and seeds may be added.
+    """
+    found = {"test": test, "label": label_field, "text": text_field}
+    data = {name: value for name, value in found.items() if value}
+    compare("classify", {"valid": options.pop("valid")}, {"data": data} if data else {}, **options)
 
 
 def compare(

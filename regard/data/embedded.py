@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from regard import corpora, storage
-from regard.corpora import ab, gists, phrasebook, sally, shapes, stories
+from regard.corpora import ab, gists, origins, phrasebook, sally, shapes, stories
 from regard.data.reading.seals import Say, check_folder, open_or_make, tell, write_folder
 from regard.errors import SettingError
 
@@ -164,7 +164,13 @@ class EmbeddedLabels:
         return self.count // HELD_OUT
 
 
+def _origins(number: int, seed: int, part: str) -> Iterator[LabelledText]:
+    return (LabelledText(*found) for found in origins.texts(number, seed, part))
+
+
 LABELLED = {
+    "origins": EmbeddedLabels("a few words of a line, and which corpus the line is of",
+                              12_000, _origins, "word", _files("*.py", "*.t*")),
 }
 
 

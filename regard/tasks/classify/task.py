@@ -1,0 +1,68 @@
+"""Classification: labelled texts in, batches of texts with their labels out, accuracy as the measure.
+
+The baseline, logistic regression over n-grams, learns from the same texts when they are prepared; it is kept in the run
+with how many texts have each label, so that whoever scores the run later has something to compare it with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from regard.config import one_of
+from regard.data.labels.label_batches import HeldOutLabels, LabelBatches
+from regard.data.labels.label_corpus import LabelCorpus, LabelledShard, prepare_labelled
+from regard.data.labels.labelled_texts import OF_TEXTS, LabelSettings
+from regard.data.labels.labelled_tokenizer import LabelledTokenizer
+from regard.families.classify import CLASSIFY
+from regard.families.label_families import LabelVocabularies
+from regard.metrics.bag_of_ngrams import fit_bag
+from regard.metrics.classification import held_out_accuracy
+from regard.tasks.classify import CARD
+from regard.tasks.classify.look import build
+from regard.tasks.classify.sample import classify_text
+from regard.tasks.classify.score import SCORE
+from regard.tasks.classify.trained import TrainedClassifier
+from regard.tasks.task import Task, from_table
+
+BATCH = 256                    # held-out texts read at once
+
+
+def prepare(data: LabelSettings, tokenizer: Any, **options: Any) -> LabelCorpus:
+    """Return the labelled texts, with the baseline that learned from them."""
+    corpus = prepare_labelled(data, tokenizer, OF_TEXTS, **options)
+    known = corpus.tokenizer
+    bag = fit_bag(token_rows(corpus.train), (corpus.train.targets - 1).tolist(), count=len(known.labels),
+                  kind=known.kind)
+    texts = np.bincount(corpus.train.targets - 1, minlength=len(known.labels))
+    corpus.tokenizer = replace(known, baseline={**bag.arrays(), "texts": texts})
+    return corpus
+
+
+def token_rows(part: LabelledShard) -> list[list[int]]:
+    """Return the token ids of each text, with its <eos>."""
+    tokens = part.tokens.tolist()
+    return [tokens[first:last] for first, last in pairwise([0, *part.ends.tolist()])]
+
+
+def batches(corpus: LabelCorpus, s: Any, context: int) -> LabelBatches:
+    one_of("training.reading", s.reading, ("documents",))
+    return LabelBatches(corpus.train, context, s.batch, s.seed)
+
+
+def held_out(corpus: LabelCorpus, s: Any, context: int) -> HeldOutLabels:
+    return HeldOutLabels(corpus.valid, context, BATCH)
+
+
+def judge(model: Any, corpus: LabelCorpus, context: int) -> dict[str, float]:
+    """Return the percentage of the held-out texts that get their label."""
+    return {"valid_accuracy": 100 * held_out_accuracy(model, HeldOutLabels(corpus.valid, context, BATCH))}
+
+
+TASK = Task(
+    CARD, TrainedClassifier, families=CLASSIFY, family=from_table(CLASSIFY), batches=batches, held_out=held_out,
+    look=build, sample=classify_text, data=LabelSettings, prepare=prepare, load_tokenizer=LabelledTokenizer.load,
+    vocab=lambda tokenizer: LabelVocabularies(tokenizer.vocab_size, len(tokenizer.labels)), judge=judge, score=SCORE)
