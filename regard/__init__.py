@@ -22,6 +22,7 @@ _HOME = {
     "TrainedCaptioner": "tasks.caption.trained",
     "TrainedSummariser": "tasks.summarise.trained",
     "TrainedClassifier": "tasks.classify.trained",
+    "TrainedTagger": "tasks.tag.trained",
     "watch": "watching",
     "influence": "look.influence",
     "RegardError": "errors",

@@ -23,11 +23,12 @@ os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 # name -> module, and the line that --help shows: known without importing any of them
 COMMANDS = {
     "demo": ("demo", "Learn French to English from an embedded phrasebook; translate, and show what was read."),
-    "train": ("train", "Train a model: of language, masked, translator, summariser, captioner or classifier."),
+    "train": ("train", "Train a model: of language, masked, translator, summariser, captioner, classifier or tagger."),
     "generate": ("generate", "Continue a prompt with a trained model."),
     "translate": ("translate", "Translate lines with a trained translator."),
     "summarise": ("summarise", "Summarise documents, one a line, with a trained summariser."),
     "caption": ("caption", "Say what is on pictures with a trained captioner."),
+    "tag": ("tag", "Give each word of a text its tag with a trained tagger."),
     "fill": ("fill", "Fill the blanks of a text with a trained masked model."),
     "vectors": ("vectors", "A vector for each line of text, or the lines most like a given one."),
     "classify": ("classify", "Give each line of text a label with a trained classifier."),

@@ -4,6 +4,7 @@ this. A new subject is one file, and its name in the task's card (`compared`).
     language_models.py     by bits per byte
     translators.py         by BLEU
     classifiers.py         by accuracy of texts
+    taggers.py             by accuracy of words
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from regard import corpora, storage
-from regard.corpora import ab, gists, origins, phrasebook, sally, shapes, stories
+from regard.corpora import ab, gists, origins, phrasebook, sally, shapes, stories, tagged
 from regard.data.reading.seals import Say, check_folder, open_or_make, tell, write_folder
 from regard.errors import SettingError
 
@@ -168,9 +168,21 @@ def _origins(number: int, seed: int, part: str) -> Iterator[LabelledText]:
     return (LabelledText(*found) for found in origins.texts(number, seed, part))
 
 
+def _tagged(number: int, seed: int, part: str) -> Iterator[LabelledText]:
+    return (LabelledText(" ".join(each.tags), each.text) for each in tagged.sentences(number, seed, part))
+
+
+def _show_tagged(labelled: LabelledText) -> str:
+    """The words with their tags: `Her/DET watch/NOUN`."""
+    return tagged.show(tagged.TaggedSentence(tuple(labelled.text.split()), tuple(labelled.label.split())))
+
+
 LABELLED = {
     "origins": EmbeddedLabels("a few words of a line, and which corpus the line is of",
                               12_000, _origins, "word", _files("*.py", "*.t*")),
+    "tagged": EmbeddedLabels("English sentences with the part of speech of each word; many words have more than one",
+                             20_000, _tagged, "bpe", _files("tagged*.py", "tagged*.t*", "phrasebook_words.*"), "word",
+                             _show_tagged, ".txt"),
 }
 
 

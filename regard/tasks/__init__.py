@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from regard.config import convert
 from regard.errors import SettingError, did_you_mean
-from regard.tasks import caption, classify, lm, masked, summarise, translate
+from regard.tasks import caption, classify, lm, masked, summarise, tag, translate
 from regard.tasks.card import Card
 
 if TYPE_CHECKING:
     from regard.tasks.task import Task
 
 CARDS: dict[str, Card] = {
-    each.CARD.name: each.CARD for each in (lm, masked, translate, summarise, caption, classify)}
+    each.CARD.name: each.CARD for each in (lm, masked, translate, summarise, caption, classify, tag)}
 USUAL = lm.CARD.name                         # the task of a run that names none
 
 

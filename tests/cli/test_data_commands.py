@@ -20,7 +20,7 @@ def test_every_corpus_is_listed_with_what_it_is_counted_in(regard):
     rows = {row["name"]: (row["count"], row["unit"]) for row in listed}
     assert rows == {"stories": (20_000, "lines"), "ab": (10_000, "lines"), "sally": (20_000, "lines"),
                     "phrasebook": (100_000, "pairs"), "gists": (30_000, "pairs"), "shapes": (20_000, "pictures"),
-                    "origins": (12_000, "texts")}
+                    "origins": (12_000, "texts"), "tagged": (20_000, "texts")}
     heading, *lines = regard("data", "list").done().splitlines()
     assert heading.split() == ["train", "valid", "test", "unseen"]
     assert {tuple(line.split()[:6]) for line in lines} == {

@@ -1,0 +1,39 @@
+"""`regard tag`: each word of a text with its tag."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+AT_ONCE = 256                  # lines that are tagged together; of one who types, each by itself
+
+
+@click.command("tag")
+@click.argument("run")
+@click.argument("file", default="-", metavar="[FILE|-]")
+@click.option("--words", is_flag=True, help="Words are parted by spaces already: split nothing else.")
+@click.option("--device", default="auto", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line: words, tags and their probabilities.")
+def command(run: str, file: str, words: bool, device: str, as_json: bool) -> None:
+    """Tag each line of FILE (or of stdin) with the tagger in the folder RUN: one line in, one line of word/TAG out.
+
+        echo "Her watch is light." | regard tag runs/tagged-tag-lstm
+    """
+    from itertools import islice
+
+    from regard.cli.output import print_json
+    from regard.corpora.word_split import split_words
+    from regard.data.reading.every_line import every_line
+    from regard.trained import load
+
+    model = load(run, device, task="tag")
+    lines = every_line(file)
+    split = str.split if words else split_words
+    while some := list(islice(lines, 1 if sys.stdin.isatty() else AT_ONCE)):
+        for found in model.tag_sentences([split(line) for line in some]):
+            if as_json:
+                print_json({"words": [each.word for each in found], "tags": [each.tag for each in found],
+                            "probabilities": [each.probability for each in found]})
+            else:
+                click.echo(" ".join(f"{each.word}/{each.tag}" for each in found))

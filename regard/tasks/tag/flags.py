@@ -1,0 +1,21 @@
+"""`regard train tag`: from tagged sentences to a tagger."""
+
+import click
+
+from regard.families import names
+from regard.tasks.flags import COMMON, Flag
+
+HELP = """Train a tagger, which gives each word of a text a label: its part of speech, or a kind of name.
+
+FILES are .conll or .tsv (a word, a tab and its tag a line, a blank line between sentences), .conllu, .txt (word/TAG),
+.jsonl ({"words": [...], "tags": [...]}), or `tagged`, which comes with Regard.
+"""
+PARAMS = [
+    click.Argument(["files"], nargs=-1, required=True, metavar="FILES..."),
+    click.Option(["--family"], help=f"Kind of encoder: {', '.join(names.TAG)}.  [default: lstm]"),
+    Flag("--valid", "data.valid", multiple=True, metavar="FILE",
+         help="Held-out sentences.  [default: 10%, drawn at random]"),
+    Flag("--words", "model.words", type=int, help="Words of a window to either side, the word itself included."),
+    Flag("--batch", "training.batch", type=int, help="Sentences in a step."),
+    *COMMON,
+]

@@ -1,0 +1,81 @@
+"""Scoring a tagger: accuracy of words beside the most frequent tag, on ambiguous and unseen words, and of each tag."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from regard.config import fill
+from regard.data import embedded
+from regard.data.labels.labelled_texts import LabelSettings, read_labelled, whole_part
+from regard.data.labels.tagged_sentences import OF_WORDS
+from regard.data.reading.tally import Tally
+from regard.errors import DataError, RegardError
+from regard.metrics.intervals import SENTENCES
+from regard.metrics.tagging import TagCounts, Tagging, measure_tags
+from regard.tasks.score import Options, Outcome, Row, Say, Scoring
+from regard.tasks.tag.trained import TrainedTagger
+
+Sentence = tuple[list[str], list[str]]                     # words and tags
+
+
+def measure(model: TrainedTagger, files: tuple[str, ...], options: Options, say: Say) -> Outcome:
+    sentences = read_sentences(files, options, say)
+    for number, (_, tags) in enumerate(sentences, 1):
+        for tag in tags:
+            model.tokenizer.target(tag, f"sentence {number}")
+    began = time.perf_counter()
+    given = [[each.tag for each in words] for words in model.tag_sentences([words for words, _ in sentences])]
+    seconds = time.perf_counter() - began
+    found = measure_tags(sentences, given, count_training(model, say))
+    values = {**found.as_dict(), "seconds": seconds, "words_per_second": found.words.total / max(seconds, 1e-9)}
+    return Outcome(values, rows_of(found, values))
+
+
+def read_sentences(files: tuple[str, ...], options: Options, say: Say) -> list[Sentence]:
+    """Return the tagged sentences of these files, or of a part of an embedded corpus."""
+    if embedded.known_labelled(files, OF_WORDS.unit):
+        lines: Iterable[Any] = embedded.labelled(files[0], options["part"] or "test")
+    elif options["part"]:
+        raise DataError(f"--part {options['part']} is of an embedded corpus, and {', '.join(files)} is none: leave it "
+                        "out")
+    else:
+        tally = Tally()
+        data = whole_part(LabelSettings(files, on_bad_text=options["on_bad_text"]))
+        lines = list(read_labelled(data, OF_WORDS, tally))
+        if tally.dropped:
+            say(tally.line())
+    return [(text.split(), tags.split()) for tags, text in islice(lines, options["first"])]
+
+
+def count_training(model: TrainedTagger, say: Say) -> TagCounts | None:
+    """Return the counts of the part that the model learned from; None, with a notice, where it cannot be read again."""
+    data = fill(LabelSettings, model.tables["data"], "data")
+    try:
+        corpus = model.task.prepare(data, model.tokenizer, say=lambda text: None)
+        if corpus.content != data.content:
+            raise DataError("its files have changed")
+    except RegardError as error:
+        say(f"what the model learned from cannot be read again ({error}): there is no baseline to compare with")
+        return None
+    return TagCounts((text.split(), tags.split()) for tags, text in corpus.train.lines())
+
+
+def rows_of(found: Tagging, values: dict[str, Any]) -> list[Row]:
+    low, high = found.interval
+    rows = [("accuracy", f"{found.accuracy:.2%} of {found.words.total:,} words ({low:.2%} to {high:.2%}, {SENTENCES})")]
+    if found.baseline is not None:
+        gone = "" if found.errors_gone is None else f"; {found.errors_gone:.1%} of its errors are gone"
+        rows += [("most frequent", f"{found.baseline.share:.2%} by the most frequent tag of each word{gone}"),
+                 ("ambiguous words", f"{found.ambiguous.share:.2%} of {found.ambiguous.total:,}"),
+                 ("unseen words", f"{found.unseen.share:.2%} of {found.unseen.total:,}")]
+    rows.append(("macro F1", f"{found.macro_f1:.2%}, the mean over the tags"))
+    for tag, each in sorted(found.tags.items(), key=lambda item: -item[1].wanted):
+        rows.append((f"  {tag}", f"precision {each.precision:.2%}, recall {each.recall:.2%}, F1 {each.f1:.2%}, "
+                                 f"{each.wanted:,} words"))
+    return [*rows, ("speed", f"{values['words_per_second']:,.0f} words a second")]
+
+
+SCORE = Scoring(measure, ("first",))
