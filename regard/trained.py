@@ -36,6 +36,8 @@ def load(path: str | Path, device: str = "auto", *, trust: bool = False, task: s
     tokenizer = saved.load_tokenizer(folder.tokenizer_path)
     settings = kind.settings_of_run(tables.get("model", {}))
     model = restore(kind, settings, saved.vocab(tokenizer), folder.read_weights())
+    if saved.mixing is not None and "ngram" in tables:
+        model = saved.mixing.load(model, folder, tables)
     if isinstance(model, nn.Module):
         model = model.to(pick_device(device)).eval()
     return saved.trained(model, tokenizer, tables, folder.path)

@@ -30,7 +30,7 @@ from regard.training.step import TrainingStep
 
 DEFAULT_MINUTES = 5.0
 SGD: dict[str, Any] = dict(learning_rate=0.3, weight_decay=0.0)        # of plain descent, unless the user names them
-TABLES = ("data", "tokenizer", "model", "training")
+TABLES = ("data", "tokenizer", "model", "ngram", "training")
 
 TRIAL_SECONDS = 2.0
 KINDS = 6                      # steps that differ in shape, tried in turns

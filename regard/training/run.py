@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import isinf
@@ -98,6 +98,8 @@ def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, 
     describe_text(plan.corpus, say)
     describe_pairs(parts.batches, parts.held_out, plan.model.context, say)
     describe_model(plan.family.name, plan.model, model, say)
+    if plan.ngram is not None:
+        count_beside(plan, folder, say)
     per_step = tokens_a_step(parts.batches)
     plan = replace(plan, training=settle_steps(
         plan.training, plan.corpus, plan.device, parts.make_step, per_step, began))
@@ -109,7 +111,7 @@ def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, 
     if plan.base is not None:
         job.checkpoints.save(position)              # the weights begun with belong to the run, which may be moved
     folder.save_settings(plan.tables())
-    return finish(job, position, folder)
+    return finish(plan, job, position, folder)
 
 
 def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress) -> Any:
@@ -139,7 +141,7 @@ def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress)
         "and place in the text are kept" + (f"; changed: {', '.join(plan.changes)}" if plan.changes else ""))
     if files is not None and (differs := changed_conditions(session.get("conditions"), current_conditions(model))):
         say(f"the last bits may differ from a run that was never stopped: {'; '.join(differs)}")
-    return finish(job, position, folder)
+    return finish(plan, job, position, folder)
 
 
 def build_model(plan: TrainingPlan) -> Learner:
@@ -183,8 +185,8 @@ class Parts:
             write_sample=task.sampler(self.model, plan.corpus, context) if s.samples else None)
 
 
-def finish(job: TrainingJob, position: TrainingPosition, folder: RunFolder) -> Any:
-    """Train to the end; return the best weights, loaded from the folder."""
+def finish(plan: TrainingPlan, job: TrainingJob, position: TrainingPosition, folder: RunFolder) -> Any:
+    """Train to the end, and fit the mixture if there is one; return the best weights, loaded from the folder."""
     job.report.progress.begin(job.settings.steps)
     try:
         position = fit(job, position)
@@ -194,7 +196,27 @@ def finish(job: TrainingJob, position: TrainingPosition, folder: RunFolder) -> A
     job.report.say(f"done: {position.tokens:,} tokens in {position.seconds:.0f} s "
                    f"({position.tokens / max(position.seconds, 1e-9):,.0f} tokens/s) · best validation {best} · "
                    f"{folder.path}")
-    return load(folder.path, device=str(job.step.model.device), trust=True)          # its code runs already
+    trained = load(folder.path, device=str(job.step.model.device), trust=True)       # its code runs already
+    if plan.ngram is not None:
+        mixing = plan.task.mixing
+        assert mixing is not None
+        losses = mixing.fit(trained, plan.corpus, folder)
+        job.report.log(position, **{f"{name}_loss": loss for name, loss in losses.items()})
+        job.report.metrics.sync()
+        job.report.say("mixture    held-out loss " + " · ".join(f"{name} {loss:.4f}" for name, loss in losses.items()))
+    return trained
+
+
+def count_beside(plan: TrainingPlan, folder: RunFolder, say: Callable[[str], None]) -> None:
+    """Count the n-gram that is mixed in, save it, and say its score: the line to beat."""
+    began, mixing = time.monotonic(), plan.task.mixing
+    assert mixing is not None
+    model = mixing.count(plan.ngram, plan.corpus, plan.training)
+    folder.save_ngram(model.saved_tensors())
+    ends = plan.corpus.valid.ends if plan.training.reading == "documents" else None
+    loss = -float(model.score_text(plan.corpus.valid.tokens, ends).double().mean())
+    say(f"n-gram     {plan.ngram.order}-gram counted in {time.monotonic() - began:.1f} s: held-out loss {loss:.4f}, "
+        "the line to beat; the two are mixed")
 
 
 def count(plan: TrainingPlan, folder: RunFolder, progress: TrainingProgress, began: float) -> Any:

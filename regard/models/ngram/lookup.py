@@ -44,8 +44,11 @@ def score_words(orders: list[OrderTable], words: Ints, additive: bool) -> tuple[
     return values, lengths
 
 
-def score_documents(orders: list[OrderTable], tokens: Ints, starts: Ints, additive: bool, values: Floats) -> None:
-    """log p of each token (N,) into `values`; a document begins at each of the starts, after a <bos> not written there.
+def score_documents(
+    orders: list[OrderTable], tokens: Ints, starts: Ints, additive: bool, values: Floats, known: Ints
+) -> None:
+    """log p of each token (N,) into `values`, the length of its longest context that was seen into `known`; a document
+    begins at each of the starts, after a <bos> not written there.
 
     The text may lie in a file: little of it is held at a time.
     """
@@ -55,7 +58,10 @@ def score_documents(orders: list[OrderTable], tokens: Ints, starts: Ints, additi
         begin = max(0, first - reach)                       # with the context of the first word
         some = tokens[begin:first + BLOCK]
         framed, places = _framed(some, starts[slice(*np.searchsorted(starts, (begin, begin + len(some))))] - begin)
-        values[first:first + BLOCK] = score(orders, framed)[0].take(places[first - begin:])
+        scores, lengths = score(orders, framed)
+        places = places[first - begin:]
+        values[first:first + BLOCK] = scores.take(places)
+        known[first:first + BLOCK] = np.minimum(lengths.take(places - 1), reach)    # a <bos> or a word stands before
 
     in_parallel(score_block, range(0, len(tokens), BLOCK))
 
@@ -142,6 +148,15 @@ def all_words(orders: list[OrderTable], history: Ints, additive: bool) -> Floats
         values[rows[of], order.words[ids]] = order.logprobs[ids]
     values[:, :UNPREDICTED] = -np.inf
     return values
+
+
+def known_contexts(orders: list[OrderTable], history: Ints) -> Ints:
+    """The length (B,) of the longest context that was seen, at the end of each row of history (B, n-1)."""
+    lengths, rows = np.zeros(len(history), np.int64), np.arange(len(history))
+    for size in range(1, len(orders)):
+        rows, _ = find_contexts(orders, history, rows, size)
+        lengths[rows] = size
+    return lengths
 
 
 def find_contexts(orders: list[OrderTable], history: Ints, rows: Ints, size: int) -> tuple[Ints, Ints]:

@@ -28,7 +28,7 @@ from regard.models.ngram.counting import (
     framed,
 )
 from regard.models.ngram.kneser_ney import KneserNey
-from regard.models.ngram.lookup import all_words, score_documents, score_words
+from regard.models.ngram.lookup import all_words, known_contexts, score_documents, score_words
 from regard.models.ngram.order_table import OrderTable
 from regard.models.ngram.path import longest_seen, path
 from regard.models.ngram.room import Ints, room_for
@@ -121,29 +121,53 @@ class NGram(LanguageModel):
     def score(
         self, tokens: Tensor, targets: Tensor, state: State | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, LastWords | None]:
+        scores, _, after = self.score_in_context(tokens, targets, state, lengths)
+        return scores, after
+
+    def score_in_context(
+        self, tokens: Tensor, targets: Tensor, state: State | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, LastWords | None]:
+        """As `score`, with the length (B, T) of the longest context of each target that was seen: 0 to n - 1 tokens."""
         read, real = _real(tokens, lengths)
         before = np.zeros((len(read), 0), np.int64) if state is None else _last_words(state)
         texts, scored = _texts(before, read, np.where(real, targets.numpy(), PAD), real, self.order - 1)
         values, matched = score_words(self.orders, texts, self.smoothing == "add-k")
         result = np.zeros(read.shape, np.float64 if self.dtype == torch.float64 else np.float32)
         result[real] = values[scored]
+        known = np.zeros(read.shape, np.int64)
+        ending = np.minimum(matched[np.flatnonzero(scored) - 1], self.order - 1)        # with the word before a target
+        known[real] = np.where(read[real] == PAD, 0, ending)
         self._show(matched[scored], real, read, targets.numpy(), state)
-        return torch.from_numpy(result), None if state is None else self._after(state, read, real)
+        after = None if state is None else self._after(state, read, real)
+        return torch.from_numpy(result), torch.from_numpy(known), after
 
     def score_text(self, tokens: Ints, ends: Ints | None = None) -> Tensor:
         """(N,) log-probabilities of the tokens of a text, each document after <bos>; None: it is one document.
 
         What `score` says of them in any batches, but quicker, unwatched, and with little of a long text held at a time.
         """
+        return self.score_text_in_context(tokens, ends)[0]
+
+    def score_text_in_context(self, tokens: Ints, ends: Ints | None = None) -> tuple[Tensor, Tensor]:
+        """As `score_text`, with the length (N,) of the longest context of each token that was seen."""
         starts = np.zeros(1, np.int64) if ends is None else document_starts(np.asarray(ends), len(tokens))
         values = np.empty(len(tokens), np.float64 if self.dtype == torch.float64 else np.float32)
-        score_documents(self.orders, tokens, starts, self.smoothing == "add-k", values)
-        return torch.from_numpy(values)
+        known = np.empty(len(tokens), np.int8)
+        score_documents(self.orders, tokens, starts, self.smoothing == "add-k", values, known)
+        return torch.from_numpy(values), torch.from_numpy(known)
 
     def step(self, tokens: Tensor, state: State, lengths: Tensor | None = None) -> tuple[Tensor, LastWords]:
+        log_probs, _, after = self.step_in_context(tokens, state, lengths)
+        return log_probs, after
+
+    def step_in_context(
+        self, tokens: Tensor, state: State, lengths: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, LastWords]:
+        """As `step`, with the length (B,) of the longest context that was seen."""
         after = self._after(state, *_real(tokens, lengths))
-        values = all_words(self.orders, _last_words(after), self.smoothing == "add-k")
-        return torch.from_numpy(values).to(self.dtype), after
+        words = _last_words(after)
+        values = all_words(self.orders, words, self.smoothing == "add-k")
+        return torch.from_numpy(values).to(self.dtype), torch.from_numpy(known_contexts(self.orders, words)), after
 
     def _after(self, state: State, read: Ints, real: Bools) -> LastWords:
         """The state after these words (B, T)."""
