@@ -205,8 +205,8 @@ class RunFolder:
             raise RunError(f"{self.path / NGRAM} is missing, though {SETTINGS} names it: take it from a copy of the run")
         return mapped(self.path / NGRAM)
 
-    def save_shares(self, shares: list[list[float]]) -> None:
-        self.write_recorded(MIXTURE, json.dumps({"shares": shares}).encode())
+    def save_shares(self, shares: list[list[float]], losses: Mapping[str, float]) -> None:
+        self.write_recorded(MIXTURE, json.dumps({"shares": shares, "losses": losses}, indent=2).encode())
 
     def read_shares(self) -> list[list[float]] | None:
         """The fitted shares of a mixture; None while training has not come to its end."""

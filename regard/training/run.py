@@ -196,13 +196,10 @@ def finish(plan: TrainingPlan, job: TrainingJob, position: TrainingPosition, fol
     job.report.say(f"done: {position.tokens:,} tokens in {position.seconds:.0f} s "
                    f"({position.tokens / max(position.seconds, 1e-9):,.0f} tokens/s) · best validation {best} · "
                    f"{folder.path}")
-    trained = load(folder.path, device=str(job.step.model.device), trust=True)       # its code runs already
+    trained = load(folder.path, device=str(job.step.model.device), trust=True, alone=True)   # its code runs already
     if plan.ngram is not None:
-        mixing = plan.task.mixing
-        assert mixing is not None
-        losses = mixing.fit(trained, plan.corpus, folder)
-        job.report.log(position, **{f"{name}_loss": loss for name, loss in losses.items()})
-        job.report.metrics.sync()
+        assert plan.task.mixing is not None
+        losses = plan.task.mixing.fit(trained, plan.corpus, folder)
         job.report.say("mixture    held-out loss " + " · ".join(f"{name} {loss:.4f}" for name, loss in losses.items()))
     return trained
 

@@ -82,9 +82,10 @@ def fit_mixture(trained: Any, corpus: Corpus, folder: RunFolder) -> dict[str, fl
     mixture = Mixture(network, restore_ngram(settings, network.vocab, folder.read_ngram()))
     parts = score_parts(mixture, corpus.valid, trained.held_out(corpus.valid))
     shares = parts.fit(settings.order)
-    folder.save_shares(shares.tolist())
     trained.model = Mixture(network, mixture.ngram, shares).to(network.device)
-    return part_losses(parts, trained.model)
+    losses = part_losses(parts, trained.model)
+    folder.save_shares(shares.tolist(), losses)
+    return losses
 
 
 def part_losses(parts: PartScores, mixture: Mixture) -> dict[str, float]:
