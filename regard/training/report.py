@@ -115,6 +115,12 @@ class TrainingProgress:
             self.bar.start()
             self.task = self.bar.add_task("", total=steps)
 
+    def change_steps(self, steps: int) -> None:
+        """Show another number of steps from now on."""
+        self.steps = steps
+        if self.bar is not None:
+            self.bar.update(self.task, total=steps)
+
     def step(self, step: int, loss: float, rate: float, left: float) -> None:
         text = f"loss {loss:.4f} · {rate:,.0f} tokens/s · {format_seconds(left)} left"
         if self.bar is not None:

@@ -23,7 +23,7 @@ from regard.training.choices import changed_settings, check_early, choose
 from regard.training.settings import TrainingSettings
 
 # What may be changed when a run is resumed; the rest would make it another run.
-CHANGEABLE = ("steps", "learning_rate", "muon_rate", "clip", "valid_every", "checkpoint_every", "keep", "patience",
+CHANGEABLE = ("steps", "plan", "lead", "learning_rate", "muon_rate", "clip", "valid_every", "checkpoint_every", "keep", "patience",
               "log_every", "micro_batch", "samples", "threads")
 Say = Callable[[str], None]
 
@@ -147,8 +147,11 @@ def plan_resumed(request: TrainRequest, folder: RunFolder, say: Say) -> Training
                                     "ngram", ())
     data = resumed_data(request, tables, task)
     model, _ = changed_settings(family.settings_of_run(tables["model"]), wanted.get("model", {}), "model", ())
+    asked = dict(wanted.get("training", {}))
+    if "steps" in asked:
+        asked = {"plan": (), "lead": 0.0, **asked}              # a number of steps that was given follows no clock
     training, changes = changed_settings(
-        fill(TrainingSettings, tables["training"], "training"), wanted.get("training", {}), "training", CHANGEABLE)
+        fill(TrainingSettings, tables["training"], "training"), asked, "training", CHANGEABLE)
     device = pick_device(request.device)
     folder.check_tokenizer()
     corpus = task.prepare(data, task.load_tokenizer(folder.tokenizer_path), say=say)

@@ -30,8 +30,9 @@ from regard.training.checkpoint import (
     read_session,
     set_conditions,
 )
-from regard.training.choices import check_tables, settle_steps
+from regard.training.choices import check_tables, settle_steps, steps_for_tokens
 from regard.training.loop import TrainingJob, fit
+from regard.training.minutes import Pace
 from regard.training.report import (
     TrainingProgress,
     TrainingReport,
@@ -182,7 +183,18 @@ class Parts:
             s, step, replace(self.held_out, every=max(1, s.valid_one_in)), self.report,
             Checkpoints(self.folder, step, self.report, s.keep),
             judge=None if task.judge is None else partial(task.judge, self.model, plan.corpus, context),
-            write_sample=task.sampler(self.model, plan.corpus, context) if s.samples else None)
+            write_sample=task.sampler(self.model, plan.corpus, context) if s.samples else None,
+            pace=self.make_pace(plan),
+            save_plan=lambda changed: self.folder.save_settings(replace(plan, training=changed).tables()))
+
+    def make_pace(self, plan: TrainingPlan) -> Pace | None:
+        """Return the pace of a budget of minutes; None where the number of steps is fixed."""
+        s = plan.training
+        if not s.lead:
+            return None
+        most = steps_for_tokens(int(s.epochs * len(plan.corpus.train.tokens)), tokens_a_step(self.batches)) \
+            if s.epochs else 0
+        return Pace(60 * s.minutes - s.lead, most, passes_after=2.0 if plan.ngram is not None else 0.0)
 
 
 def finish(plan: TrainingPlan, job: TrainingJob, position: TrainingPosition, folder: RunFolder) -> Any:

@@ -1,0 +1,57 @@
+"""A budget of minutes, kept: the number of steps follows the clock, and each change of it is recorded in the run.
+
+The first number is estimated from a few steps. A machine that becomes busy, or free, makes steps slower or quicker;
+so the pace is measured all along, and where the estimate is off the plan is changed (schedule.py says how the learning
+rate follows). Bits are those of the recorded plan: a run that is resumed, or given the same plan, ends the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from regard.training.settings import TrainingSettings
+
+CHECKED = 0.02             # of the budget lies between two looks at the clock
+TOLERATED = 0.02           # of the steps left: a smaller change is not worth recording
+LATEST = 0.6               # how much the newest measurement of the pace counts against those before it
+
+
+@dataclass
+class Pace:
+    """The pace of training against a budget, in seconds of the training clock."""
+
+    seconds: float                       # of training, all in all
+    most: int = 0                        # steps, where the text shall not be read more often; 0: no limit
+    passes_after: float = 0.0            # work behind the last step, in validations
+    validation: float = 0.0              # seconds that the longest validation took
+    step_seconds: float = 0.0            # of a step, as measured so far
+    step: int = field(default=-1)        # at the last look at the clock
+    clock: float = 0.0
+    elsewhere: float = 0.0               # seconds since then that did not go into steps
+
+    def count_validation(self, seconds: float) -> None:
+        self.validation = max(self.validation, seconds)
+        self.elsewhere += seconds
+
+    def replan(self, step: int, clock: float, s: TrainingSettings) -> TrainingSettings | None:
+        """Return the settings with another number of steps, if the pace asks for it."""
+        if self.step < 0:
+            self.step, self.clock = step, clock
+            return None
+        spent, done = clock - self.clock - self.elsewhere, step - self.step
+        if done < 1 or clock - self.clock < CHECKED * self.seconds or step >= s.steps:
+            return None
+        share = LATEST if self.step_seconds else 1.0
+        self.step_seconds += share * (spent / done - self.step_seconds)
+        self.step, self.clock, self.elsewhere = step, clock, 0.0
+        steps = self.affordable(step, clock, s)
+        if abs(steps - s.steps) <= max(1, TOLERATED * (s.steps - step)):
+            return None
+        return replace(s, steps=steps, plan=(*(s.plan or (0, s.steps)), step, steps))
+
+    def affordable(self, step: int, clock: float, s: TrainingSettings) -> int:
+        """Return how many steps the budget buys in all: time left for steps and validations, at the pace measured."""
+        left = self.seconds - clock - self.validation * (1 + self.passes_after)       # the last validation, and after
+        each = self.step_seconds + self.validation / max(1, s.valid_every)
+        steps = step + max(1, int(left / max(each, 1e-9)))
+        return min(steps, max(self.most, step + 1)) if self.most else steps
