@@ -5,7 +5,7 @@
       tokenizer.json        Hugging Face format; source-tokenizer.json beside it where a source has its own,
                             labels.json and baseline.safetensors where labels are given
       model.safetensors     the best weights
-      ngram.safetensors     the n-gram that is mixed with them, if one is, and mixture.json with the fitted shares
+      ngram.safetensors     the n-gram that is mixed with them, if one is, and mixture.json, how
       manifest.json         the hash of each of these
       metrics.jsonl         one object a line, append-only
       samples.jsonl         what the model wrote at validations, likewise
@@ -205,19 +205,19 @@ class RunFolder:
             raise RunError(f"{self.path / NGRAM} is missing, though {SETTINGS} names it: take it from a copy of the run")
         return mapped(self.path / NGRAM)
 
-    def save_shares(self, shares: list[list[float]], losses: Mapping[str, float]) -> None:
-        self.write_recorded(MIXTURE, json.dumps({"shares": shares, "losses": losses}, indent=2).encode())
+    def save_mixture(self, numbers: list[list[float]], losses: Mapping[str, float]) -> None:
+        self.write_recorded(MIXTURE, json.dumps({"numbers": numbers, "losses": losses}, indent=2).encode())
 
-    def read_shares(self) -> list[list[float]] | None:
-        """The fitted shares of a mixture; None while training has not come to its end."""
+    def read_mixture(self) -> list[list[float]] | None:
+        """The fitted numbers of a mixture; None while training has not come to its end."""
         self.check_file(MIXTURE)
         path = self.path / MIXTURE
         if not path.is_file():
             return None
         try:
-            return [[float(number) for number in row] for row in json.loads(path.read_bytes())["shares"]]
+            return [[float(number) for number in row] for row in json.loads(path.read_bytes())["numbers"]]
         except (ValueError, KeyError, TypeError) as error:
-            raise RunError(f"{path} holds no shares ({error}): take it from a copy of the run") from None
+            raise RunError(f"{path} holds no numbers of a mixture ({error}): take it from a copy of the run") from None
 
     # ---------------------------------------------------------------------------------- checkpoints
 

@@ -46,8 +46,8 @@ def tiny_ngram(dtype: torch.dtype) -> NGram:
 
 
 def tiny_mixture(dtype: torch.dtype) -> Mixture:
-    shares = torch.tensor([[0.3, -0.2], [-0.5, 0.4], [0.1, 1.0]])
-    return Mixture(transformer.FAMILY.example(dtype), tiny_ngram(dtype), shares).eval()
+    numbers = torch.tensor([[0.3, -0.2], [-0.5, 0.4], [0.1, 1.0]])
+    return Mixture(transformer.FAMILY.example(dtype), tiny_ngram(dtype), numbers).eval()
 
 
 FAMILY = Family(

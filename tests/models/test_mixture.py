@@ -7,18 +7,21 @@ import torch
 from regard.families.ngram import tiny_mixture, tiny_ngram
 from regard.laws import MODEL_LAWS, LawBroken, ModelReader
 from regard.models.distributions import distributions
-from regard.models.mixture import Mixture, fit_shares, mix_by, score_and_top
+from regard.models.mixture import Mixture, fit_numbers, mix_by, score_and_top
+from regard.models.ngram.model import Contexts
 from regard.watching import watch
 
 TEXT = np.random.default_rng(0).integers(2, 11, 200)             # what tiny_ngram was counted on
 A_TEXT = torch.tensor([[1, *np.random.default_rng(1).integers(2, 11, 12).tolist()]])
 
 
-def known_by_definition(text, reach):
+STREAM = [1, *TEXT.tolist()]
+
+
+def known_by_definition(text, reach=2):
     """The most words at the end of `text` that stand together in TEXT, or begin it after <bos>; `reach` at most."""
-    stream = [1, *TEXT.tolist()]
     return max((size for size in range(1, min(reach, len(text)) + 1)
-                if size == 1 or any(stream[i:i + size] == text[-size:] for i in range(len(stream)))), default=0)
+                if size == 1 or any(STREAM[i:i + size] == text[-size:] for i in range(len(STREAM)))), default=0)
 
 
 def test_each_probability_is_the_shared_sum_of_both():
@@ -27,23 +30,32 @@ def test_each_probability_is_the_shared_sum_of_both():
     found = model.score(tokens, targets)[0][0].detach().numpy()
     network, ngram = (list(distributions(each, tokens[0])) for each in (model.network, model.ngram))
     network, ngram = torch.cat(network).detach().numpy(), torch.cat(ngram).numpy()
+    with watch() as seen:
+        model.ngram.score(tokens, targets)
+    left = seen.of("back-off")[0].about["weight"][0].log().tolist()        # by the path of each target, order by order
     for row, target in enumerate(targets[0].tolist()):
-        a, b = model.shares[known_by_definition(tokens[0, :row + 1].tolist(), 2)].tolist()
-        share = 1 / (1 + np.exp(-(a + b * network[row].max())))
+        text = tokens[0, :row + 1].tolist()
+        a, b = model.numbers[0].tolist()
+        logit = a + b * network[row].max()
+        for size in range(1, known_by_definition(text) + 1):
+            u, g = model.numbers[size].tolist()
+            logit += u + g * left[row][size]
+        share = 1 / (1 + np.exp(-logit))
         wanted = share * np.exp(network[row, target]) + (1 - share) * np.exp(ngram[row, target])
-        assert found[row] == pytest.approx(np.log(wanted), abs=1e-12)
+        assert found[row] == pytest.approx(np.log(wanted), abs=1e-6)                # γ is kept in float32
 
 
 def test_the_length_of_the_context_is_that_of_the_definition():
     ngram, text = tiny_ngram(torch.float64), A_TEXT[0].tolist()
-    wanted = [known_by_definition(text[:end], 2) for end in range(1, len(text))]
-    assert ngram.score_in_context(A_TEXT[:, :-1], A_TEXT[:, 1:])[1][0].tolist() == wanted
-    assert ngram.score_text_in_context(np.array(text[1:]))[1].tolist() == wanted
-    state, steps = ngram.start(1), []
-    for token in text[:-1]:
-        _, known, state = ngram.step_in_context(torch.tensor([[token]]), state)
-        steps.append(int(known))
-    assert steps == wanted and len(set(wanted)) > 1
+    wanted = [known_by_definition(text[:end]) for end in range(1, len(text))]
+    whole = ngram.score_in_context(A_TEXT[:, :-1], A_TEXT[:, 1:])[1]
+    in_text = ngram.score_text_in_context(np.array(text[1:]))[1]
+    assert whole.known[0].tolist() == in_text.known.tolist() == wanted and len(set(wanted)) > 1
+    state = ngram.start(1)
+    for place, token in enumerate(text[:-1]):
+        _, seen, state = ngram.step_in_context(torch.tensor([[token]]), state)
+        assert int(seen.known) == wanted[place]
+        assert seen.left[0].tolist() == whole.left[0, place].tolist() == in_text.left[place].tolist()
 
 
 @pytest.mark.parametrize("window", [None, 5])
@@ -76,14 +88,14 @@ class SharesOfAnotherContext(Mixture):
 
     def step(self, tokens, state, lengths=None):
         log_probs, after = self.network.step(tokens, state.network, lengths)
-        found, known, said = self.ngram.step_in_context(tokens, state.ngram, lengths)
-        mixed = self.mix(log_probs, found.to(log_probs), log_probs.amax(-1, keepdim=True), (known - 1)[:, None])
-        return mixed, self._together(after, said)
+        found, contexts, said = self.ngram.step_in_context(tokens, state.ngram, lengths)
+        share = self.share(log_probs.amax(-1), contexts._replace(known=contexts.known - 1))
+        return mix_by(share[:, None], log_probs, found), self._join(after, said)
 
 
 def test_a_step_with_the_share_of_another_context_breaks_a_law():
     honest = tiny_mixture(torch.float64)
-    planted = SharesOfAnotherContext(honest.network, honest.ngram, honest.shares)
+    planted = SharesOfAnotherContext(honest.network, honest.ngram, honest.numbers)
     with pytest.raises(LawBroken):
         MODEL_LAWS["steps"].check(ModelReader(planted))
 
@@ -94,24 +106,27 @@ def test_a_step_with_the_share_of_another_context_breaks_a_law():
 def drawn(count, order, seed=0):
     """Log-probabilities of tokens that come from one of two sources, the first as often as its share says."""
     random = np.random.default_rng(seed)
-    shares = np.stack((random.normal(size=order), random.normal(size=order)), 1)
+    numbers = random.normal(size=(order, 2))
     known, top = random.integers(order, size=count), -random.exponential(size=count)
-    share = 1 / (1 + np.exp(-(shares[known, 0] + shares[known, 1] * top)))
+    seen = known[:, None] > np.arange(order - 1)
+    left = np.where(seen, -random.exponential(size=(count, order - 1)), 0.0)
+    logit = numbers[0, 0] + numbers[0, 1] * top + (seen * (numbers[1:, 0] + numbers[1:, 1] * left)).sum(1)
+    share = 1 / (1 + np.exp(-logit))
     first = random.random(count) < share
     heads = random.random(count) < np.where(first, 0.95, 0.05)       # of two tokens, the one that the first prefers
     network, ngram = np.where(heads, 0.95, 0.05), np.where(heads, 0.05, 0.95)
-    return [torch.from_numpy(each) for each in (np.log(network), np.log(ngram), top, known)], shares
+    parts = [torch.from_numpy(each) for each in (np.log(network), np.log(ngram), top)]
+    return (*parts, Contexts.of(known, left)), numbers
 
 
 def test_the_fit_finds_the_shares_that_the_tokens_were_drawn_with():
     parts, wanted = drawn(200_000, 3)
-    found = fit_shares(*parts, 3).numpy()
-    np.testing.assert_allclose(found, wanted, atol=0.1)
+    np.testing.assert_allclose(fit_numbers(*parts).numpy(), wanted, atol=0.1)
 
 
 def test_the_fit_is_the_best_of_a_grid():
-    network, ngram, top, known = drawn(500, 1, seed=3)[0]
-    a, b = fit_shares(network, ngram, top, known, 1)[0].tolist()
+    network, ngram, top, contexts = drawn(500, 1, seed=3)[0]
+    a, b = fit_numbers(network, ngram, top, contexts)[0].tolist()
 
     def loss(a, b):
         share = 1 / (1 + np.exp(-(a + b * top.numpy())))
@@ -122,8 +137,8 @@ def test_the_fit_is_the_best_of_a_grid():
 
 
 def test_a_network_that_knows_nothing_is_left_out():
-    ngram, known = torch.full((5000,), -1.0).double(), torch.zeros(5000, dtype=torch.long)
-    network = torch.full((5000,), -9.0).double()
-    a, b = fit_shares(network, ngram, network, known, 1)[0]
+    ngram, network = torch.full((5000,), -1.0), torch.full((5000,), -9.0)
+    nothing = Contexts(torch.zeros(5000, dtype=torch.long), torch.zeros(5000, 0))
+    a, b = fit_numbers(network, ngram, network, nothing)[0]
     mixed = mix_by(a + b * network, network, ngram)
     assert float(-mixed.mean()) == pytest.approx(1.0, abs=1e-3)

@@ -33,7 +33,7 @@ def test_without_a_family_the_model_is_a_mixture_that_is_saved_whole(text, mixed
     assert isinstance(loaded.model, Mixture) and isinstance(mixed.model, Mixture)
     assert loaded.score("the cat sat").nats == mixed.score("the cat sat").nats
     told = json.loads((mixed.path / "mixture.json").read_text())
-    assert told["losses"]["mixture"] <= min(told["losses"]["network"], told["losses"]["ngram"]) + 1e-3
+    assert told["losses"]["mixture"] <= min(told["losses"]["network"], told["losses"]["n-gram"]) + 1e-3
     tokens = loaded.tokenizer.encode("the cat sat on the mat").tolist()
     with torch.no_grad():
         alone = regard.load(mixed.path, alone=True)
@@ -80,7 +80,7 @@ def test_a_resumed_run_ends_with_the_same_files(text, tmp_path):
         regard.train(str(text), steps=steps, settings=SMALL, out=str(tmp_path / name), quiet=True)
     regard.train(str(text), steps=6, out=str(tmp_path / "cut"), resume=True, quiet=True)
     assert (tmp_path / "whole" / "ngram.safetensors").read_bytes() == (tmp_path / "cut" / "ngram.safetensors").read_bytes()
-    assert regard.load(tmp_path / "cut").model.shares.shape == (5, 2)
+    assert regard.load(tmp_path / "cut").model.numbers.shape == (5, 2)
 
 
 @pytest.mark.parametrize(("options", "said"), [

@@ -16,44 +16,54 @@ from regard.data.reading.corpus import Corpus
 from regard.data.reading.shards import Shard
 from regard.errors import RunError, note
 from regard.families.ngram import NGramSettings, count_ngram, restore_ngram
-from regard.models.mixture import Mixture, fit_shares, mix_by, score_and_top
+from regard.models.mixture import Mixture, fit_numbers, mix_by, score_and_top
 from regard.models.neural import NeuralLM
 from regard.models.ngram import NGram
+from regard.models.ngram.model import Contexts
 from regard.run_folder import MIXTURE, RunFolder
 from regard.tasks.task import Mixing
+
+FITTED = 2**16             # held-out tokens that a mixture is fitted on, about: it has some ten numbers
 
 
 @dataclass(frozen=True)
 class PartScores:
-    """The log-probabilities (N,) of a text's tokens by the network and by the n-gram, and what their shares follow."""
+    """The log-probabilities (N,) of a text's tokens by the network and by the n-gram, and what the shares follow."""
 
     network: Tensor
     ngram: Tensor
     top: Tensor              # the network's largest log-probability at each token
-    known: Tensor            # the length of the longest context that the n-gram has seen
+    contexts: Contexts       # what the n-gram has seen before each
 
     def mix(self, mixture: Mixture) -> Tensor:
         """Return the log-probabilities of the mixture."""
-        return mix_by(mixture.shares_of(self.top, self.known.to(self.top.device).long()), self.network, self.ngram)
+        return mix_by(mixture.share(self.top, self.contexts), self.network, self.ngram)
 
-    def fit(self, order: int) -> Tensor:
-        return fit_shares(self.network.cpu(), self.ngram.cpu(), self.top.cpu(), self.known.cpu(), order)
+    def losses(self, mixture: Mixture) -> dict[str, float]:
+        """Return the mean loss of each, in nats a token."""
+        scores = {"network": self.network, "n-gram": self.ngram, "mixture": self.mix(mixture)}
+        return {name: -float(each.double().mean()) for name, each in scores.items()}
 
 
 @torch.no_grad()
-def score_parts(model: Mixture, shard: Shard, held_out: Any) -> PartScores:
-    """Return the scores of a shard, whose batches are `held_out`."""
+def score_parts(model: Mixture, shard: Shard, held_out: Any, one_in: int = 1) -> PartScores:
+    """Return the scores of a shard, whose batches are `held_out`; of one batch in so many."""
     model.eval()
-    scores, tops = [], []
-    for batch in held_out:
-        here = batch.to(model.device)
-        h, _ = model.network.encode(here.tokens, None, here.lengths)
-        real = batch.is_real().to(model.device)
-        for found, kept in zip(score_and_top(model.network.head, h, here.targets), (scores, tops), strict=True):
-            kept.append(found[real])
+    scores, tops, used = [], [], torch.zeros(len(shard.tokens), dtype=torch.bool)
+    first = 0
+    for number, batch in enumerate(held_out):
+        after = first + batch.real
+        if number % one_in == 0:
+            used[first:after] = True
+            here, real = batch.to(model.device), batch.is_real().to(model.device)
+            h, _ = model.network.encode(here.tokens, None, here.lengths)
+            score, top = score_and_top(model.network.head, h, here.targets)
+            scores.append(score[real])
+            tops.append(top[real])
+        first = after
     network = torch.cat(scores)
-    ngram, known = model.ngram.score_text_in_context(shard.tokens, shard.ends if held_out.documents else None)
-    return PartScores(network, ngram.to(network), torch.cat(tops), known)
+    ngram, contexts = model.ngram.score_text_in_context(shard.tokens, shard.ends if held_out.documents else None)
+    return PartScores(network, ngram[used].to(network), torch.cat(tops), Contexts(*(each[used] for each in contexts)))
 
 
 def count_beside(settings: NGramSettings, corpus: Corpus, training: Any) -> NGram:
@@ -63,35 +73,27 @@ def count_beside(settings: NGramSettings, corpus: Corpus, training: Any) -> NGra
 
 
 def load_mixture(network: NeuralLM, folder: RunFolder, tables: dict[str, dict[str, Any]]) -> Mixture | NeuralLM:
-    """Return the network with its n-gram; alone, with a note, while the shares are not fitted."""
-    settings = fill(NGramSettings, tables["ngram"], "ngram")
-    shares = folder.read_shares()
-    if shares is None:
+    """Return the network with its n-gram; alone, with a note, while the mixture is not fitted."""
+    settings, numbers = fill(NGramSettings, tables["ngram"], "ngram"), folder.read_mixture()
+    if numbers is None:
         note(f"{folder.path} has no {MIXTURE} yet, which is fitted at the end of training: the network is used alone")
         return network
-    if len(shares) != settings.order or any(len(row) != 2 for row in shares):
-        raise RunError(f"{folder.path / MIXTURE} has shares that do not fit a {settings.order}-gram: take it from a copy "
-                       "of the run")
-    return Mixture(network, restore_ngram(settings, network.vocab, folder.read_ngram()), torch.tensor(shares))
+    if len(numbers) != settings.order or any(len(row) != 2 for row in numbers):
+        raise RunError(f"{folder.path / MIXTURE} does not fit a {settings.order}-gram: take it from a copy of the run")
+    return Mixture(network, restore_ngram(settings, network.vocab, folder.read_ngram()), torch.tensor(numbers))
 
 
 def fit_mixture(trained: Any, corpus: Corpus, folder: RunFolder) -> dict[str, float]:
-    """Fit the shares on the held-out text, save them, and make the trained model a mixture; return the losses."""
-    settings = fill(NGramSettings, trained.tables["ngram"], "ngram")
-    network = trained.learner
-    mixture = Mixture(network, restore_ngram(settings, network.vocab, folder.read_ngram()))
-    parts = score_parts(mixture, corpus.valid, trained.held_out(corpus.valid))
-    shares = parts.fit(settings.order)
-    trained.model = Mixture(network, mixture.ngram, shares).to(network.device)
-    losses = part_losses(parts, trained.model)
-    folder.save_shares(shares.tolist(), losses)
+    """Fit the mixture on held-out text, save it, and make it the trained model; return the losses of all three."""
+    settings, network = fill(NGramSettings, trained.tables["ngram"], "ngram"), trained.learner
+    ngram = restore_ngram(settings, network.vocab, folder.read_ngram())
+    one_in = max(1, len(corpus.valid.tokens) // FITTED)
+    parts = score_parts(Mixture(network, ngram), corpus.valid, trained.held_out(corpus.valid), one_in)
+    numbers = fit_numbers(parts.network, parts.ngram, parts.top, parts.contexts)
+    trained.model = Mixture(network, ngram, numbers).to(network.device)
+    losses = parts.losses(trained.model)
+    folder.save_mixture(numbers.tolist(), losses)
     return losses
-
-
-def part_losses(parts: PartScores, mixture: Mixture) -> dict[str, float]:
-    """Return the mean loss of each, in nats a token."""
-    scores = {"network": parts.network, "ngram": parts.ngram, "mixture": parts.mix(mixture)}
-    return {name: -float(each.double().mean()) for name, each in scores.items()}
 
 
 MIXING = Mixing(NGramSettings, count_beside, load_mixture, fit_mixture)
