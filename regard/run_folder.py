@@ -202,7 +202,7 @@ class RunFolder:
     def read_ngram(self) -> dict[str, Any]:
         self.check_file(NGRAM)
         if not (self.path / NGRAM).is_file():
-            raise RunError(f"{self.path / NGRAM} is missing, though {SETTINGS} names it: take it from a copy of the run")
+            raise RunError(f"{self.path / NGRAM} is missing, though {SETTINGS} names it: take it from a copy")
         return mapped(self.path / NGRAM)
 
     def save_mixture(self, numbers: list[list[float]], losses: Mapping[str, float]) -> None:

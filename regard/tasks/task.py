@@ -30,6 +30,7 @@ class Mixing:
     count: Callable[..., Any]                              # (settings, corpus, training settings) -> the n-gram
     load: Callable[..., Any]                               # (network, folder, tables) -> the mixture
     fit: Callable[..., dict[str, float]]                   # (trained, corpus, folder): the losses of all three
+    fitted: int                                            # tokens that it is fitted on, at most
 
 
 @dataclass(frozen=True)

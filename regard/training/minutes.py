@@ -23,6 +23,7 @@ class Pace:
     seconds: float                       # of training, all in all
     most: int = 0                        # steps, where the text shall not be read more often; 0: no limit
     passes_after: float = 0.0            # work behind the last step, in validations
+    validation_steps: float = 0.0        # the time of a validation as a number of steps, until one was measured
     validation: float = 0.0              # seconds that the longest validation took
     step_seconds: float = 0.0            # of a step, as measured so far
     step: int = field(default=-1)        # at the last look at the clock
@@ -51,7 +52,8 @@ class Pace:
 
     def affordable(self, step: int, clock: float, s: TrainingSettings) -> int:
         """Return how many steps the budget buys in all: time left for steps and validations, at the pace measured."""
-        left = self.seconds - clock - self.validation * (1 + self.passes_after)       # the last validation, and after
-        each = self.step_seconds + self.validation / max(1, s.valid_every)
+        validation = self.validation or self.validation_steps * self.step_seconds
+        left = self.seconds - clock - validation * (1 + self.passes_after)            # the last validation, and after
+        each = self.step_seconds + validation / max(1, s.valid_every)
         steps = step + max(1, int(left / max(each, 1e-9)))
         return min(steps, max(self.most, step + 1)) if self.most else steps

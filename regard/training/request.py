@@ -23,8 +23,8 @@ from regard.training.choices import changed_settings, check_early, choose
 from regard.training.settings import TrainingSettings
 
 # What may be changed when a run is resumed; the rest would make it another run.
-CHANGEABLE = ("steps", "plan", "lead", "learning_rate", "muon_rate", "clip", "valid_every", "checkpoint_every", "keep", "patience",
-              "log_every", "micro_batch", "samples", "threads")
+CHANGEABLE = ("steps", "plan", "lead", "learning_rate", "muon_rate", "clip", "valid_every", "checkpoint_every", "keep",
+              "patience", "log_every", "micro_batch", "samples", "threads")
 Say = Callable[[str], None]
 
 

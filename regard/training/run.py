@@ -30,7 +30,7 @@ from regard.training.checkpoint import (
     read_session,
     set_conditions,
 )
-from regard.training.choices import check_tables, settle_steps, steps_for_tokens
+from regard.training.choices import FORWARD_SHARE, check_tables, settle_steps, steps_for_tokens
 from regard.training.loop import TrainingJob, fit
 from regard.training.minutes import Pace
 from regard.training.report import (
@@ -45,6 +45,8 @@ from regard.training.report import (
 )
 from regard.training.request import TrainingPlan, TrainRequest, claim_folder, plan_new, plan_resumed
 from regard.training.step import TrainingPosition, TrainingStep, make_forward_backward, out_of_memory, tokens_a_step
+
+FITTING = 1.5                  # a pass that fits a mixture looks at all logits: it takes longer than a validation
 
 
 def train(
@@ -192,9 +194,18 @@ class Parts:
         s = plan.training
         if not s.lead:
             return None
-        most = steps_for_tokens(int(s.epochs * len(plan.corpus.train.tokens)), tokens_a_step(self.batches)) \
-            if s.epochs else 0
-        return Pace(60 * s.minutes - s.lead, most, passes_after=2.0 if plan.ngram is not None else 0.0)
+        per_step, held_out = tokens_a_step(self.batches), len(plan.corpus.valid.tokens) / max(1, s.valid_one_in)
+        most = steps_for_tokens(int(s.epochs * len(plan.corpus.train.tokens)), per_step) if s.epochs else 0
+        return Pace(60 * s.minutes - s.lead, most, validation_steps=FORWARD_SHARE * held_out / per_step,
+                    passes_after=self.passes_after(plan, held_out))
+
+    @staticmethod
+    def passes_after(plan: TrainingPlan, held_out: float) -> float:
+        """Return the work behind the last validation, as a number of validations: a mixture is fitted."""
+        mixing = plan.task.mixing
+        if plan.ngram is None or mixing is None:
+            return 0.0
+        return FITTING * min(mixing.fitted, len(plan.corpus.valid.tokens)) / max(1.0, held_out)
 
 
 def finish(plan: TrainingPlan, job: TrainingJob, position: TrainingPosition, folder: RunFolder) -> Any:

@@ -1,4 +1,4 @@
-"""Learning-rate schedules: pure functions of the step and of the recorded plan, so that a resumed run need not remember.
+"""Learning-rate schedules: pure functions of the step and of the recorded plan, so a resumed run need not remember.
 
 A run of so many minutes may change its number of steps on the way. The plan records where: from then on the schedule
 runs faster or slower, from the place it has come to, and ends where it would have ended.

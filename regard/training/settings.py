@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from regard.config import at_least, one_of, shares
 from regard.errors import SettingError
@@ -70,9 +71,9 @@ def check_plan(plan: tuple[int, ...], steps: int) -> None:
     """Refuse a plan that no run could have recorded: steps rise, and each number of steps lies behind its step."""
     begins, totals = plan[::2], plan[1::2]
     fits = not plan or (len(begins) == len(totals) and begins[0] == 0 and totals[-1] == steps
-                        and all(before < after for before, after in zip(begins, begins[1:], strict=False))
+                        and all(before < after for before, after in pairwise(begins))
                         and all(begin < total for begin, total in zip(begins, totals, strict=True))
                         and all(after < total for after, total in zip(begins[1:], totals, strict=False)))
     if not fits:
-        raise SettingError(f"training.plan = {list(plan)} is no plan of {steps:,} steps: give 0, steps, step, steps, ... "
-                           "as a run recorded it, with its last number as training.steps")
+        raise SettingError(f"training.plan = {list(plan)} is no plan of {steps:,} steps: give 0, steps, step, steps, "
+                           "... as a run recorded it, with its last number as training.steps")

@@ -77,7 +77,7 @@ def test_watched_it_tells_the_share_of_each_token_and_what_both_read():
         scores, _ = model.score(A_TEXT[:, :-1], A_TEXT[:, 1:])
     (share,) = [reading.values for reading in seen.readings if reading.kind == "share"]
     assert {"weights", "back-off"} <= {reading.kind for reading in seen.readings}
-    network, top = score_and_top(model.network.head, model.network.encode(A_TEXT[:, :-1])[0], A_TEXT[:, 1:])
+    network, _ = score_and_top(model.network.head, model.network.encode(A_TEXT[:, :-1])[0], A_TEXT[:, 1:])
     ngram = model.ngram.score(A_TEXT[:, :-1], A_TEXT[:, 1:])[0]
     torch.testing.assert_close(scores, (share * network.exp() + (1 - share) * ngram.exp()).log())
     assert 0 < float(share.min()) < float(share.max()) < 1

@@ -12,14 +12,14 @@ from regard.errors import RunError, SettingError
 from regard.look.look import Request, look
 from regard.models.mixture import Mixture
 
-WORDS = "the cat sat on the mat and the dog saw the cat run to the old red house by the sea".split()
+TEXT = "the cat sat on the mat and the dog saw the cat run to the old red house by the sea"
 SMALL = {"model": {"layers": 1, "width": 16, "heads": 2, "context": 16}, "training": {"batch": 4, "compile": "no"}}
 
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
     path = tmp_path_factory.mktemp("mixing") / "text.txt"
-    path.write_text("\n".join(" ".join(WORDS[i % len(WORDS):] + WORDS[:i % 7]) for i in range(300)))
+    path.write_text("\n".join(TEXT[i % 40:] + TEXT[:i % 7] for i in range(300)))
     return path
 
 
@@ -79,7 +79,8 @@ def test_a_resumed_run_ends_with_the_same_files(text, tmp_path):
     for name, steps in (("whole", 6), ("cut", 3)):
         regard.train(str(text), steps=steps, settings=SMALL, out=str(tmp_path / name), quiet=True)
     regard.train(str(text), steps=6, out=str(tmp_path / "cut"), resume=True, quiet=True)
-    assert (tmp_path / "whole" / "ngram.safetensors").read_bytes() == (tmp_path / "cut" / "ngram.safetensors").read_bytes()
+    first, second = ((tmp_path / name / "ngram.safetensors").read_bytes() for name in ("whole", "cut"))
+    assert first == second
     assert regard.load(tmp_path / "cut").model.numbers.shape == (5, 2)
 
 
@@ -94,7 +95,7 @@ def test_what_cannot_be_mixed_is_refused(text, tmp_path, options, said):
 
 
 def test_resuming_keeps_the_choice(text, mixed):
-    with pytest.raises(SettingError, match="--no-mix: .* was begun with an n-gram; leave it out"):
+    with pytest.raises(SettingError, match=r"--no-mix: .* was begun with an n-gram; leave it out"):
         regard.train(str(text), steps=6, out=str(mixed.path), resume=True, mix=False, quiet=True)
 
 

@@ -1,6 +1,7 @@
-"""A budget of minutes: the plan follows the clock, the schedule follows the plan, and a recorded plan gives the same."""
+"""A budget of minutes: the plan follows the clock, the schedule follows the plan, a recorded plan gives the same."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -48,6 +49,11 @@ def test_time_is_left_for_the_work_behind_the_last_step():
     assert took + 5.0 == pytest.approx(100, rel=0.05)
 
 
+def test_a_validation_is_reckoned_with_before_one_was_measured():
+    _, took = simulate(lambda n: 0.1, validation=20.0, every=10_000, validation_steps=200)
+    assert took == pytest.approx(100, rel=0.05)
+
+
 def test_the_text_is_read_no_more_often_than_it_shall_be():
     s, took = simulate(lambda n: 0.01, steps=300, most=400)
     assert s.steps == 400 and took < 5
@@ -66,7 +72,7 @@ def test_after_a_change_the_schedule_goes_on_from_its_place_to_its_end(schedule)
     # Steps 20 to 100 of 180 do half of the 80 that were left: the place is 60 of 100. The last 160 do the other 40.
     assert [place_in_schedule(step, changed)[0] for step in (20, 100, 180, 260)] == [20, 60, 80, 100]
     rates = [rate(step, changed) for step in range(260)]
-    assert all(after <= earlier + 1e-12 for earlier, after in zip(rates[2:], rates[3:], strict=False))
+    assert all(after <= earlier + 1e-12 for earlier, after in pairwise(rates[2:]))
     assert rates[100] == pytest.approx(rate(60, before))
 
 

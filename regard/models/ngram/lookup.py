@@ -70,7 +70,7 @@ def score_documents(
         block, places = slice(first, first + BLOCK), places[first - begin:]
         values[block] = scores.take(places)
         if contexts is not None and left is not None:
-            contexts[0][block] = np.minimum(lengths.take(places - 1), reach)            # a <bos> or a word stands before
+            contexts[0][block] = np.minimum(lengths.take(places - 1), reach)           # a <bos> or a word stands before
             contexts[1][block] = left[places]
 
     in_parallel(score_block, range(0, len(tokens), BLOCK))

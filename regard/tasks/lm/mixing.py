@@ -87,7 +87,7 @@ def fit_mixture(trained: Any, corpus: Corpus, folder: RunFolder) -> dict[str, fl
     """Fit the mixture on held-out text, save it, and make it the trained model; return the losses of all three."""
     settings, network = fill(NGramSettings, trained.tables["ngram"], "ngram"), trained.learner
     ngram = restore_ngram(settings, network.vocab, folder.read_ngram())
-    one_in = max(1, len(corpus.valid.tokens) // FITTED)
+    one_in = -(-len(corpus.valid.tokens) // FITTED)
     parts = score_parts(Mixture(network, ngram), corpus.valid, trained.held_out(corpus.valid), one_in)
     numbers = fit_numbers(parts.network, parts.ngram, parts.top, parts.contexts)
     trained.model = Mixture(network, ngram, numbers).to(network.device)
@@ -96,4 +96,4 @@ def fit_mixture(trained: Any, corpus: Corpus, folder: RunFolder) -> dict[str, fl
     return losses
 
 
-MIXING = Mixing(NGramSettings, count_beside, load_mixture, fit_mixture)
+MIXING = Mixing(NGramSettings, count_beside, load_mixture, fit_mixture, FITTED)
