@@ -12,7 +12,7 @@ from regard.data.labels.labelled_tokenizer import LabelledTokenizer
 from regard.data.labels.tagged_sentences import OF_WORDS
 from regard.families.label_families import LabelVocabularies
 from regard.families.tag import TAG
-from regard.metrics.tagging import judge_batches
+from regard.metrics.filling import guess_labels
 from regard.tasks.tag import CARD
 from regard.tasks.tag.look import build
 from regard.tasks.tag.sample import tag_sentence
@@ -36,7 +36,7 @@ def prepare(data: LabelSettings, tokenizer: Any, **options: Any) -> LabelCorpus:
 
 def judge(model: Any, corpus: LabelCorpus, context: int) -> dict[str, float]:
     """Return the percentage of the held-out words that get their tag."""
-    return {"valid_accuracy": 100 * judge_batches(model, HeldOutLabels(corpus.valid, context, 64)).accuracy}
+    return {"valid_accuracy": 100 * guess_labels(model, HeldOutLabels(corpus.valid, context, 64)).accuracy}
 
 
 TASK = Task(
