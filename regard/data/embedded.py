@@ -65,7 +65,7 @@ def _files(*patterns: str) -> tuple[str, ...]:
 
 CORPORA = {
     "stories": Embedded("small-world English stories, one a line: who has what, where, and how it ends",
-                        20_000, _stories, "word", _files("stories.py", "story_world.*")),
+                        20_000, _stories, "word", _files("stories.*", "story_world.*")),
     "ab": Embedded("rows of A and B of many lengths, and after an arrow whether there was a B",
                    10_000, ab.generate, "whitespace", (ab.__file__,), ab.PROMPTS),
     "sally": Embedded("stories that greet someone at the end by the name told at the beginning, near or far",
@@ -113,7 +113,7 @@ PAIRED = {
                                 _files("phrasebook*.py", "phrasebook*.t*")),
     "gists": EmbeddedPairs("small-world stories, and in one line what each comes down to",
                            30_000, ("document", "gist"), gists.pairs, "word",
-                           _files("gist*.py", "stories.py", "story_world.*"), gists.show, shared=True),
+                           _files("gist*.*", "stories.*", "story_world.*"), gists.show, shared=True),
 }
 
 

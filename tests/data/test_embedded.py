@@ -120,8 +120,8 @@ def test_a_part_that_a_corpus_lacks_is_refused_with_those_it_has():
 
 
 @pytest.mark.parametrize(("modules", "words"), [
-    (embedded.CORPORA["stories"].modules, ["story_world.toml"]),
-    (embedded.PAIRED["gists"].modules, ["story_world.toml"]),
+    (embedded.CORPORA["stories"].modules, ["stories.toml", "story_world.toml"]),
+    (embedded.PAIRED["gists"].modules, ["gist_plots.toml", "stories.toml", "story_world.toml"]),
     (embedded.PAIRED["phrasebook"].modules, ["phrasebook_verbs.tsv", "phrasebook_words.toml"])])
 def test_word_lists_are_part_of_a_corpus_version(modules, words):
     assert sorted(Path(each).name for each in modules if not each.endswith(".py")) == words
