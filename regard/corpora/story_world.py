@@ -82,21 +82,23 @@ class World:
 
     def tell(self, lines: Sequence[Any], names: Mapping[str, Any]) -> list[str]:
         """The sentences of these lines (stories.toml), with what the plot drew in the place of its names."""
-        told: list[str] = []
+        sentences: list[str] = []
         for line in lines:
             if isinstance(line, list):
                 parts = [self.tell(part, names) for part in line]
                 self.chance.shuffle(parts)
-                told += [sentence for part in parts for sentence in part]
+                sentences += [sentence for part in parts for sentence in part]
             elif line[0] == "*":
                 more = names[line[1:]]
-                told += more(self) if callable(more) else more
+                sentences += more(self) if callable(more) else more
             elif line[0] == "$":
-                told.append(self.fill(self.one_of(*names[line[1:]]), names))
+                sentences.append(self.fill(self.one_of(*names[line[1:]]), names))
             else:
                 choices = [self.fill(each, names) for each in split_choices(line)]
-                told += self.maybe(*choices) if line[0] == "?" else [self.one_of(*choices)] if choices[1:] else choices
-        return told
+                if choices[1:] and line[0] != "?":
+                    choices = [self.one_of(*choices)]
+                sentences += self.maybe(*choices) if line[0] == "?" else choices
+        return sentences
 
     def fill(self, sentence: str, names: Mapping[str, Any]) -> str:
         """The sentence with its slots filled from left to right; a kind of word in capitals is drawn there."""
@@ -123,7 +125,7 @@ def split_choices(line: str) -> list[str]:
 
 @cache
 def split_slots(sentence: str) -> list[str]:
-    """What stands before the first slot; then of each slot its form, its names, and what stands after it."""
+    """The text before the first slot; then of each slot its form, its names, and the text after it."""
     return SLOT.split(sentence)
 
 

@@ -17,8 +17,7 @@ from regard.data.labels.label_batches import HeldOutLabels, LabelBatches
 from regard.data.labels.label_corpus import LabelCorpus, LabelledShard, prepare_labelled
 from regard.data.labels.labelled_texts import OF_TEXTS, LabelSettings
 from regard.data.labels.labelled_tokenizer import LabelledTokenizer
-from regard.families.classify import CLASSIFY
-from regard.families.label_families import LabelVocabularies
+from regard.families.label_families import CLASSIFY, LabelVocabularies
 from regard.metrics.bag_of_ngrams import fit_bag
 from regard.metrics.filling import guess_labels
 from regard.tasks.classify import CARD

@@ -19,10 +19,9 @@ from regard.data.labels.tagged_sentences import asking_tokens
 from regard.decoding.stream import padded
 from regard.errors import DataError
 from regard.laws.check import Report
-from regard.laws.encoder_laws import check_encoder
 from regard.laws.label_laws import check_labels
 from regard.models.label_models import TokenLabelModel
-from regard.tasks.laws import join_reports
+from regard.tasks.laws import check_with_encoder
 from regard.tasks.trained_model import TrainedModel
 
 BATCH = 64                     # rows of tokens read at once
@@ -52,8 +51,7 @@ class TrainedTagger(TrainedModel):
 
     def check_laws(self) -> Report:
         """Try the laws of label models, and those of its encoder."""
-        encoder = check_encoder(self.model.encoder, vocab=self.model.vocab, dtype=None)
-        return join_reports(check_labels(self.model), encoder)
+        return check_with_encoder(check_labels, self.model)
 
     def tag(self, text: str | Sequence[str]) -> list[TaggedWord]:
         """Return the words of a text with their tags. A string is split into words and marks, a list is not."""
