@@ -30,14 +30,8 @@ from regard.corpora.story_world import (
 )
 
 SENTENCES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-WEATHER = {"rain": ("an umbrella", "stayed dry", "got wet"), "snow": ("a warm coat", "kept warm", "was very cold"),
-           "darkness": ("a lantern", "saw the road", "fell into a ditch"),
-           "wind": ("a rope", "held on", "was blown over")}
-CAME = {"rain": "it began to rain", "snow": "it began to snow", "darkness": "it grew dark",
-        "wind": "a strong wind came up"}
-TOOLS = {"roof": "ladder", "fence": "hammer", "chair": "saw", "coat": "needle", "bicycle": "wrench", "net": "knife"}
+WEATHER, TOOLS, VOICES = (SENTENCES[name] for name in ("weather", "tools", "voices"))
 HIDING_PLACES = ("behind the door", "under the table", "behind the curtain", "under the stairs")
-VOICES = {"dog": "barked", "cat": "meowed", "goat": "bleated", "hen": "clucked", "duck": "quacked"}
 
 
 def generate(count: int, seed: int = 0) -> Iterator[str]:
@@ -81,7 +75,7 @@ def what_was_packed(w: World) -> dict[str, Any]:
     wise, other = w.pair()
     place, animal = w.pick(PLACES), w.pick(ANIMALS)
     trouble = w.chance.choice(list(WEATHER))
-    (thing, well, badly), came = WEATHER[trouble], CAME[trouble]
+    came, thing, well, badly = WEATHER[trouble]
     food = w.pick(FOODS)
     return locals()
 
