@@ -141,7 +141,7 @@ def transformer_family(make: MakeModel, name: str, about: str, **changes: Any) -
 
 def label_families(make: MakeModel, *more: Family) -> dict[str, Family]:
     """Return the families of a task whose models `make` builds on an encoder, behind those of its own."""
-    found: Sequence[Family] = (
+    families: Sequence[Family] = (
         *more,
         window_family(make),
         recurrent_family(make, "rnn", "recurrences from the left and from the right"),
@@ -150,7 +150,7 @@ def label_families(make: MakeModel, *more: Family) -> dict[str, Family]:
         transformer_family(make, "transformer", "Transformer encoder: every position reads all others"),
         transformer_family(make, "masked", "the Transformer encoder of a masked model: --from RUN begins with its "
                            "weights", more_tokens=1))
-    return {family.name: family for family in found}
+    return {family.name: family for family in families}
 
 
 CLASSIFY = label_families(TextLabelModel, average_family())

@@ -84,13 +84,13 @@ def _same_when_cut(reader: Reader, inputs: Tensor) -> None:
     """The gradient of a read in steps, the state not detached, is that of the whole read."""
     expected = gradients_of(reader, inputs, reader.whole)
     try:
-        found = gradients_of(reader, inputs, lambda x: reader.in_chunks(x, [1] * x.shape[1]))
+        in_steps = gradients_of(reader, inputs, lambda x: reader.in_chunks(x, [1] * x.shape[1]))
     except RuntimeError as error:
         if "inplace operation" in str(error):        # a loud refusal is honest: only a silent difference is not
             return
         raise
     for name in expected:
-        same("gradients", found[name], expected[name], f"the gradient of {name} through a carried state")
+        same("gradients", in_steps[name], expected[name], f"the gradient of {name} through a carried state")
 
 
 def _untouched_by_pads(reader: Reader, inputs: Tensor) -> None:

@@ -123,14 +123,14 @@ def measure_tags(
     by_sentence = np.array([(sum(row), len(row)) for row in right], np.float64)              # (S, 2)
     drawn = resample(by_sentence, SAMPLES, SEED)
     total = _share(flag for row in right for flag in row)
-    found = Tagging(total, over_sentences(drawn[:, 0] / drawn[:, 1]), len(sentences), _of_tags(sentences, given))
+    tagging = Tagging(total, over_sentences(drawn[:, 0] / drawn[:, 1]), len(sentences), _of_tags(sentences, given))
     if counts is None:
-        return found
+        return tagging
     pairs = [(word, flag) for (words, _), row in zip(sentences, right, strict=True)
              for word, flag in zip(words, row, strict=True)]
     baseline = _share(tag == usual for words, tags in sentences
                       for tag, usual in zip(tags, counts.tag(words), strict=True))
-    return replace(found, ambiguous=_share(flag for word, flag in pairs if counts.ambiguous(word)),
+    return replace(tagging, ambiguous=_share(flag for word, flag in pairs if counts.ambiguous(word)),
                    unseen=_share(flag for word, flag in pairs if counts.unseen(word)), baseline=baseline)
 
 

@@ -34,7 +34,7 @@ def keep_first(tokens: list[Token], limit: int, notes: list[str]) -> list[Token]
 
 
 def make_look(
-    trained: Any, request: Request, ids: Tensor, sides: dict[str, LookSide], said: tuple[Prediction, ...],
+    trained: Any, request: Request, ids: Tensor, sides: dict[str, LookSide], predictions: tuple[Prediction, ...],
     notes: Sequence[str], before: Sequence[Track] = (), after: Sequence[Track] = (),
 ) -> Look:
     """Return the look at these tokens, with the maps of the encoder between other tracks; the last side is written."""
@@ -46,17 +46,17 @@ def make_look(
         return seen
 
     maps = encoder_maps(watched().readings, model.encoder.stack, len(ids))
-    return Look(request, trained.family, trained.task.name, sides, [*sides][-1], said, (*before, *maps, *after),
+    return Look(request, trained.family, trained.task.name, sides, [*sides][-1], predictions, (*before, *maps, *after),
                 tuple(notes), in_place=True, watched=watched)
 
 
-def row_side(name: str, title: str, said: Sequence[Prediction], gap: str) -> LookSide:
+def row_side(name: str, title: str, predictions: Sequence[Prediction], gap: str) -> LookSide:
     """Return what the rows say as a text, one after another."""
     tokens, end = [], -len(gap)
-    for number, each in enumerate(said):
+    for number, each in enumerate(predictions):
         start, end = end + len(gap), end + len(gap) + len(each.piece)
         tokens.append(Token(each.id, each.piece, start, end, word=number))
-    return text_side(name, title, gap.join(each.piece for each in said), tokens)
+    return text_side(name, title, gap.join(each.piece for each in predictions), tokens)
 
 
 def label_influences(model: Any, ids: Tensor, targets: Callable[[Tensor, Tensor], Tensor], *, of: str,

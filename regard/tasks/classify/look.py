@@ -35,13 +35,13 @@ def build(trained: TrainedClassifier, request: Request) -> Look:
     tokens = text_tokens(trained, request.text, notes)
     ids = torch.tensor([token.id for token in tokens], device=model.device)
 
-    said = rank_labels(trained, ids)
-    if len(said) < len(trained.labels):
-        notes.append(f"the {len(said)} likeliest of {len(trained.labels):,} labels are shown")
+    labels = rank_labels(trained, ids)
+    if len(labels) < len(trained.labels):
+        notes.append(f"the {len(labels)} likeliest of {len(trained.labels):,} labels are shown")
     sides = {"text": text_side("text", "text", request.text, tokens),
-             "label": row_side("label", "labels, likeliest first", said, GAP)}
-    return make_look(trained, request, ids, sides, said, notes,
-                     before=[*evidence_tracks(model, ids, said), *influences(model, ids, said)])
+             "label": row_side("label", "labels, likeliest first", labels, GAP)}
+    return make_look(trained, request, ids, sides, labels, notes,
+                     before=[*evidence_tracks(model, ids, labels), *influences(model, ids, labels)])
 
 
 def text_tokens(trained: TrainedClassifier, text: str, notes: list[str]) -> list[Token]:
@@ -63,13 +63,13 @@ def rank_labels(trained: TrainedClassifier, ids: Tensor) -> tuple[Prediction, ..
 # ---------------------------------------------------------------------------------------------- evidence
 
 
-def evidence_tracks(model: TextLabelModel, ids: Tensor, said: tuple[Prediction, ...]) -> list[Track]:
+def evidence_tracks(model: TextLabelModel, ids: Tensor, labels: tuple[Prediction, ...]) -> list[Track]:
     """Return what each position's vector adds to each label; nothing where a network reads their mean."""
     if model.readout is not None:
         return []
     with torch.no_grad(), evaluating(model):
         shares = model.encode(ids[None]).vectors[0].float() @ model.head.weight.float().T / len(ids)      # (T, L)
-    shares = (shares - shares.mean(-1, keepdim=True)).T[[each.id for each in said]]
+    shares = (shares - shares.mean(-1, keepdim=True)).T[[each.id for each in labels]]
     return [Track(
         "evidence", "influence", "evidence (what a position adds to a label), signed",
         "What the vector of each position adds to the score of the row's label, beside its mean over all labels: above "
@@ -78,7 +78,7 @@ def evidence_tracks(model: TextLabelModel, ids: Tensor, said: tuple[Prediction, 
         layer_names=("the last layer",), head_names=("evidence",), held=shares[None, None].cpu().numpy())]
 
 
-def influences(model: TextLabelModel, ids: Tensor, said: tuple[Prediction, ...]) -> list[Track]:
+def influences(model: TextLabelModel, ids: Tensor, labels: tuple[Prediction, ...]) -> list[Track]:
     """Return the influence of every token on each label."""
-    targets = torch.tensor([each.id + 1 for each in said], device=ids.device)
-    return label_influences(model, ids, lambda texts, asked: targets[asked][:, None], of="label", rows=len(said))
+    targets = torch.tensor([each.id + 1 for each in labels], device=ids.device)
+    return label_influences(model, ids, lambda texts, asked: targets[asked][:, None], of="label", rows=len(labels))

@@ -71,13 +71,13 @@ class TrainedClassifier(TrainedModel):
     def log_probabilities(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Return (N, L) log-probabilities of the labels of texts, given as token ids."""
         self.model.eval()
-        found = torch.zeros(len(rows), len(self.labels))
+        log_probs = torch.zeros(len(rows), len(self.labels))
         order = sorted(range(len(rows)), key=lambda row: len(rows[row]))                    # alike lengths: fewer pads
         for first in range(0, len(order), BATCH):
             some = order[first:first + BATCH]
             tokens, lengths = padded([rows[row] for row in some], self.model.device)
-            found[some] = self.model.predict(tokens, lengths)[:, 0].float().cpu()
-        return found
+            log_probs[some] = self.model.predict(tokens, lengths)[:, 0].float().cpu()
+        return log_probs
 
     def read(self, text: str) -> list[int]:
         """Return the token ids of a text as the model reads it: <eos> behind it, no more than the context."""

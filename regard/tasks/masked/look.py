@@ -44,28 +44,28 @@ def build(trained: TrainedMasked, request: Request) -> Look:
         raise DataError("there is no text to read: it is empty")
     ids = torch.tensor([token.id for token in tokens], device=model.device)
 
-    told = say(trained, ids, notes)
+    predictions = say(trained, ids, notes)
     sides = {"text": text_side("text", "text", request.text, tokens)}
-    return make_look(trained, request, ids, sides, told, notes, after=influences(model, ids, told))
+    return make_look(trained, request, ids, sides, predictions, notes, after=influences(model, ids, predictions))
 
 
 def text_tokens(trained: TrainedMasked, text: str) -> list[Token]:
     """The tokens of a text, with one <mask> for each blank; words are counted through."""
-    t, at = trained.tokenizer, 0
-    found: list[Token] = []
+    t, begin = trained.tokenizer, 0
+    tokens: list[Token] = []
     for blank in [*BLANK.finditer(text), None]:
-        part = text[at:blank.start() if blank else len(text)]
+        part = text[begin:blank.start() if blank else len(text)]
         if blank and t.kind in JOINED:
             part = part.removesuffix(" ")                     # the space belongs to what is missing
-        first = 1 + max((token.word for token in found), default=-1)
-        found += [Token(token.id, token.piece, token.start + at, token.end + at,
+        first = 1 + max((token.word for token in tokens), default=-1)
+        tokens += [Token(token.id, token.piece, token.start + begin, token.end + begin,
                         word=token.word + first if token.word >= 0 else -1)
                   for token in read_tokens(t, part, t.encode(part).tolist())]
         if blank:
-            first = 1 + max((token.word for token in found), default=-1)
-            found.append(Token(trained.model.mask, "<mask>", blank.start(), blank.end(), word=first))
-            at = blank.end()
-    return found
+            first = 1 + max((token.word for token in tokens), default=-1)
+            tokens.append(Token(trained.model.mask, "<mask>", blank.start(), blank.end(), word=first))
+            begin = blank.end()
+    return tokens
 
 
 # ---------------------------------------------------------------------------------------- what rows say
@@ -78,7 +78,7 @@ def say(trained: TrainedMasked, ids: Tensor, notes: list[str]) -> tuple[Predicti
     banned = (*range(FIRST), model.mask)
     if size > ONE_BY_ONE:
         notes.append(f"the text is long: what a row says is told with every {STRIDE}th token hidden at once")
-    told: dict[int, Prediction] = {}
+    predictions: dict[int, Prediction] = {}
     with evaluating(model):
         for hidden in hidden_together(size):
             row = ids.clone()
@@ -86,8 +86,9 @@ def say(trained: TrainedMasked, ids: Tensor, notes: list[str]) -> tuple[Predicti
             log_probs = model.predict(row[None], torch.tensor([hidden], device=ids.device))[0].cpu()
             for place, own in zip(hidden, log_probs, strict=True):
                 target = int(ids[place])
-                told[place] = make_prediction(own, GUESS if target == model.mask else target, trained.tokenizer, banned)
-    return tuple(told[place] for place in range(size))
+                target = GUESS if target == model.mask else target
+                predictions[place] = make_prediction(own, target, trained.tokenizer, banned)
+    return tuple(predictions[place] for place in range(size))
 
 
 def hidden_together(size: int) -> list[list[int]]:

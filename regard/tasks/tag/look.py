@@ -33,11 +33,11 @@ def build(trained: TrainedTagger, request: Request) -> Look:
     text = " ".join(words)
     ids = torch.tensor(asked.ids, device=model.device)
 
-    said = best_tags(trained, words, asked)
+    predictions = best_tags(trained, words, asked)
     sides = {"text": text_side("text", "text", text, text_tokens(trained, text, asked)),
-             "tags": row_side("tags", "words with their tags", said, " ")}
-    return make_look(trained, request, ids, sides, said, notes,
-                     before=influences(model, ids, asked.places, said))
+             "tags": row_side("tags", "words with their tags", predictions, " ")}
+    return make_look(trained, request, ids, sides, predictions, notes,
+                     before=influences(model, ids, asked.places, predictions))
 
 
 def fitting(trained: TrainedTagger, words: Sequence[str], notes: list[str]) -> Asked:
@@ -68,14 +68,14 @@ def best_tags(trained: TrainedTagger, words: Sequence[str], asked: Asked) -> tup
         for word, (label, p) in zip(words, trained.answer([asked])[0], strict=True))
 
 
-def influences(model: LabelModel, ids: Tensor, places: Sequence[int], said: Sequence[Prediction]) -> list[Track]:
+def influences(model: LabelModel, ids: Tensor, places: Sequence[int], predictions: Sequence[Prediction]) -> list[Track]:
     """Return the influence of every token on the tag of each word."""
     positions = torch.tensor(places, device=ids.device)
-    tags = torch.tensor([each.id + 1 for each in said], device=ids.device)
+    tags = torch.tensor([each.id + 1 for each in predictions], device=ids.device)
 
     def ask(texts: Tensor, asked: Tensor) -> Tensor:
         targets = torch.full_like(texts, PAD)
         targets[torch.arange(len(texts)), positions[asked]] = tags[asked]
         return targets
 
-    return label_influences(model, ids, ask, of="tags", rows=len(said))
+    return label_influences(model, ids, ask, of="tags", rows=len(predictions))

@@ -60,7 +60,7 @@ class TrainedTagger(TrainedModel):
     def tag_sentences(self, sentences: Sequence[Sequence[str]]) -> list[list[TaggedWord]]:
         """Return each sentence's words with their tags; many are read at once, which changes no tag."""
         asked = [(number, part) for number, words in enumerate(sentences) for part in self.ask(words)]
-        found: dict[int, list[tuple[int, float]]] = {}
+        tags_of: dict[int, list[tuple[int, float]]] = {}
         order = sorted(range(len(asked)), key=lambda at: len(asked[at][1].ids))                  # alike lengths
         answers: list[list[tuple[int, float]]] = [[] for _ in asked]
         for first in range(0, len(order), BATCH):
@@ -68,9 +68,9 @@ class TrainedTagger(TrainedModel):
             for at, own in zip(some, self.answer([asked[at][1] for at in some]), strict=True):
                 answers[at] = own
         for (number, _), own in zip(asked, answers, strict=True):
-            found.setdefault(number, []).extend(own)
+            tags_of.setdefault(number, []).extend(own)
         return [[TaggedWord(word, self.tokenizer.labels[label], p)
-                 for word, (label, p) in zip(words, found.get(number, []), strict=True)]
+                 for word, (label, p) in zip(words, tags_of.get(number, []), strict=True)]
                 for number, words in enumerate(sentences)]
 
     @torch.no_grad()
