@@ -79,7 +79,7 @@ def runaway(w: World) -> Told:
     w.chance.shuffle(owned)
     slept = [f"the [{animal}] was gone", f"the {still} was still there"]
     w.chance.shuffle(slept)
-    one, two, early, late, turn = *owned, *slept, CAUGHT[ends]
+    (one, two), (early, late), turn = owned, slept, CAUGHT[ends]
     he, own, him = up(catcher.he), catcher.his, catcher.him
     return tell(w, "runaway", locals())
 
@@ -94,7 +94,7 @@ def journey(w: World) -> Told:
     taken, travellers = [f"[{arrives}] had {an(gear)}", f"[{turns}] had {a(useless)}"], [arrives, turns]
     w.chance.shuffle(taken)
     w.chance.shuffle(travellers)
-    packed, beside, one, two = *taken, *travellers
+    (packed, beside), (one, two) = taken, travellers
     return tell(w, "journey", locals())
 
 
