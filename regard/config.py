@@ -24,8 +24,14 @@ def fill(settings: type[T], values: Mapping[str, Any], table: str) -> T:
     """A `settings` dataclass from plain values; `table` is its name in messages."""
     kinds = typing.get_type_hints(settings)
     known = {each.name for each in dataclasses.fields(settings)}       # type: ignore[arg-type]
+    retired = getattr(settings, "retired", {})                         # gone -> the one value that older runs may name
     filled = {}
     for name, value in values.items():
+        if name in retired:
+            if convert(value, type(retired[name]), f"{table}.{name}") != retired[name]:
+                raise SettingError(f"{table}.{name} = {value}: this setting is gone, and only {retired[name]} can be "
+                                   "read of an older run; leave it out")
+            continue
         if name not in known:
             raise SettingError(f"unknown setting {table}.{name}" + did_you_mean(name, known, f"{table}."))
         filled[name] = convert(value, kinds[name], f"{table}.{name}")

@@ -4,6 +4,7 @@ import pytest
 
 from regard.config import change, fill, parse_assignments, read_toml, write_toml
 from regard.errors import SettingError
+from regard.training.settings import TrainingSettings
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,13 @@ def test_values_from_the_command_line_become_the_type_of_the_setting():
 def test_an_unknown_setting_suggests_the_near_one():
     with pytest.raises(SettingError, match=r"training.learning_rat: did you mean training.learning_rate\?"):
         fill(Example, {"learning_rat": 1}, "training")
+
+
+def test_a_setting_that_is_gone_is_read_at_the_value_that_changed_nothing_and_else_refused():
+    assert fill(TrainingSettings, {"subword_dropout": 0.0, "seed": 3}, "training") == TrainingSettings(seed=3)
+    assert fill(TrainingSettings, {"subword_dropout": "0"}, "training") == TrainingSettings()
+    with pytest.raises(SettingError, match=r"training\.subword_dropout = 0\.1: this setting is gone.*leave it out"):
+        fill(TrainingSettings, {"subword_dropout": 0.1}, "training")
 
 
 @pytest.mark.parametrize("name, value, expected", [

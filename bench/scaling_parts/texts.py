@@ -21,7 +21,6 @@ from regard.data.reading.corpus import DataSettings, TokenizerSettings, prepare
 from regard.data.reading.sentences import fit, join, split
 from regard.data.reading.shards import Counts, Shard
 from regard.data.tokens.piece_words import piece_words, written_words
-from regard.data.tokens.subword_dropout import Recut
 from regard.data.tokens.tokenizers import KINDS, Tokenizer, train_tokenizer
 from regard.data.tokens.vocabulary import EOS, FIRST
 from scaling_parts.curve import Curve, Setting, Work, doubling
@@ -257,14 +256,6 @@ def of_pairs() -> Iterator[Curve]:
     yield Curve("pair batches: an epoch", "pairs", doubling(512, 2**18),
                 _epoch(lambda own: Pairs(own, own, budget=1024)), 1.0)
     yield Curve("pair batches: held-out", "pairs", doubling(512, 2**18), held_out, 1.0)
-    yield Curve("pair batches: words cut anew", "pairs", doubling(256, 2**13), _recut, 1.0)
-
-
-def _recut(count: int) -> Work:
-    lines = _some_lines(count)
-    tokens, ends = tokenizer("bpe").encode_lines(lines)
-    made = Recut(tokenizer("bpe"), Shard(Path(), tokens, ends, Counts(len(tokens), len(ends)), "", ""))
-    return Work(lambda: made.cut(0.1, 7))
 
 
 def _some_lines(count: int) -> list[str]:

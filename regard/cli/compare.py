@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 import click
 
 from regard.families import names
 from regard.tasks.classify.flags import FIELDS
-from regard.tasks.flags import COMMON, COUNT, TEXT, TOKENIZERS, settings_from
+from regard.tasks.flags import COUNT, TOKENIZERS, Flag, one_name, settings_from, without_settings
 
 
 @click.group("compare")
@@ -17,8 +18,6 @@ def command() -> None:
     """Train several families on the same text under the same budget, and put them side by side."""
 
 
-FAMILIES = click.Option(["--families"], default="", metavar="A,B,...",
-                        help="Families, or module:Layer.  [default: all]")
 # What means the same whatever is compared.
 SHARED = [
     click.Option(["--params"], type=COUNT, metavar="N",
@@ -27,8 +26,9 @@ SHARED = [
     click.Option(["--tokens"], type=COUNT, metavar="N", help="... or in tokens ..."),
     click.Option(["--steps"], type=int, help="... or in steps."),
     click.Option(["--seeds"], default=3, show_default=True, help="How often each family is trained."),
-    click.Option(["--tokenizer"], type=click.Choice(TOKENIZERS), help="How text becomes tokens.  [default: chosen]"),
-    click.Option(["--vocab"], type=int, help="Vocabulary size.  [default: chosen]"),
+    Flag("--tokenizer", "tokenizer.kind", type=click.Choice(TOKENIZERS),
+         help="How text becomes tokens.  [default: chosen]"),
+    Flag("--vocab", "tokenizer.vocab", type=int, help="Vocabulary size.  [default: chosen]"),
     click.Option(["--out"], metavar="FOLDER", help="Where everything is kept.  [default: compare/DATA]"),
     click.Option(["--device"], default="auto", show_default=True, help="cpu, cuda, ..."),
     click.Option(["--set", "assignments"], multiple=True, metavar="TABLE.NAME=VALUE",
@@ -36,113 +36,95 @@ SHARED = [
     click.Option(["--dry-run"], is_flag=True, help="Show what would be trained, and how long it would take."),
     click.Option(["--json", "as_json"], is_flag=True, help="Print everything as JSON."),
 ]
+# What is said of every comparison.
+CHOSEN = "Weights are chosen on one part of what is held out and reported on another."
+GOES_ON = """= marks who is within the noise of the first. A comparison that was interrupted goes on when the same
+command is given again; families and seeds may be added."""
 
 
-@command.command("lm", params=[
-    click.Argument(["files"], nargs=-1, required=True, metavar="DATA..."), FAMILIES,
-    click.Option(["--orders"], default="2-7", show_default=True, help="Orders of the n-gram, e.g. 3 or 2-5 or 3,5."),
-    click.Option(["--documents"], type=click.Choice(["auto", "file", "line", "blank-line"]),
-                 help="What one document is."),
-    click.Option(["--valid"], multiple=True, metavar="FILE", help="Held-out text.  [default: the last 10%]"),
-    click.Option(["--test"], multiple=True, metavar="FILE",
-                 help="Text to report on, by which nothing is chosen.  [default: half of what is held out]"), *SHARED])
-def lm(
-    orders: str, documents: str | None, valid: tuple[str, ...], test: tuple[str, ...], **options: Any
-) -> None:
-    """Compare language models on text: files, folders, or the name of an embedded corpus (stories, ab, sally).
-
-    The n-gram stands in every table, as the baseline to beat. Weights and orders are chosen on one part of what is held
-    out and reported on another. = marks who is within the noise of the first. A comparison that was interrupted goes
-    on when the same command is given again; families and seeds may be added.
-    """
-    settings = {"data": {"test": test}} if test else {}
-    compare("lm", {"documents": documents, "valid": valid}, settings, orders=numbers(orders), **options)
-
-
-@command.command("translate", params=[
-    click.Argument(["files"], nargs=-1, required=True, metavar="SOURCE TARGET | PAIRS..."),
-    click.Option(["--families"], default="", metavar="A,B,...",
-                 help="transformer, rnn-attention, rnn, prefix.  [default: all]"),
-    click.Option(["--langs"], metavar="fr-en", help="From which language to which.  [default: from the files' names]"),
-    click.Option(["--valid"], nargs=2, metavar="SOURCE TARGET", help="Held-out files.  [default: the last 10%]"),
-    click.Option(["--valid-pairs"], metavar="PAIRS", help="The same, as one file of pairs."),
-    click.Option(["--test"], nargs=2, metavar="SOURCE TARGET",
-                 help="Files to report on, by which nothing is chosen.  [default: half of what is held out]"),
-    click.Option(["--test-pairs"], metavar="PAIRS", help="The same, as one file of pairs."), *SHARED])
-def translate(
-    langs: str | None, valid: tuple[str, str] | None, valid_pairs: str | None, test: tuple[str, str] | None,
-    test_pairs: str | None, **options: Any,
-) -> None:
-    """Compare translators on sentence pairs: two files line by line, one file of pairs, or the phrasebook.
-
-    They stand in the order of their BLEU, the median over the seeds with its interval. Weights are chosen on one part
-    of what is held out and reported on another. = marks who is within the noise of the first. A comparison that was
-    interrupted goes on when the same command is given again; families and seeds may be added.
-    """
-    held_out, tested = valid or ((valid_pairs,) if valid_pairs else ()), test or ((test_pairs,) if test_pairs else ())
-    data = ({"langs": langs} if langs else {}) | ({"test": tested} if tested else {})
-    settings = {"data": data} if data else {}
-    compare("translate", {"valid": held_out}, settings, **options)
-
-
-@command.command("classify", params=[
-    click.Argument(["files"], nargs=-1, required=True, metavar="FILES..."),
-    click.Option(["--families"], default="", metavar="A,B,...",
-                 help=f"{', '.join(names.CLASSIFY)}.  [default: all]"),
-    *FIELDS,
-    click.Option(["--test"], multiple=True, metavar="FILE",
-                 help="Texts to report on, by which nothing is chosen.  [default: half of what is held out]"), *SHARED])
-def classify(test: tuple[str, ...], label_field: str | None, text_field: str | None, **options: Any) -> None:
-    """Compare classifiers on labelled texts: .tsv, .csv or .jsonl files, or the name of an embedded corpus (origins).
-
-    They stand in the order of their accuracy, beside that of the majority class and of a bag of n-grams that learned
-    from the same texts. = marks who is within the noise of the first. A comparison that was interrupted goes on when
-    the same command is given again; families and seeds may be added.
-    """
-    found = {"test": test, "label": label_field, "text": text_field}
-    data = {name: value for name, value in found.items() if value}
-    compare("classify", {"valid": options.pop("valid")}, {"data": data} if data else {}, **options)
-
-
-@command.command("tag", params=[
-    click.Argument(["files"], nargs=-1, required=True, metavar="FILES..."),
-    click.Option(["--families"], default="", metavar="A,B,...",
-                 help="window, rnn, gru, lstm, transformer, masked.  [default: all]"),
-    click.Option(["--valid"], multiple=True, metavar="FILE", help="Held-out sentences.  [default: 10%]"),
-    click.Option(["--test"], multiple=True, metavar="FILE",
-                 help="Sentences to report on, by which nothing is chosen.  [default: half of what is held out]"),
-    *SHARED])
-def tag(valid: tuple[str, ...], test: tuple[str, ...], **options: Any) -> None:
-    """Compare taggers on tagged sentences: files, or the embedded corpus `tagged`.
-
-    They stand in the order of their accuracy, the median over the seeds with its interval, beside the most frequent tag
-    of each word as the baseline. Weights are chosen on one part of what is held out and reported on another. = marks
-    who is within the noise of the first. A comparison that was interrupted goes on when the same command is given
-    again; families and seeds may be added.
-    """
-    compare("tag", {"valid": valid}, {"data": {"test": test}} if test else {}, **options)
+def numbers(text: str) -> tuple[int, ...]:
+    """Return `2-5,7` as (2, 3, 4, 5, 7)."""
+    orders: set[int] = set()
+    try:
+        for part in text.split(","):
+            first, dash, last = part.partition("-")
+            orders |= set(range(int(first), int(last if dash else first) + 1))
+    except ValueError:
+        orders = set()
+    if not orders:
+        raise click.BadParameter(f"{text}: write orders as 3, 2-5 or 3,5", param_hint="--orders")
+    return tuple(sorted(orders))
 
 
 def compare(
-    task: str, flags: dict[str, Any], settings: dict[str, dict[str, Any]] | None = None, *, files: tuple[str, ...],
-    families: str, tokenizer: str | None, vocab: int | None, assignments: tuple[str, ...], dry_run: bool,
-    as_json: bool, **options: Any,
+    task: str, declared: list[click.Parameter], /, files: tuple[str, ...], families: str,
+    assignments: tuple[str, ...], dry_run: bool, as_json: bool, **options: Any,
 ) -> None:
+    """Compare the families of the task, with the options of its command as they were declared and given."""
     from regard.compare import comparison
     from regard.compare.plan import Wanted
 
     names = tuple(name.strip() for name in families.split(",") if name.strip())
-    tables = settings_from({**flags, "tokenizer": tokenizer, "vocab": vocab}, (), (*TEXT, *COMMON))
-    for table, values in (settings or {}).items():
-        tables.setdefault(table, {}).update(values)
+    tables = settings_from(options, (), declared)
     for table, name, value in split_assignments(assignments, names):
         tables.setdefault(table, {})[name] = value
-    wanted = Wanted(files, names, settings=tables, task=task, **options)
+    wanted = Wanted(files, names, settings=tables, task=task, **without_settings(options, declared))
     if dry_run:
         folder = comparison.comparison_folder(wanted)
         click.echo(comparison.dry_run(comparison.make_or_join_plan(wanted, folder, say=tell), folder))
         return
     show(comparison.compare(wanted, say=tell), as_json)
+
+
+def add_command(task: str, about: str, data: str, families: str, *params: click.Parameter) -> None:
+    """Add the command that compares the families of a task, with options of its own."""
+    declared = [
+        click.Argument(["files"], nargs=-1, required=True, metavar=data),
+        click.Option(["--families"], default="", metavar="A,B,...", help=f"{families}.  [default: all]"),
+        *params, *SHARED]
+    command.add_command(click.Command(task, params=declared, help=about, callback=partial(compare, task, declared)))
+
+
+def choose_test(what: str, **options: Any) -> Flag:
+    return Flag("--test", "data.test", help=f"{what} to report on, by which nothing is chosen.  [default: half of what "
+                "is held out]", **({"multiple": True, "metavar": "FILE"} | options))
+
+
+VALID = partial(Flag, "--valid", "data.valid", multiple=True, metavar="FILE")
+add_command(
+    "lm", f"""Compare language models on text: files, folders, or the name of an embedded corpus (stories, ab, sally).
+
+    The n-gram stands in every table, as the baseline to beat. Weights and orders are chosen on one part of what is held
+    out and reported on another. {GOES_ON}""", "DATA...", "Families, or module:Layer",
+    click.Option(["--orders"], default="2-7", show_default=True, callback=lambda context, param, text: numbers(text),
+                 help="Orders of the n-gram, e.g. 3 or 2-5 or 3,5."),
+    Flag("--documents", "data.documents", type=click.Choice(["auto", "file", "line", "blank-line"]),
+         help="What one document is."),
+    VALID(help="Held-out text.  [default: the last 10%]"), choose_test("Text"))
+add_command(
+    "translate", f"""Compare translators on sentence pairs: two files line by line, one file of pairs, or the
+    phrasebook.
+
+    They stand in the order of their BLEU, the median over the seeds with its interval. {CHOSEN} {GOES_ON}""",
+    "SOURCE TARGET | PAIRS...", "transformer, rnn-attention, rnn, prefix",
+    Flag("--langs", "data.langs", metavar="fr-en",
+         help="From which language to which.  [default: from the files' names]"),
+    Flag("--valid", "data.valid", nargs=2, metavar="SOURCE TARGET", help="Held-out files.  [default: the last 10%]"),
+    Flag("--valid-pairs", "data.valid", metavar="PAIRS", callback=one_name, help="The same, as one file of pairs."),
+    choose_test("Files", multiple=False, nargs=2, metavar="SOURCE TARGET"),
+    Flag("--test-pairs", "data.test", metavar="PAIRS", callback=one_name, help="The same, as one file of pairs."))
+add_command(
+    "classify", f"""Compare classifiers on labelled texts: .tsv, .csv or .jsonl files, or the name of an embedded corpus
+    (origins).
+
+    They stand in the order of their accuracy, beside that of the majority class and of a bag of n-grams that learned
+    from the same texts. {GOES_ON}""", "FILES...", ", ".join(names.CLASSIFY), *FIELDS, choose_test("Texts"))
+add_command(
+    "tag", f"""Compare taggers on tagged sentences: files, or the embedded corpus `tagged`.
+
+    They stand in the order of their accuracy, the median over the seeds with its interval, beside the most frequent tag
+    of each word as the baseline. {CHOSEN} {GOES_ON}""", "FILES...", ", ".join(names.TAG),
+    VALID(help="Held-out sentences.  [default: 10%]"), choose_test("Sentences"))
 
 
 @command.command("report")
@@ -171,20 +153,6 @@ def show(compared: Any, as_json: bool) -> None:
 
 def tell(text: str) -> None:
     click.echo(text, err=True)
-
-
-def numbers(text: str) -> tuple[int, ...]:
-    """Return `2-5,7` as (2, 3, 4, 5, 7)."""
-    orders: set[int] = set()
-    try:
-        for part in text.split(","):
-            first, dash, last = part.partition("-")
-            orders |= set(range(int(first), int(last if dash else first) + 1))
-    except ValueError:
-        orders = set()
-    if not orders:
-        raise click.BadParameter(f"{text}: write orders as 3, 2-5 or 3,5", param_hint="--orders")
-    return tuple(sorted(orders))
 
 
 def split_assignments(assignments: tuple[str, ...], families: tuple[str, ...]) -> list[tuple[str, str, str]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -22,10 +24,10 @@ def list_corpora(as_json: bool) -> None:
     unseen holds known words in combinations that the other parts lack.
     """
     from regard.cli.output import print_json
-    from regard.data.embedded import PARTS, UNSEEN, every, size, unit
+    from regard.data.embedded import PARTS, UNSEEN, every, size
 
     rows: list[dict[str, Any]] = [{
-        "name": name, "about": corpus.description, "count": corpus.count, "unit": unit(name),
+        "name": name, "about": corpus.description, "count": corpus.count, "unit": corpus.unit,
         "parts": {part: size(name, part) for part in corpus.parts}} for name, corpus in every().items()]
     if as_json:
         print_json(rows)
@@ -53,36 +55,25 @@ def show(name: str, part: str, lines: int, out: str | None) -> None:
     Under the caption of a picture stands where the things are that it names, 1, 2 and 3 in the order of the words. The
     sizes of the parts, and prompts to try with a model of the corpus, go to stderr.
     """
-    from itertools import islice
-    from pathlib import Path
-
     from regard.data import embedded
     from regard.errors import SettingError
 
-    if name in embedded.PICTURED and not Path(name).exists():
-        _show_pictures(name, part, lines, out)
-        _tell_parts(name)
-        return
-    if out is not None:
+    corpus = None if Path(name).exists() else embedded.every().get(name)
+    if out is not None and (corpus is None or corpus.unit != "pictures"):
         raise SettingError(f"--out {out}: only pictures are drawn, and {name} has none; leave it out")
-    if name in embedded.PAIRED and not Path(name).exists():
-        for pair in islice(embedded.pairs(name, part), lines):
-            click.echo(embedded.PAIRED[name].show(pair) + "\n")
-        _tell_parts(name)
+    if out is not None and (not lines or not out.lower().endswith(".png")):
+        raise SettingError(f"--out {out}: the sheet is a PNG file of at least one picture; name one that ends in .png")
+    if corpus is None:
+        if click.get_current_context().get_parameter_source("part") == click.core.ParameterSource.COMMANDLINE:
+            raise SettingError(f"--part {part} is of an embedded corpus, and {name} is none: leave it out")
+        _count(name)
         return
-    if name in embedded.LABELLED and not Path(name).exists():
-        for labelled in islice(embedded.labelled(name, part), lines):
-            click.echo(embedded.LABELLED[name].show(labelled))
-        _tell_parts(name)
-        return
-    if embedded.known([name]):
-        for line in islice(embedded.lines(name, part), lines):
-            click.echo(line)
-        _tell_parts(name)
-        return
-    if click.get_current_context().get_parameter_source("part") == click.core.ParameterSource.COMMANDLINE:
-        raise SettingError(f"--part {part} is of an embedded corpus, and {name} is none: leave it out")
-    _count(name)
+    shown = list(embedded.items(name, part, lines))
+    for item in shown:
+        click.echo(corpus.show(item) + "\n" * (corpus.unit in ("pairs", "pictures")))
+    if out is not None:
+        _write_sheet([picture.image for picture in shown], Path(out))
+    _tell_parts(name)
 
 
 def _tell_parts(name: str) -> None:
@@ -91,29 +82,19 @@ def _tell_parts(name: str) -> None:
 
     corpus = embedded.every()[name]
     sizes = " · ".join(f"{part} {embedded.size(name, part):,}" for part in corpus.parts)
-    click.echo(f"({sizes} {embedded.unit(name)})", err=True)
-    for prompt in getattr(corpus, "prompts", ()):
+    click.echo(f"({sizes} {corpus.unit})", err=True)
+    for prompt in corpus.prompts:
         click.echo(f"(to try: regard generate RUN --greedy --tokens 1 --prompt {shlex.quote(prompt)})", err=True)
 
 
-def _show_pictures(name: str, part: str, number: int, out: str | None) -> None:
+def _write_sheet(images: list[Any], path: Path) -> None:
     import numpy as np
 
     from regard.corpora.shapes import png, sheet
-    from regard.data import embedded
-    from regard.errors import SettingError
     from regard.storage import write_file
 
-    if out is not None and (not number or not out.lower().endswith(".png")):
-        raise SettingError(f"--out {out}: the sheet is a PNG file of at least one picture; name one that ends in .png")
-    pictures = list(embedded.pictures(name, part, number))
-    for picture in pictures:
-        click.echo(embedded.PICTURED[name].show(picture) + "\n")
-    if out is not None:
-        from pathlib import Path
-
-        write_file(Path(out), png(sheet(np.stack([picture.image for picture in pictures]))))
-        click.echo(f"({len(pictures):,} pictures in {out})", err=True)
+    write_file(path, png(sheet(np.stack(images))))
+    click.echo(f"({len(images):,} pictures in {path})", err=True)
 
 
 def _count(name: str) -> None:
@@ -145,56 +126,28 @@ def get(name: str, part: str, out: str | None, lines: int | None) -> None:
     train translate` (phrasebook) or `regard train summarise` (gists), and their word alignment. Pictures become a
     folder of PNG files with captions.tsv, for `regard train caption`, and with regions.jsonl: where each word is.
     """
-    from itertools import islice
-    from pathlib import Path
-
     from regard.data import embedded
     from regard.errors import DataError, did_you_mean
     from regard.storage import write_file
 
-    stem = name if part == "train" else f"{name}-{part}"
-    if name in embedded.PAIRED:
-        _get_pairs(name, part, out or stem, lines)
-        return
-    if name in embedded.PICTURED:
-        _get_pictures(name, part, out or f"{stem}-pictures", lines)
-        return
-    if name not in {**embedded.CORPORA, **embedded.LABELLED}:
+    if name not in embedded.every():
         raise DataError(f"there is no corpus {name}{did_you_mean(name, embedded.every())}")
-    table = embedded.LABELLED.get(name)
-    found = map(table.show, embedded.labelled(name, part)) if table else embedded.lines(name, part)
-    path = Path(out or f"{stem}{table.suffix if table else '.txt'}")
-    text = "".join(f"{line}\n" for line in islice(found, lines))
-    write_file(path, text)
-    click.echo(f"{text.count(chr(10)):,} {embedded.unit(name)} in {path}")
-
-
-def _get_pairs(name: str, part: str, prefix: str, lines: int | None) -> None:
-    """Line-aligned files, one a side, and the word alignment in Pharaoh format (0-0 1-2 ...)."""
-    from itertools import islice
-    from pathlib import Path
-
-    from regard.data import embedded
-    from regard.storage import write_file
-
-    pairs = list(islice(embedded.pairs(name, part), lines))
-    source, target = (Path(f"{prefix}.{language}") for language in embedded.PAIRED[name].languages)
-    links = Path(f"{prefix}.align")
-    for path, texts in ((source, [pair.source for pair in pairs]), (target, [pair.target for pair in pairs]),
-                        (links, [pair.pharaoh for pair in pairs])):
-        write_file(path, "".join(f"{text}\n" for text in texts))
-    click.echo(f"{len(pairs):,} pairs in {source}, {target} and {links}")
-
-
-def _get_pictures(name: str, part: str, folder: str, number: int | None) -> None:
-    from pathlib import Path
-
-    from regard.data import embedded
-
-    most = embedded.size(name, part)
-    number = most if number is None else min(number, most)
-    path = embedded.PICTURED[name].write(Path(folder), number, 0, part)
-    click.echo(f"{number:,} pictures in {path}, with captions.tsv and regions.jsonl")
+    corpus, stem = embedded.every()[name], name if part == "train" else f"{name}-{part}"
+    if corpus.write is not None:
+        number = min(embedded.size(name, part), sys.maxsize if lines is None else lines)
+        path = corpus.write(Path(out or f"{stem}-pictures"), number, 0, part)
+        click.echo(f"{number:,} pictures in {path}, with captions.tsv and regions.jsonl")
+        return
+    items = list(embedded.items(name, part, lines))
+    if corpus.unit == "pairs":
+        files = {f"{out or stem}{suffix}": [getattr(pair, side) for pair in items] for suffix, side in zip(
+            (*corpus.suffixes, ".align"), ("source", "target", "pharaoh"), strict=True)}
+    else:
+        files = {out or f"{stem}{corpus.suffixes[0]}": [corpus.show(item) for item in items]}
+    for file, texts in files.items():
+        write_file(Path(file), "".join(f"{text}\n" for text in texts))
+    *most, last = files
+    click.echo(f"{len(items):,} {corpus.unit} in {', '.join(most)}{' and ' * bool(most)}{last}")
 
 
 @command.command("cache")

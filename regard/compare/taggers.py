@@ -13,8 +13,9 @@ from regard.compare.plan import ComparisonPlan, Entry, Record, Row
 from regard.compare.subject import Section, Subject, mean, show_best
 from regard.data.labels.label_batches import HeldOutLabels
 from regard.data.labels.label_corpus import LabelCorpus
+from regard.metrics.filling import guess_labels
 from regard.metrics.resampling import Counts, Scores
-from regard.metrics.tagging import TagCounts, judge_batches, measure_tags
+from regard.metrics.tagging import TagCounts, measure_tags
 from regard.report.numbers import NOTHING, show_count
 from regard.report.tables import html_table
 from regard.tasks.tag.trained import TrainedTagger
@@ -48,7 +49,7 @@ class Taggers(Subject):
         seconds = time.perf_counter() - began
         counts = TagCounts((text.split(), tags.split()) for tags, text in corpus.train.lines())
         found = measure_tags(sentences, given, counts)
-        guesses = judge_batches(trained.model, HeldOutLabels(part, trained.context, 64))
+        guesses = guess_labels(trained.model, HeldOutLabels(part, trained.context, 64))
         units = [(sum(tag == other for tag, other in zip(tags, row, strict=True)), len(tags))
                  for (_, tags), row in zip(sentences, given, strict=True)]
         return {

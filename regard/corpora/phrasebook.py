@@ -21,9 +21,9 @@ from functools import cache
 from itertools import islice
 
 from regard.corpora.phrasebook_draft import SentenceDraft
-from regard.corpora.phrasebook_grammar import Phrase, word
+from regard.corpora.phrasebook_grammar import English, Phrase, Word, word
 from regard.corpora.phrasebook_sentences import FORMS
-from regard.corpora.phrasebook_spelling import english_tokens, french_tokens
+from regard.corpora.phrasebook_words import before_vowel
 from regard.corpora.word_split import split_words
 from regard.errors import SettingError, did_you_mean
 
@@ -31,6 +31,11 @@ PARTS = ("train", "valid", "unseen")
 VALID = 10                      # one line in so many is held out
 UNSEEN = 25                     # one combination in so many
 LONGEST = 25                    # French words; a longer sentence is drawn again
+
+# Words beside their neighbours: elision (l'homme) and contraction (du, aux).
+ELIDED = {"le": "l'", "la": "l'", "je": "j'", "ne": "n'", "de": "d'", "que": "qu'", "me": "m'", "te": "t'"}
+CONTRACTED = {("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", ("à", "les"): "aux"}
+JOINING = frozenset({*ELIDED, "à", "si"})
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,41 @@ def _line(tokens: list[str]) -> str:
     tokens[0] = tokens[0][0].upper() + tokens[0][1:]
     text = " ".join(tokens[:-1]) + tokens[-1]
     return text.replace(" - ", "-").replace(" ,", ",")
+
+
+def french_tokens(words: list[Word]) -> list[str]:
+    """Elides and contracts, from right to left (de + le + homme is de l'homme), and gives each word its token."""
+    tokens: list[str] = []
+    for each in reversed(words):
+        joined = tokens and each.text in JOINING and _join(each.text, tokens[-1])
+        if joined:
+            tokens[-1] = joined
+        else:
+            tokens.append(each.text)
+        each.at = len(tokens)                    # counted from the right, for now
+    for each in words:
+        each.at = len(tokens) - each.at
+    return tokens[::-1]
+
+
+def _join(left: str, right: str) -> str:
+    """The one token that two words make, or nothing."""
+    if left in ELIDED:
+        if before_vowel(right):
+            return ELIDED[left] + right
+        return CONTRACTED.get((left, right), "")
+    if left == "à":
+        return CONTRACTED.get((left, right), "")
+    return f"s'{right}" if left == "si" and right in ("il", "ils") else ""
+
+
+def english_tokens(words: list[English]) -> list[str]:
+    """`a` becomes `an` before a vowel that is heard."""
+    tokens = [text for text, _ in words]
+    for at, text in enumerate(tokens[:-1]):
+        if text == "a" and tokens[at + 1][0] in "aeiou":
+            tokens[at] = "an"
+    return tokens
 
 
 def show(pair: PhrasePair) -> str:

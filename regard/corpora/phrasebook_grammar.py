@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from regard.corpora.phrasebook_verbs import BE, CAN, GO, HAVE, MUST, STATES, Verb
-from regard.corpora.phrasebook_words import Adjective, Name, Noun, Saying, before_vowel
+from regard.corpora.phrasebook_words import WORDS, Adjective, Name, Noun, Saying, before_vowel
 
 
 class Word:
@@ -85,19 +85,7 @@ def saying(idiom: Saying) -> Phrase:
 
 
 # ------------------------------------------------------------------------------------------------ noun phrases
-# Masculine, feminine, the same two before a vowel, and plural; then one and many in English.
-DETERMINERS = {
-    "the": (("le", "la", "le", "la", "les"), ("the", "the")),
-    "a": (("un", "une", "un", "une", "des"), ("a", "some")),
-    "this": (("ce", "cette", "cet", "cette", "ces"), ("this", "these")),
-    "my": (("mon", "ma", "mon", "mon", "mes"), ("my", "my")),
-    "thy": (("ton", "ta", "ton", "ton", "tes"), ("your", "your")),
-    "his": (("son", "sa", "son", "son", "ses"), ("his", "his")),
-    "her": (("son", "sa", "son", "son", "ses"), ("her", "her")),
-    "our": (("notre", "notre", "notre", "notre", "nos"), ("our", "our")),
-    "your": (("votre", "votre", "votre", "votre", "vos"), ("your", "your")),
-    "their": (("leur", "leur", "leur", "leur", "leurs"), ("their", "their")),
-}
+DETERMINERS = {name: tuple(forms.split() for forms in text.split(":")) for name, text in WORDS["determiners"].items()}
 
 
 def determiner(name: str, noun: Noun, many: bool, following: str, adjective_first: bool) -> Phrase:

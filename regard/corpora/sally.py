@@ -13,10 +13,12 @@ names, sentences and distances are in all parts.
 from __future__ import annotations
 
 import random
+import tomllib
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
+from pathlib import Path
 
 from regard.corpora.word_split import split_words
 from regard.errors import SettingError, did_you_mean
@@ -25,34 +27,10 @@ PARTS = ("train", "valid", "test")
 HELD_OUT = 10                        # one story in so many is of `valid`, one of `test`
 DISTANCES = (20, 120)                # the shortest and the longest, in `word` tokens
 
-GIRLS = ("Sally", "Alice", "Bella", "Carol", "Daisy", "Edith", "Fiona", "Grace", "Helen", "Irene", "Julia", "Karen",
-         "Laura", "Maria", "Nancy", "Olive", "Paula", "Quinn", "Rita", "Sonia", "Tessa", "Ursula", "Vera", "Wendy")
-BOYS = ("Albert", "Boris", "Colin", "David", "Edwin", "Frank", "George", "Henry", "Ivan", "James", "Kevin", "Lucas",
-        "Martin", "Neil", "Oscar", "Peter", "Ralph", "Simon", "Thomas", "Ulric", "Victor", "Walter", "Xavier", "Yann")
-SIGHTS = ("a field", "a lake", "a hill", "a bridge", "a river", "a wood", "a tower", "a garden", "a mill", "a church",
-          "a road", "a farm", "a pond", "a park", "a square", "a beach")
-OPENINGS = ("{name} looked around and saw {sight}.", "{name} woke up and saw {sight}.",
-            "{name} walked slowly and found {sight}.", "{name} turned around and saw {sight}.",
-            "{name} came outside and reached {sight}.", "{name} looked up and noticed {sight}.")
-ENDINGS = ('{She} went here. Someone said "Hi, {name}"', '{She} went there. Someone said "Hi, {name}"',
-           '{She} sat down. Someone said "Hi, {name}"', '{She} stood still. Someone said "Hello, {name}"',
-           '{She} came back. Someone called "Hello, {name}"', '{She} went home. Someone asked "Is it {name}"')
-# Sentences of 3, 4 and 5 tokens are among them, so that any number of tokens from 3 on can be filled.
-BETWEEN = ("It rained.", "Birds sang.", "Time passed.", "Dogs barked.", "It was nice.", "It was warm.",
-           "{She} was glad.", "The wind rose.", "A bell rang.", "{She} walked on.", "The sun was bright.",
-           "{She} saw a cat.", "Some clouds came by.", "The grass was wet.", "There was a fence.",
-           "{She} heard a distant sound.", "A boat lay by the water.", "The houses were old and grey.",
-           "{She} picked up a small stone.", "Two horses stood under a tree.",
-           "Then {she} thought about the summer.", "An old dog slept in the sun.",
-           "{She} was in no hurry, for it was early.", "The path went down, and then up again.",
-           "In the distance a train went by, and it was quiet again.")
+WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+GIRLS, BOYS, SIGHTS, OPENINGS, ENDINGS, BETWEEN, PROMPTS = (
+    tuple(WORDS[name]) for name in ("girls", "boys", "sights", "openings", "endings", "between", "prompts"))
 SHORTEST = 3                         # tokens of a sentence between
-PROMPTS = (
-    'Sally looked around and saw a field. It was nice. She went here. Someone said "Hi,',
-    "Sally looked around and saw a field. It was nice. The wind rose. An old dog slept in the sun. She walked on. Two "
-    "horses stood under a tree. The houses were old and grey. She heard a distant sound. A boat lay by the water. Then "
-    "she thought about the summer. Some clouds came by. It rained. The path went down, and then up again. She went "
-    'here. Someone said "Hi,')
 
 split = split_words
 

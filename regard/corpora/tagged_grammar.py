@@ -49,7 +49,7 @@ def noun_forms(entry: str) -> tuple[str, str]:
 
 def read_words(allowed: Callable[[str], bool]) -> Words:
     """The words of each class, without those whose base form is not allowed."""
-    found: Words = {}
+    words_of: Words = {}
     for kind, classes in tomllib.loads(_file("tagged_words.toml")).items():
         tag = TAG_OF[kind]
         for name, text in classes.items():
@@ -61,8 +61,8 @@ def read_words(allowed: Callable[[str], bool]) -> Words:
             else:
                 forms = {"": entries}
             for ending, words in forms.items():
-                found[f"{kind[:-1]}.{name}{ending}"] = tuple((word, tag) for word in words)
-    return found
+                words_of[f"{kind[:-1]}.{name}{ending}"] = tuple((word, tag) for word in words)
+    return words_of
 
 
 # ------------------------------------------------------------------------------------------------ rules

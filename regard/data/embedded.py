@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from regard import corpora, storage
 from regard.corpora import ab, gists, origins, phrasebook, sally, shapes, stories, tagged
@@ -26,23 +26,36 @@ HELD_OUT = 10                    # one line in so many is held out; `valid` and 
 PARTS = ("train", "valid", "test")
 UNSEEN = "unseen"
 
+Draw = Callable[[int, int, str], Iterator[Any]]      # (how many, seed, part) -> lines, pairs, pictures or texts
+
 
 @dataclass(frozen=True)
 class Embedded:
-    """A corpus by name: what it is, how many lines it has to learn from, who writes them, and how they are best cut."""
+    """A corpus by name: what it is, how many there are to learn from, who writes them, and how they are best cut.
+
+    A corpus of pairs has a source, a target and an `alignment` each, and one of pictures is written by `write`.
+    """
 
     description: str
     count: int
-    generate: Callable[[int, int, str], Iterator[str]]               # how many, seed, part
-    tokenizer: str
-    modules: tuple[str, ...]     # the files that decide the lines, word lists among them
-    prompts: tuple[str, ...] = ()                                    # to be continued by a model that learned it
+    draw: Draw
+    tokenizer: str = "word"
+    modules: tuple[str, ...] = ()                    # the files that decide the lines, word lists among them
+    unit: str = "lines"                              # lines · pairs · pictures · texts
     parts: tuple[str, ...] = PARTS
+    show: Callable[[Any], str] = str                 # one of them, for people to read, or as a line of its file
+    suffixes: tuple[str, ...] = (".txt",)            # of the files that it is written to
+    prompts: tuple[str, ...] = ()                    # of lines: to be continued by a model that learned them
+    languages: tuple[str, str] = ("", "")            # of pairs, or the names of long and short
+    shared: bool = False                             # of pairs: both sides are of one language
+    labels: str = ""                                 # of labelled texts, what has a label: text · word
+    smaller: int = HELD_OUT                          # than `train` is each other part, so many times
+    write: Callable[[Path, int, int, str], Path] | None = None      # where, how many, seed, part
 
     @property
     def held_out(self) -> int:
-        """The number of lines of `valid`, and of `test`."""
-        return self.count // HELD_OUT
+        """The size of each part but `train`."""
+        return self.count // self.smaller
 
 
 def _stories(number: int, seed: int, part: str) -> Iterator[str]:
@@ -65,74 +78,38 @@ def _files(*patterns: str) -> tuple[str, ...]:
 
 CORPORA = {
     "stories": Embedded("small-world English stories, one a line: who has what, where, and how it ends",
-                        20_000, _stories, "word", _files("stories.py", "story_world.*")),
+                        20_000, _stories, "word", _files("stories.*", "story_world.*")),
     "ab": Embedded("rows of A and B of many lengths, and after an arrow whether there was a B",
-                   10_000, ab.generate, "whitespace", (ab.__file__,), ab.PROMPTS),
+                   10_000, ab.generate, "whitespace", _files("ab.py"), prompts=ab.PROMPTS),
     "sally": Embedded("stories that greet someone at the end by the name told at the beginning, near or far",
-                      20_000, _sally, "word", (sally.__file__,), sally.PROMPTS),
+                      20_000, _sally, "word", _files("sally.*"), prompts=sally.PROMPTS),
 }
 
 
-class AlignedPair(Protocol):
-    """Two texts, and which word of the one says which of the other."""
+def paired(
+    description: str, count: int, languages: tuple[str, str], draw: Draw, tokenizer: str, modules: tuple[str, ...],
+    show: Callable[[Any], str] = phrasebook.show, shared: bool = False,
+) -> Embedded:
+    """A corpus of pairs. `test` goes on where `valid` ended in their stream, in which each pair comes once."""
 
-    @property
-    def source(self) -> str: ...
-    @property
-    def target(self) -> str: ...
-    @property
-    def alignment(self) -> tuple[tuple[int, int], ...]: ...
-    @property
-    def pharaoh(self) -> str: ...
+    def draw_part(number: int, seed: int, part: str) -> Iterator[Any]:
+        return islice(draw(2 * number, seed, "valid"), number, None) if part == "test" else draw(number, seed, part)
 
-
-@dataclass(frozen=True)
-class EmbeddedPairs:
-    """A corpus of pairs, in two languages or long and short: what it is, how many there are to learn from, and who
-    writes them."""
-
-    description: str
-    count: int
-    languages: tuple[str, str]
-    pairs: Callable[[int, int, str], Iterator[AlignedPair]]           # how many, seed, part
-    tokenizer: str
-    modules: tuple[str, ...]                                         # the files that decide the lines
-    show: Callable[[Any], str] = phrasebook.show                     # a pair, for people to read
-    shared: bool = False                                             # both sides are of one language
-    parts: tuple[str, ...] = (*PARTS, UNSEEN)
-
-    @property
-    def held_out(self) -> int:
-        """The number of pairs of each part but `train`."""
-        return self.count // HELD_OUT
+    return Embedded(description, count, draw_part, tokenizer, modules, "pairs", (*PARTS, UNSEEN), show,
+                    tuple(f".{language}" for language in languages), languages=languages, shared=shared)
 
 
 PAIRED = {
-    "phrasebook": EmbeddedPairs("French and English sentences, with which word says which",
-                                100_000, ("fr", "en"), phrasebook.pairs, "word",
-                                _files("phrasebook*.py", "phrasebook*.t*")),
-    "gists": EmbeddedPairs("small-world stories, and in one line what each comes down to",
-                           30_000, ("document", "gist"), gists.pairs, "word",
-                           _files("gist*.py", "stories.py", "story_world.*"), gists.show, shared=True),
+    "phrasebook": paired("French and English sentences, with which word says which",
+                         100_000, ("fr", "en"), phrasebook.pairs, "word",
+                         _files("phrasebook*.py", "phrasebook*.t*")),
+    "gists": paired("small-world stories, and in one line what each comes down to",
+                    30_000, ("document", "gist"), gists.pairs, "word",
+                    _files("gist*.*", "stories.*", "story_world.*"), gists.show, shared=True),
 }
-
-
-@dataclass(frozen=True)
-class EmbeddedPictures:
-    """A corpus of captioned pictures: what it is, how many there are to learn from, who draws them, and as files."""
-
-    description: str
-    count: int
-    held_out: int                                                    # how many each other part has
-    pictures: Callable[[int, int, str], Iterator[shapes.Picture]]    # how many, seed, part
-    write: Callable[[Path, int, int, str], Path]                     # where, how many, seed, part
-    show: Callable[[shapes.Picture], str]                            # a picture, for people to read
-    parts: tuple[str, ...] = shapes.PARTS
-
-
 PICTURED = {
-    "shapes": EmbeddedPictures("pictures of coloured shapes, what is to be seen on each, and where",
-                               20_000, 1_000, shapes.pictures, shapes.write, shapes.show),
+    "shapes": Embedded("pictures of coloured shapes, what is to be seen on each, and where", 20_000, shapes.pictures,
+                       unit="pictures", parts=shapes.PARTS, show=shapes.show, smaller=20, write=shapes.write),
 }
 
 
@@ -141,27 +118,6 @@ class LabelledText(NamedTuple):
 
     label: str
     text: str
-
-
-@dataclass(frozen=True)
-class EmbeddedLabels:
-    """A corpus of labelled texts: what it is, how many there are to learn from, who writes them, and what has a
-    label."""
-
-    description: str
-    count: int
-    texts: Callable[[int, int, str], Iterator[LabelledText]]         # how many, seed, part
-    tokenizer: str
-    modules: tuple[str, ...]                                         # the files that decide the lines
-    unit: str = "text"                                               # text · word: what has a label
-    show: Callable[[LabelledText], str] = "\t".join                  # a text with its label, as a line of a file,
-    suffix: str = ".tsv"                                             # whose name ends so
-    parts: tuple[str, ...] = PARTS
-
-    @property
-    def held_out(self) -> int:
-        """The number of texts of `valid`, and of `test`."""
-        return self.count // HELD_OUT
 
 
 def _origins(number: int, seed: int, part: str) -> Iterator[LabelledText]:
@@ -178,23 +134,18 @@ def _show_tagged(labelled: LabelledText) -> str:
 
 
 LABELLED = {
-    "origins": EmbeddedLabels("a few words of a line, and which corpus the line is of",
-                              12_000, _origins, "word", _files("*.py", "*.t*")),
-    "tagged": EmbeddedLabels("English sentences with the part of speech of each word; many words have more than one",
-                             20_000, _tagged, "bpe", _files("tagged*.py", "tagged*.t*", "phrasebook_words.*"), "word",
-                             _show_tagged, ".txt"),
+    "origins": Embedded("a few words of a line, and which corpus the line is of",
+                        12_000, _origins, "word", _files("*.py", "*.t*"), "texts", show="\t".join,
+                        suffixes=(".tsv",), labels="text"),
+    "tagged": Embedded("English sentences with the part of speech of each word; many words have more than one",
+                       20_000, _tagged, "bpe", _files("tagged*.py", "tagged*.t*", "phrasebook_words.*"), "texts",
+                       show=_show_tagged, labels="word"),
 }
 
 
-def every() -> dict[str, Embedded | EmbeddedPairs | EmbeddedPictures | EmbeddedLabels]:
+def every() -> dict[str, Embedded]:
     """All that comes with Regard: lines, pairs, pictures and labelled texts."""
     return {**CORPORA, **PAIRED, **PICTURED, **LABELLED}
-
-
-def unit(name: str) -> str:
-    """The unit that a corpus is counted in."""
-    tables = (("lines", [*CORPORA]), ("pairs", [*PAIRED]), ("pictures", [*PICTURED]), ("texts", [*LABELLED]))
-    return next(unit for unit, names in tables if name in names)
 
 
 def size(name: str, part: str = "train") -> int:
@@ -212,66 +163,41 @@ def known(files: Sequence[str]) -> Embedded | None:
     return CORPORA[str(files[0])]
 
 
-def lines(name: str, part: str = "train") -> Iterator[str]:
-    """The lines of a part of a corpus."""
-    return CORPORA[name].generate(size(name, part), 0, part)
-
-
-def pairs(name: str, part: str = "train") -> Iterator[AlignedPair]:
-    """The pairs of a part. `test` goes on where `valid` ended in their stream, in which each pair comes once."""
-    number, draw = size(name, part), PAIRED[name].pairs
-    return islice(draw(2 * number, 0, "valid"), number, None) if part == "test" else draw(number, 0, part)
-
-
-def pictures(name: str, part: str = "train", number: int | None = None) -> Iterator[shapes.Picture]:
-    """The pictures of a part, or the first of them."""
-    most = size(name, part)
-    return PICTURED[name].pictures(most if number is None else min(number, most), 0, part)
-
-
-def write(name: str, part: str, folder: Path, say: Say = tell) -> Path:
-    """The lines as a file under this folder, written once for each version of the generator."""
-    file = f"{name}-{part}.txt"
-    stem = f"{name}-{part}-{_version(CORPORA[name].modules)}"
-    return _written(folder / stem, lambda: {file: lines(name, part)}, say) / file
-
-
-def known_pairs(files: Sequence[str]) -> EmbeddedPairs | None:
+def known_pairs(files: Sequence[str]) -> Embedded | None:
     """The embedded corpus of pairs meant by this name, unless there is a file called so."""
-    if len(files) != 1 or str(files[0]) not in PAIRED or Path(files[0]).exists():
-        return None
-    return PAIRED[str(files[0])]
+    return PAIRED.get(str(files[0])) if len(files) == 1 and not Path(files[0]).exists() else None
 
 
-def write_pairs(name: str, part: str, folder: Path, say: Say = tell) -> tuple[Path, Path]:
-    """The pairs of a part as two aligned files under this folder, written once for each version of the generator."""
-    one, other = (f"{name}-{part}.{language}" for language in PAIRED[name].languages)
-
-    def texts() -> dict[str, Iterable[str]]:
-        found = list(pairs(name, part))
-        return {one: [pair.source for pair in found], other: [pair.target for pair in found]}
-
-    kept = _written(folder / f"{name}-{part}-{_version(PAIRED[name].modules)}", texts, say)
-    return kept / one, kept / other
-
-
-def known_labelled(files: Sequence[str], unit: str) -> EmbeddedLabels | None:
+def known_labelled(files: Sequence[str], labels: str) -> Embedded | None:
     """The embedded corpus of texts (or of words) with labels meant by this name, unless there is a file called so."""
     found = LABELLED.get(str(files[0])) if len(files) == 1 and not Path(files[0]).exists() else None
-    return found if found is not None and found.unit == unit else None
+    return found if found is not None and found.labels == labels else None
 
 
-def labelled(name: str, part: str = "train") -> Iterator[LabelledText]:
-    """The labelled texts of a part."""
-    return LABELLED[name].texts(size(name, part), 0, part)
+def items(name: str, part: str = "train", number: int | None = None) -> Iterator[Any]:
+    """The lines, pairs, pictures or labelled texts of a part, or the first of them."""
+    most = size(name, part)
+    drawn = every()[name].draw(most, 0, part)
+    return drawn if number is None else islice(drawn, number)
 
 
-def write_labelled(name: str, part: str, folder: Path, say: Say = tell) -> Path:
-    """The labelled texts as a file under this folder, written once for each version of the generator."""
-    corpus = LABELLED[name]
-    file = f"{name}-{part}{corpus.suffix}"
-    stem = f"{name}-{part}-{_version(corpus.modules)}"
-    return _written(folder / stem, lambda: {file: map(corpus.show, labelled(name, part))}, say) / file
+lines = pairs = pictures = labelled = items          # of a corpus that has these
+
+
+def write(name: str, part: str, folder: Path, say: Say = tell) -> list[Path]:
+    """A part as a file under this folder, or of pairs as two aligned ones, written once for each version of the
+    generator."""
+    corpus = every()[name]
+    files = [f"{name}-{part}{suffix}" for suffix in corpus.suffixes]
+
+    def texts() -> Mapping[str, Iterable[str]]:
+        if len(files) == 1:
+            return {files[0]: map(corpus.show, items(name, part))}
+        found = list(items(name, part))
+        return {files[0]: [pair.source for pair in found], files[1]: [pair.target for pair in found]}
+
+    kept = _written(folder / f"{name}-{part}-{_version(corpus.modules)}", texts, say)
+    return [kept / file for file in files]
 
 
 def _written(folder: Path, texts: Callable[[], Mapping[str, Iterable[str]]], say: Say) -> Path:

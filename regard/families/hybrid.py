@@ -13,25 +13,21 @@ from itertools import cycle, islice
 from regard.config import convert
 from regard.contract import SequenceLayer
 from regard.errors import SettingError, did_you_mean
-from regard.families.family import Family, initialise, tiny
+from regard.families.family import Family, tiny
 from regard.families.sizes import Scale, Sizes, Tables, default_sizes, sizes_of
 from regard.families.transformer import (
     BlockSettings,
-    embedding_scale,
-    final_norm,
+    build_blocks,
     heads_of,
     older,
-    position_layers,
     reads_on,
     resize_transformer,
 )
 from regard.families.user import is_user_layer, user_layer
-from regard.layers.feedforward import FeedForward
 from regard.layers.gated import GRU, LSTM
 from regard.layers.linear_recurrence import GatedRecurrence
 from regard.layers.recurrent import Elman
 from regard.layers.self_attention import RELATIVE, SelfAttention
-from regard.layers.stack import Block, Stack
 from regard.layers.state_space import SelectiveSSM
 from regard.models.neural import NeuralLM
 
@@ -61,19 +57,13 @@ class HybridSettings(BlockSettings):
 
 
 def build_hybrid(s: HybridSettings, vocab: int) -> NeuralLM:
-    return build_blocks(s, vocab, s.pattern)
+    return build_pattern(s, vocab, s.pattern)
 
 
-def build_blocks(s: BlockSettings, vocab: int, pattern: tuple[str, ...]) -> NeuralLM:
+def build_pattern(s: BlockSettings, vocab: int, pattern: tuple[str, ...]) -> NeuralLM:
     """The pattern from the bottom up, again and again until there are `s.layers` blocks."""
-    layers = position_layers(s.positions, s.width, s.context)
-    layers += [Block(mixer(name, s), FeedForward(s.width, expand=s.expand, activation=s.activation), norm=s.norm,
-                     placement=s.placement, dropout=s.dropout) for name in islice(cycle(pattern), s.layers)]
-    model = NeuralLM(
-        Stack(layers), vocab=vocab, norm=final_norm(s.norm, s.placement, s.width), tied=s.tied, dropout=s.dropout,
-        context=s.context if is_bounded(s, pattern) else None, embedding_scale=embedding_scale(s))
-    initialise(model)
-    return model
+    return build_blocks(s, vocab, (mixer(name, s) for name in islice(cycle(pattern), s.layers)),
+                        context=s.context if is_bounded(s, pattern) else None)
 
 
 def mixer(name: str, s: BlockSettings) -> SequenceLayer:
@@ -107,7 +97,7 @@ def user_family(name: str) -> Family:
     layer = user_layer(name, {"width": 16, "heads": 2, "context": 32})
 
     def build(s: BlockSettings, vocab: int) -> NeuralLM:
-        return build_blocks(s, vocab, (name,))
+        return build_pattern(s, vocab, (name,))
 
     about = (type(layer).__doc__ or "a layer of your own").strip().splitlines()[0]
     return Family(name, about, BlockSettings, sizes=sizes_of("hybrid"), build=build, resize=resize_transformer,

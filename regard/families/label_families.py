@@ -1,28 +1,25 @@
-"""Families of label models: encoders of every kind, under a head that labels a text or each of its tokens.
-
-A task makes its own table of them: `label_families(make)` with what stands above the encoder.
-"""
+"""The families of the tasks `classify` and `tag`: encoders of every kind; the head labels a text, or each token."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from regard.config import at_least, shares
 from regard.contract import SequenceLayer
-from regard.families.family import Family, initialise, tiny
-from regard.families.masked_encoders import CELLS, MaskedTransformerSettings
-from regard.families.setting_groups import LARGEST, HiddenSettings, PerceptronSettings
+from regard.families.family import Family, tiny
+from regard.families.masked_encoders import CELLS, MaskedTransformerSettings, transformer_encoder
+from regard.families.setting_groups import LARGEST, HiddenSettings, PerceptronSettings, resize_hidden
 from regard.families.sizes import sizes_of
-from regard.families.transformer import embedding_scale, heads_of, older, resize_transformer
+from regard.families.transformer import older, resize_transformer
 from regard.layers.average import WordDropout
 from regard.layers.bidirectional import Bidirectional
 from regard.layers.perceptron import Perceptron
 from regard.layers.window import Window
-from regard.models.encoders import MeanEncoder, RecurrentEncoder, TokenEncoder, TransformerEncoder
-from regard.models.label_models import LabelModel, TextLabelModel
+from regard.models.encoders import MeanEncoder, RecurrentEncoder, TokenEncoder
+from regard.models.label_models import LabelModel, TextLabelModel, TokenLabelModel
 
 CONTEXT = 256                  # tokens of a text that are read
 
@@ -103,18 +100,8 @@ def build_recurrent(make: MakeModel, cell: str, s: RecurrentLabelSettings, vocab
 def build_transformer(
     make: MakeModel, s: MaskedTransformerSettings, vocab: LabelVocabularies, more_tokens: int = 0
 ) -> LabelModel:
-    encoder = TransformerEncoder(
-        vocab=vocab.tokens + more_tokens, width=s.width, **heads_of(s), layers=s.layers, context=s.context,
-        positions=s.positions, activation=s.activation, expand=s.expand, norm=s.norm, placement=s.placement,
-        dropout=s.dropout, attention_dropout=s.attention_dropout, embedding_std=0.02 if s.tied else 0.1,
-        embedding_scale=embedding_scale(s))
-    initialise(encoder)
-    return make(encoder, vocab=vocab.tokens + more_tokens, labels=vocab.labels, context=s.context)
-
-
-def resize_hidden(s: Any, size: int) -> Any:
-    """Return the settings with the network or the state `size` wide; the embedding is no wider than that."""
-    return replace(s, hidden=max(2, size), width=min(s.width, max(2, size)))
+    tokens = vocab.tokens + more_tokens
+    return make(transformer_encoder(s, tokens), vocab=tokens, labels=vocab.labels, context=s.context)
 
 
 EXAMPLE = LabelVocabularies(tokens=11, labels=4)
@@ -154,7 +141,7 @@ def transformer_family(make: MakeModel, name: str, about: str, **changes: Any) -
 
 def label_families(make: MakeModel, *more: Family) -> dict[str, Family]:
     """Return the families of a task whose models `make` builds on an encoder, behind those of its own."""
-    found: Sequence[Family] = (
+    families: Sequence[Family] = (
         *more,
         window_family(make),
         recurrent_family(make, "rnn", "recurrences from the left and from the right"),
@@ -163,4 +150,8 @@ def label_families(make: MakeModel, *more: Family) -> dict[str, Family]:
         transformer_family(make, "transformer", "Transformer encoder: every position reads all others"),
         transformer_family(make, "masked", "the Transformer encoder of a masked model: --from RUN begins with its "
                            "weights", more_tokens=1))
-    return {family.name: family for family in found}
+    return {family.name: family for family in families}
+
+
+CLASSIFY = label_families(TextLabelModel, average_family())
+TAG = label_families(TokenLabelModel)

@@ -38,14 +38,19 @@ class MaskedRecurrentSettings(HiddenSettings, TiedSettings):
         super().__post_init__()
 
 
-def build_transformer(s: MaskedTransformerSettings, vocab: int) -> MaskedModel:
+def transformer_encoder(s: MaskedTransformerSettings, vocab: int) -> TransformerEncoder:
+    """As the settings say, ready to be trained."""
     encoder = TransformerEncoder(
         vocab=vocab, width=s.width, **heads_of(s), layers=s.layers, context=s.context, positions=s.positions,
         activation=s.activation, expand=s.expand, norm=s.norm, placement=s.placement, dropout=s.dropout,
         attention_dropout=s.attention_dropout, embedding_std=0.02 if s.tied else 0.1,
         embedding_scale=embedding_scale(s))
     initialise(encoder)
-    return MaskedModel(encoder, vocab=vocab, tied=s.tied, context=s.context)
+    return encoder
+
+
+def build_transformer(s: MaskedTransformerSettings, vocab: int) -> MaskedModel:
+    return MaskedModel(transformer_encoder(s, vocab), vocab=vocab, tied=s.tied, context=s.context)
 
 
 def build_recurrent(s: MaskedRecurrentSettings, vocab: int) -> MaskedModel:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from regard.config import at_least, shares
 from regard.contract import SequenceLayer
 from regard.families.family import Family, LayerKind, tiny
-from regard.families.setting_groups import LARGEST, PerceptronSettings, TiedSettings
+from regard.families.setting_groups import LARGEST, PerceptronSettings, TiedSettings, resize_hidden
 from regard.families.sizes import sizes_of
 from regard.layers.average import RunningMean, WordDropout
 from regard.layers.perceptron import Perceptron
@@ -55,19 +54,14 @@ def build_window(s: WindowSettings, vocab: int) -> NeuralLM:
     return NeuralLM(Stack(layers), vocab=vocab, tied=s.tied, dropout=s.dropout)
 
 
-def resize(s: Any, size: int) -> Any:
-    """The hidden layers grow; the embedding is as wide as it was, but no wider than they are."""
-    return replace(s, hidden=size, width=min(s.width, size))
-
-
 FAMILIES = (
     Family(
         "average", "the mean of the words so far through a feed-forward network: no order (DAN)",
-        AverageSettings, sizes=sizes_of("average"), build=build_average, resize=resize,
+        AverageSettings, sizes=sizes_of("average"), build=build_average, resize=resize_hidden,
         example=tiny(build_average, AverageSettings(layers=2, width=6, hidden=8))),
     Family(
         "window", "a feed-forward network over the last n-1 words, each place with its own weights",
-        WindowSettings, sizes=sizes_of("window"), build=build_window, resize=resize,
+        WindowSettings, sizes=sizes_of("window"), build=build_window, resize=resize_hidden,
         example=tiny(build_window, WindowSettings(order=4, layers=2, width=6, hidden=8))),
 )
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from regard.config import one_of
 from regard.families.family import Family, LayerKind, tiny
-from regard.families.setting_groups import HiddenSettings, TiedSettings
+from regard.families.setting_groups import HiddenSettings, TiedSettings, resize_hidden
 from regard.families.sizes import sizes_of
 from regard.layers.gated import GRU, LSTM
 from regard.layers.recurrent import ACTIVATIONS as NONLINEARITIES
@@ -50,23 +49,19 @@ def build_gated(kind: type[GRU] | type[LSTM], s: GatedSettings, vocab: int) -> N
 build_gru, build_lstm = partial(build_gated, GRU), partial(build_gated, LSTM)
 
 
-def resize(s: Any, size: int) -> Any:
-    """The state grows; the embedding is as wide as it was, but no wider than the state."""
-    return replace(s, hidden=size, width=min(s.width, size))
-
-
 SMALL = GatedSettings(layers=2, width=6, hidden=8, initial="learned")
 FAMILIES = (
     Family(
         "rnn", "simple recurrent network: h[t] = f(W_h h[t-1] + W_c c[t])",
-        RecurrentSettings, sizes=sizes_of("rnn"), build=build_rnn, resize=resize,
+        RecurrentSettings, sizes=sizes_of("rnn"), build=build_rnn, resize=resize_hidden,
         example=tiny(build_rnn, RecurrentSettings(layers=2, width=6, hidden=8))),
     Family(
         "gru", "gated recurrent unit: a learned share of the state is kept at each step",
-        GatedSettings, sizes=sizes_of("gated"), build=build_gru, resize=resize, example=tiny(build_gru, SMALL)),
+        GatedSettings, sizes=sizes_of("gated"), build=build_gru, resize=resize_hidden, example=tiny(build_gru, SMALL)),
     Family(
         "lstm", "long short-term memory: a cell behind gates that let in, forget and let out",
-        GatedSettings, sizes=sizes_of("gated"), build=build_lstm, resize=resize, example=tiny(build_lstm, SMALL)),
+        GatedSettings, sizes=sizes_of("gated"), build=build_lstm, resize=resize_hidden,
+        example=tiny(build_lstm, SMALL)),
 )
 
 LAYERS = (

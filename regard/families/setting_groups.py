@@ -6,8 +6,8 @@ refuses values that no family could be built from. Of two groups with one settin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from regard.config import at_least, one_of, shares
 from regard.layers.feedforward import ACTIVATIONS
@@ -51,6 +51,12 @@ class HiddenSettings(NetworkSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least("model", self, self.least_hidden, "hidden", most=LARGEST)
+
+
+def resize_hidden(s: Any, size: int) -> Any:
+    """The settings with the network or the state `size` wide; the embedding is as wide as it was, but no wider."""
+    size = max(s.least_hidden, size)
+    return replace(s, hidden=size, width=min(s.width, size))
 
 
 @dataclass(frozen=True)

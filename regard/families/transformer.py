@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,13 +76,17 @@ class TransformerSettings(BlockSettings, AttentionDropoutSettings):
 
 
 def build_transformer(s: TransformerSettings, vocab: int) -> NeuralLM:
+    return build_blocks(s, vocab, (attention(s) for _ in range(s.layers)), softcap=s.softcap,
+                        context=None if reads_on(s.window, s.positions) else s.context)
+
+
+def build_blocks(s: StackSettings, vocab: int, mixers: Iterable[SequenceLayer], **options: Any) -> NeuralLM:
+    """Residual blocks around these layers, from the bottom up, each with a feed-forward layer."""
     layers = position_layers(s.positions, s.width, s.context)
-    layers += [Block(attention(s), FeedForward(s.width, expand=s.expand, activation=s.activation), norm=s.norm,
-                     placement=s.placement, dropout=s.dropout) for _ in range(s.layers)]
-    model = NeuralLM(
-        Stack(layers), vocab=vocab, norm=final_norm(s.norm, s.placement, s.width), tied=s.tied, dropout=s.dropout,
-        softcap=s.softcap, context=None if reads_on(s.window, s.positions) else s.context,
-        embedding_scale=embedding_scale(s))
+    layers += [Block(mixer, FeedForward(s.width, expand=s.expand, activation=s.activation), norm=s.norm,
+                     placement=s.placement, dropout=s.dropout) for mixer in mixers]
+    model = NeuralLM(Stack(layers), vocab=vocab, norm=final_norm(s.norm, s.placement, s.width), tied=s.tied,
+                     dropout=s.dropout, embedding_scale=embedding_scale(s), **options)
     initialise(model)
     return model
 

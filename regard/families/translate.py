@@ -18,7 +18,7 @@ import torch
 from regard.config import one_of
 from regard.contract import SequenceLayer, Source
 from regard.errors import SettingError
-from regard.families.family import Family, initialise, randomised
+from regard.families.family import Family, initialise, tiny
 from regard.families.hybrid import MIXERS
 from regard.families.setting_groups import HiddenSettings, SourceSettings, TiedSettings
 from regard.families.sizes import sizes_of
@@ -223,40 +223,31 @@ def build_prefix(s: PrefixSettings, vocab: Vocabularies) -> Prefix:
 # ------------------------------------------------------------------------------------------------- table
 
 
-def small(build: Any, settings: Any) -> Any:
-    """A maker of small translators for the laws, with weights that hide nothing."""
-
-    def example(dtype: torch.dtype = torch.float64) -> Any:
-        torch.manual_seed(0)
-        return randomised(build(settings, Vocabularies(11, 11))).to(dtype).eval()
-
-    return example
-
-
 def example_source() -> Source:
     return Source(torch.tensor([[4, 5, 6, 7, 2], [8, 9, 2, 0, 0]]), torch.tensor([5, 3]))
 
 
-SMALL = dict(layers=1, width=8, heads=2, context=32, dropout=0.0)
+SMALL: dict[str, Any] = dict(layers=1, width=8, heads=2, context=32, dropout=0.0)
+EXAMPLE = Vocabularies(11, 11)
 TRANSLATE: dict[str, Family] = {family.name: family for family in (
     Family(
         "transformer", "Transformer: an encoder, and a decoder that reads it by cross-attention",
         PairTransformerSettings, sizes=sizes_of("translate-transformer"), build=build_transformer,
         resize=resize_transformer, example_source=example_source, older=older_pair,
-        example=small(build_transformer, PairTransformerSettings(**SMALL))),          # type: ignore[arg-type]
+        example=tiny(build_transformer, PairTransformerSettings(**SMALL), EXAMPLE)),
     Family(
         "rnn-attention", "recurrent encoder and decoder; every step of the decoder reads the whole source",
         AttentionSettings, sizes=sizes_of("translate-rnn"), build=build_recurrent, resize=resize_recurrent,
         example_source=example_source, older=older,
-        example=small(build_recurrent, AttentionSettings(width=6, hidden=8, dropout=0.0))),
+        example=tiny(build_recurrent, AttentionSettings(width=6, hidden=8, dropout=0.0), EXAMPLE)),
     Family(
         "rnn", "recurrent encoder and decoder; the source passes through one vector alone",
         BottleneckSettings, sizes=sizes_of("translate-rnn"), build=build_recurrent, resize=resize_recurrent,
         example_source=example_source, older=older,
-        example=small(build_recurrent, BottleneckSettings(width=6, hidden=8, dropout=0.0))),
+        example=tiny(build_recurrent, BottleneckSettings(width=6, hidden=8, dropout=0.0), EXAMPLE)),
     Family(
         "prefix", "decoder-only: source and target are one text",
         PrefixSettings, sizes=sizes_of("prefix"), build=build_prefix, resize=resize_transformer,
         example_source=example_source, older=older_pair,
-        example=small(build_prefix, PrefixSettings(**SMALL))),                        # type: ignore[arg-type]
+        example=tiny(build_prefix, PrefixSettings(**SMALL), EXAMPLE)),
 )}

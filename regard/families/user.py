@@ -21,17 +21,17 @@ def is_user_layer(name: str) -> bool:
 
 def user_layer(name: str, sizes: Mapping[str, int]) -> SequenceLayer:
     """One of this class, with every width that it asks for the width of the stack."""
-    found = load_object(name)
-    if not (isinstance(found, type) and issubclass(found, SequenceLayer)):
+    layer_class = load_object(name)
+    if not (isinstance(layer_class, type) and issubclass(layer_class, SequenceLayer)):
         raise SettingError(f"{name} is not a class of SequenceLayer: a family is made of layers, "
                            "built by Layer(width)")
-    asked = required(inspect.signature(found))
+    asked = required(inspect.signature(layer_class))
     settings = {each: sizes[each] if each in sizes else sizes["width"] for each in asked}
     strange = [each for each in asked if len(asked) > 1 and each not in {*WIDTHS, *OTHERS, *sizes}]
     if strange:
         raise SettingError(f"{name} asks for {', '.join(strange)}, which is not known here: give it a default")
     try:
-        layer = found(**settings)
+        layer = layer_class(**settings)
     except SettingError:
         raise
     except Exception as error:

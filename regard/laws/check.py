@@ -90,16 +90,16 @@ def check_layer(
     dtype: torch.dtype | None = torch.float64, seed: int = 0,
 ) -> Report:
     """Try every law on a copy of this layer, in float64 unless told otherwise, with dropout off."""
-    made = layer if isinstance(layer, SequenceLayer) else layer()
-    if not isinstance(made, SequenceLayer):
-        raise SettingError(f"a {type(made).__name__} is not a SequenceLayer: derive it from regard.SequenceLayer")
-    name = type(made).__name__
-    missing = [size for size in ("d_in", "d_out") if not isinstance(getattr(made, size, None), int)]
+    instance = layer if isinstance(layer, SequenceLayer) else layer()
+    if not isinstance(instance, SequenceLayer):
+        raise SettingError(f"a {type(instance).__name__} is not a SequenceLayer: derive it from regard.SequenceLayer")
+    name = type(instance).__name__
+    missing = [size for size in ("d_in", "d_out") if not isinstance(getattr(instance, size, None), int)]
     if missing:
         raise SettingError(f"{name} does not say its {' and '.join(missing)}: set self.{missing[0]} in __init__")
     if memory is not None and dtype is not None:
         memory = memory.map(in_type(dtype))
-    return try_laws(name, LAYER_LAWS, LayerReader(prepared(made, dtype), memory, seed=seed))
+    return try_laws(name, LAYER_LAWS, LayerReader(prepared(instance, dtype), memory, seed=seed))
 
 
 def check_model(
@@ -107,15 +107,15 @@ def check_model(
     dtype: torch.dtype | None = None, seed: int = 0, time: int = TIME,
 ) -> Report:
     """Try every law on this model, in its own type unless told otherwise, with dropout off."""
-    made = model if isinstance(model, LanguageModel) else model()
-    if not isinstance(made, LanguageModel):
-        raise SettingError(f"a {type(made).__name__} is not a LanguageModel: derive it from regard.LanguageModel")
-    name = type(made).__name__
-    if made.needs_source and source is None:
+    instance = model if isinstance(model, LanguageModel) else model()
+    if not isinstance(instance, LanguageModel):
+        raise SettingError(f"a {type(instance).__name__} is not a LanguageModel: derive it from regard.LanguageModel")
+    name = type(instance).__name__
+    if instance.needs_source and source is None:
         raise SettingError(f"{name} needs a source: give one, as check_model(model, source=...)")
-    if isinstance(made, nn.Module):
-        made = prepared(made, dtype)
-    return try_laws(name, MODEL_LAWS, ModelReader(made, source, time=time, seed=seed))
+    if isinstance(instance, nn.Module):
+        instance = prepared(instance, dtype)
+    return try_laws(name, MODEL_LAWS, ModelReader(instance, source, time=time, seed=seed))
 
 
 def check_class(cls: Any) -> Report:
@@ -158,10 +158,10 @@ def try_law(law: Law, reader: Any) -> Verdict:
 
 def in_one_line(error: Exception) -> str:
     """`TypeError: what it said (my_layer.py, line 12)`: the last place outside torch and the laws."""
-    said = " ".join(str(error).split())
+    message = " ".join(str(error).split())
     place = ""
     for frame in traceback.extract_tb(error.__traceback__):
         path = Path(frame.filename)
         if path.parent != Path(__file__).parent and "torch" not in path.parts:
             place = f" ({path.name}, line {frame.lineno})"
-    return f"{type(error).__name__}: {said[:200]}{place}"
+    return f"{type(error).__name__}: {message[:200]}{place}"

@@ -26,7 +26,7 @@ def gradients(reader: Reader) -> None:
     if not differentiable(reader, inputs):
         raise LawSkipped("it has nothing to differentiate")
     with reader.mode(training=True):                 # cuDNN's recurrent layers only give gradients in train mode
-        _right(reader, inputs)
+        check_gradients(lambda: reader.whole(inputs), differentiable(reader, inputs))
         _same_when_cut(reader, inputs)
         _untouched_by_pads(reader, inputs)
 
@@ -41,7 +41,11 @@ def gradients_of(reader: Reader, inputs: Tensor, read: Callable[[Tensor], Tensor
     """The gradient of a weighted sum of what `read` gives, for each thing that has one."""
     inputs = inputs.detach().clone()
     named = differentiable(reader, inputs)
-    outputs = read(inputs)
+    return pull_back(read(inputs), named)
+
+
+def pull_back(outputs: Tensor, named: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The gradient of a weighted sum of the outputs, for each of these tensors."""
     weights = torch.arange(outputs.numel(), device=outputs.device, dtype=outputs.dtype).cos().view_as(outputs)
     found = torch.autograd.grad((outputs * weights).sum(), list(named.values()), allow_unused=True,
                                 materialize_grads=True)
@@ -66,11 +70,11 @@ def reach_all(found: dict[str, Tensor]) -> None:
         raise LawBroken("parameters", f"nothing reads {', '.join(unread)}: the gradient is zero throughout")
 
 
-def _right(reader: Reader, inputs: Tensor) -> None:
+def check_gradients(outputs: Callable[[], Tensor], named: dict[str, Tensor]) -> None:
     """Against finite differences; gradcheck nudges the very tensors that the thing computes with."""
-    for name, tensor in differentiable(reader, inputs).items():
+    for name, tensor in named.items():
         try:
-            torch.autograd.gradcheck(lambda _: reader.whole(inputs), (tensor,), fast_mode=True, nondet_tol=1e-10)
+            torch.autograd.gradcheck(lambda _: outputs(), (tensor,), fast_mode=True, nondet_tol=1e-10)
         except GradcheckError as error:
             told = " ".join(str(error).split())
             raise LawBroken("gradients", f"the gradient of {name} is not that of the output: {told[:160]}") from None
@@ -80,13 +84,13 @@ def _same_when_cut(reader: Reader, inputs: Tensor) -> None:
     """The gradient of a read in steps, the state not detached, is that of the whole read."""
     expected = gradients_of(reader, inputs, reader.whole)
     try:
-        found = gradients_of(reader, inputs, lambda x: reader.in_chunks(x, [1] * x.shape[1]))
+        in_steps = gradients_of(reader, inputs, lambda x: reader.in_chunks(x, [1] * x.shape[1]))
     except RuntimeError as error:
         if "inplace operation" in str(error):        # a loud refusal is honest: only a silent difference is not
             return
         raise
     for name in expected:
-        same("gradients", found[name], expected[name], f"the gradient of {name} through a carried state")
+        same("gradients", in_steps[name], expected[name], f"the gradient of {name} through a carried state")
 
 
 def _untouched_by_pads(reader: Reader, inputs: Tensor) -> None:

@@ -6,88 +6,70 @@ B batch · T time · N answers a row: one, or one a position · L labels
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.gradcheck import GradcheckError
 
 from regard.laws.check import Report, try_laws
-from regard.laws.gradient_laws import reach_all
-from regard.laws.law import Law, LawBroken, all_finite, bit_equal, same
+from regard.laws.law import Law, LawBroken, bit_equal, same
 from regard.laws.prepared import prepared
-from regard.watching import watch
+from regard.laws.whole_laws import WholeReader, gradients, order, parameters, train_is_eval, watching
 
 PAD = 0                        # the target where nothing is asked
 
 
-class LabelReader:
+class LabelReader(WholeReader):
     """A label model, rows of tokens, and targets for as many answers as it gives a row."""
 
     def __init__(self, model: Any, *, batch: int = 3, time: int = 6, seed: int = 0):
-        self.model, self.batch = model, batch
-        self.time = min(time, model.context or time)
-        weight = next(model.parameters())
-        self.dtype, self.device = weight.dtype, weight.device
-        self.random = torch.Generator().manual_seed(seed)
+        super().__init__(model, batch=batch, time=min(time, model.context or time), seed=seed)
         with self.mode(training=False):
             self.answers = model.predict(self.tokens()).shape[1]                       # N: 1 or T
-        self.each = self.answers == self.time
+
+    def draw(self, batch: int, time: int) -> Tensor:
+        return torch.randint(1, self.thing.vocab, (batch, time), generator=self.random).to(self.device)
 
     def tokens(self) -> Tensor:
-        return self.draw(1, self.model.vocab, self.time)
+        return self.draw(self.batch, self.time)
 
-    def targets(self) -> Tensor:
-        """(B, N) targets; where each position has one, nothing is asked of every third."""
-        found = self.draw(1, self.model.labels + 1, self.answers)
-        return torch.where(torch.arange(self.answers, device=self.device) % 3 == 2, PAD, found)
+    def targets(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """(B, N) targets that follow from the tokens; where each position has one, nothing is asked of every third."""
+        found = 1 + tokens[:, :self.answers] % self.thing.labels
+        found = torch.where(torch.arange(self.answers, device=self.device) % 3 == 2, PAD, found)
+        return torch.where(self.asked(tokens, lengths), found, PAD)
 
-    def draw(self, low: int, high: int, size: int) -> Tensor:
-        return torch.randint(low, high, (self.batch, size), generator=self.random).to(self.device)
-
-    def counts(self) -> list[int]:
-        """Lengths of rows, one of them whole."""
-        return [self.time, *(1 + (row + self.time // 2) % self.time for row in range(1, self.batch))]
-
-    def lengths(self, counts: Sequence[int]) -> Tensor:
-        return torch.tensor(list(counts), device=self.device)
-
-    def inside(self, counts: Sequence[int]) -> Tensor:
-        return torch.arange(self.time, device=self.device) < self.lengths(counts)[:, None]
-
-    def asked(self, counts: Sequence[int]) -> Tensor:
+    def asked(self, tokens: Tensor, lengths: Tensor | None) -> Tensor:
         """(B, N), True where an answer of rows of these lengths is meant."""
-        return self.inside(counts) if self.each else torch.ones(self.batch, 1, dtype=torch.bool, device=self.device)
+        if lengths is None or self.answers != self.time:
+            return torch.ones(len(tokens), self.answers, dtype=torch.bool, device=self.device)
+        return self.inside(lengths)
+
+    def outputs(self, items: Tensor, lengths: Tensor | None = None) -> dict[str, Tensor]:
+        said, meant = self.thing.predict(items, lengths), self.asked(items, lengths)
+        return {"the labels": torch.where(meant[..., None], said, 0.0), "the scores": self.learned(items, lengths)}
+
+    def learned(self, items: Tensor, lengths: Tensor | None = None) -> Tensor:
+        return self.score(items, self.targets(items, lengths), lengths)
 
     def score(self, tokens: Tensor, targets: Tensor, lengths: Tensor | None = None) -> Tensor:
-        return self.model.score(tokens, targets, None, lengths)[0]
+        return self.thing.score(tokens, targets, None, lengths)[0]
 
     def in_float64(self) -> LabelReader:
-        return LabelReader(copy.deepcopy(self.model).double(), batch=self.batch, time=self.time)
-
-    @contextmanager
-    def mode(self, training: bool, gradients: bool = False) -> Iterator[None]:
-        before = self.model.training
-        self.model.train(training)
-        try:
-            with torch.set_grad_enabled(gradients):
-                yield
-        finally:
-            self.model.train(before)
+        return LabelReader(copy.deepcopy(self.thing).double(), batch=self.batch, time=self.time)
 
 
 def shapes(reader: LabelReader) -> None:
     """predict gives (B, N, L), score (B, N), with zero where nothing is asked."""
-    tokens, targets = reader.tokens(), reader.targets()
+    tokens = reader.tokens()
+    targets = reader.targets(tokens)
     with reader.mode(training=False):
-        scores, said = reader.score(tokens, targets), reader.model.predict(tokens)
+        scores, said = reader.score(tokens, targets), reader.thing.predict(tokens)
     if reader.answers not in (1, reader.time):
         raise LawBroken("shapes", f"predict gives {reader.answers} answers to a row of {reader.time} tokens, not one "
                                   "a row or one a position")
     for name, found, wanted in (("score gives (B, N)", scores, (reader.batch, reader.answers)),
-                                ("predict gives (B, N, L)", said, (reader.batch, reader.answers, reader.model.labels))):
+                                ("predict gives (B, N, L)", said, (reader.batch, reader.answers, reader.thing.labels))):
         if tuple(found.shape) != wanted:
             raise LawBroken("shapes", f"{name}: expected {wanted}, got {tuple(found.shape)}")
     nothing = torch.full_like(targets, PAD)
@@ -98,108 +80,42 @@ def shapes(reader: LabelReader) -> None:
 def probabilities(reader: LabelReader) -> None:
     """`predict` gives logarithms of probabilities that sum to one."""
     with reader.mode(training=False):
-        total = reader.model.predict(reader.tokens()).logsumexp(-1)
+        total = reader.thing.predict(reader.tokens()).logsumexp(-1)
     same("probabilities", total, torch.zeros_like(total), "the logarithm of their sum", dtype=reader.dtype)
 
 
 def targets(reader: LabelReader) -> None:
     """score is what predict says of the targets, each for itself."""
-    tokens, wanted = reader.tokens(), reader.targets()
+    tokens = reader.tokens()
+    wanted = reader.targets(tokens)
     with reader.mode(training=False):
-        scores, said = reader.score(tokens, wanted), reader.model.predict(tokens)
+        scores, said = reader.score(tokens, wanted), reader.thing.predict(tokens)
     share = said.gather(-1, (wanted - 1).clamp(min=0)[..., None])[..., 0]
     same("targets", scores, torch.where(wanted == PAD, 0.0, share), "the score of the targets", dtype=reader.dtype)
 
 
 def padding(reader: LabelReader) -> None:
     """A row gets the same labels alone and in any batch, whatever its pads and neighbours hold."""
-    tokens, counts = reader.tokens(), reader.counts()
+    tokens, counts = reader.tokens(), [reader.time - row % reader.time for row in range(reader.batch)]
     with reader.mode(training=False):
         noisy = torch.where(reader.inside(counts), tokens, reader.tokens())
-        together = reader.model.predict(noisy, reader.lengths(counts))
+        together = reader.thing.predict(noisy, reader.lengths(counts))
         for row, n in enumerate(counts):
-            alone = reader.model.predict(tokens[row:row + 1, :n])
+            alone = reader.thing.predict(tokens[row:row + 1, :n])
             same("padding", together[row:row + 1, :alone.shape[1]], alone, f"row {row} in a batch of lengths {counts}",
                  dtype=reader.dtype)
 
 
-def order(reader: LabelReader) -> None:
-    """Rows in another order, or several times over, get the same labels in that order."""
-    tokens, counts = reader.tokens(), reader.counts()
-    rows = reader.lengths([*reversed(range(reader.batch)), 0, 0])
-    with reader.mode(training=False):
-        expected = reader.model.predict(tokens, reader.lengths(counts))
-        found = reader.model.predict(tokens[rows], reader.lengths(counts)[rows])
-    meant = reader.asked(counts)[rows]
-    same("order", found[meant], expected[rows][meant], "rows in another order", dtype=reader.dtype)
-
-
-def watching(reader: LabelReader) -> None:
-    """Watching changes no number."""
-    tokens, counts = reader.tokens(), reader.counts()
-    meant, lengths = reader.asked(counts), reader.lengths(counts)
-    for training in (False, True):
-        with reader.mode(training=training):
-            unseen = reader.model.predict(tokens, lengths)
-            with watch():
-                seen = reader.model.predict(tokens, lengths)
-        bit_equal("watching", seen[meant], unseen[meant], "the labels while watched")
-
-
-def train_is_eval(reader: LabelReader) -> None:
-    """Without dropout, train mode and eval mode give the same."""
-    tokens, wanted = reader.tokens(), reader.targets()
-    with reader.mode(training=False):
-        expected = reader.score(tokens, wanted)
-    with reader.mode(training=True):
-        found = reader.score(tokens, wanted)
-    same("train is eval", found, expected, "the scores in train mode", dtype=reader.dtype)
-
-
-def gradients(reader: LabelReader) -> None:
-    """The gradients are those of the scores, and no pad has a part in them; in float64."""
-    reader = reader.in_float64()
-    tokens, wanted, counts = reader.tokens(), reader.targets(), reader.counts()
-    noisy = torch.where(reader.inside(counts), tokens, reader.tokens())
-    wanted = torch.where(reader.asked(counts), wanted, PAD)
-    named = {name: weight for name, weight in reader.model.named_parameters() if weight.requires_grad}
-
-    def scores(given: Tensor) -> Tensor:
-        return reader.score(given, wanted, reader.lengths(counts))
-
-    with reader.mode(training=True, gradients=True):
-        for name, weight in named.items():
-            try:
-                torch.autograd.gradcheck(lambda _: scores(tokens), (weight,), fast_mode=True, nondet_tol=1e-10)
-            except GradcheckError as error:
-                said = " ".join(str(error).split())
-                raise LawBroken("gradients", f"the gradient of {name} is not the scores': {said[:160]}") from None
-        quiet, noise = (torch.autograd.grad(scores(given).sum(), list(named.values()), allow_unused=True,
-                                            materialize_grads=True) for given in (tokens, noisy))
-    for name, expected, found in zip(named, quiet, noise, strict=True):
-        all_finite("gradients", expected, f"the gradient of {name} in a padded batch")
-        same("gradients", found, expected, f"the gradient of {name} with other tokens at the pads")
-
-
-def parameters(reader: LabelReader) -> None:
-    """Every parameter that is learned has a part in the scores."""
-    named = {name: weight for name, weight in reader.model.named_parameters() if weight.requires_grad}
-    with reader.mode(training=True, gradients=True):
-        scores = reader.score(reader.tokens(), reader.targets())
-        found = torch.autograd.grad(scores.sum(), list(named.values()), allow_unused=True, materialize_grads=True)
-    reach_all(dict(zip(named, found, strict=True)))
-
-
 def saved_tensors(reader: LabelReader) -> None:
     """Everything learned is saved: a model with other weights that takes it up gives the same labels."""
-    tokens, other = reader.tokens(), copy.deepcopy(reader.model)
+    tokens, other = reader.tokens(), copy.deepcopy(reader.thing)
     with torch.no_grad():
         for tensor in (*other.parameters(), *other.buffers()):
             if tensor.is_floating_point():
                 tensor.copy_(torch.randn(tensor.shape, generator=reader.random))
-    other.load_tensors(reader.model.saved_tensors())
+    other.load_tensors(reader.thing.saved_tensors())
     with reader.mode(training=False):
-        expected = reader.model.predict(tokens)
+        expected = reader.thing.predict(tokens)
         found = other.eval().predict(tokens)
     bit_equal("saved tensors", found, expected, "the labels of a model that took up what was saved")
 

@@ -5,8 +5,6 @@ B batch · T time · N places · V vocabulary
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -15,58 +13,42 @@ from torch import Tensor
 from regard.laws.check import Report, try_laws
 from regard.laws.law import Law, LawBroken, bit_equal, same
 from regard.laws.prepared import prepared
+from regard.laws.reader import Examined
 
 PAD = 0                        # the target where nothing is asked
 
 
-class MaskedReader:
+class MaskedReader(Examined):
     """A masked model, and rows of tokens in which some are hidden."""
 
     def __init__(self, model: Any, *, batch: int = 3, time: int = 6, seed: int = 0):
-        self.model, self.batch = model, batch
-        self.time = min(time, model.context or time)
-        weight = next(model.parameters())
-        self.dtype, self.device = weight.dtype, weight.device
-        self.random = torch.Generator().manual_seed(seed)
+        super().__init__(model, batch=batch, time=min(time, model.context or time), seed=seed)
 
     def draw(self) -> tuple[Tensor, Tensor]:
         """(B, T) tokens, every second hidden behind <mask>, and the targets: what is hidden, else <pad>."""
         whole = self.tokens()
         hidden = torch.arange(self.time, device=self.device) % 2 == 1
-        return torch.where(hidden, self.model.mask, whole), torch.where(hidden, whole, PAD)
+        return torch.where(hidden, self.thing.mask, whole), torch.where(hidden, whole, PAD)
 
     def tokens(self) -> Tensor:
-        return torch.randint(1, self.model.vocab - 1, (self.batch, self.time), generator=self.random).to(self.device)
+        return torch.randint(1, self.thing.vocab - 1, (self.batch, self.time), generator=self.random).to(self.device)
 
     def score(self, tokens: Tensor, targets: Tensor, lengths: Tensor | None = None) -> Tensor:
-        return self.model.score(tokens, targets, None, lengths)[0]
-
-    def lengths(self, counts: Sequence[int]) -> Tensor:
-        return torch.tensor(list(counts), device=self.device)
+        return self.thing.score(tokens, targets, None, lengths)[0]
 
     def places(self) -> Tensor:
         """(B, T): every place of every row."""
         return torch.arange(self.time, device=self.device).expand(self.batch, -1)
 
-    @contextmanager
-    def eval(self) -> Iterator[None]:
-        before = self.model.training
-        self.model.eval()
-        try:
-            with torch.no_grad():
-                yield
-        finally:
-            self.model.train(before)
-
 
 def shapes(reader: MaskedReader) -> None:
     """score gives (B, T), with zero where nothing is asked; predict gives (B, N, V)."""
     tokens, targets = reader.draw()
-    with reader.eval():
+    with reader.mode(training=False):
         scores = reader.score(tokens, targets)
-        said = reader.model.predict(tokens, reader.places()[:, :2])
+        said = reader.thing.predict(tokens, reader.places()[:, :2])
     for name, found, wanted in (("score gives (B, T)", scores, (reader.batch, reader.time)),
-                                ("predict gives (B, N, V)", said, (reader.batch, 2, reader.model.vocab))):
+                                ("predict gives (B, N, V)", said, (reader.batch, 2, reader.thing.vocab))):
         if tuple(found.shape) != wanted:
             raise LawBroken("shapes", f"{name}: expected {wanted}, got {tuple(found.shape)}")
     silent = scores[targets == PAD]
@@ -76,17 +58,17 @@ def shapes(reader: MaskedReader) -> None:
 def probabilities(reader: MaskedReader) -> None:
     """`predict` gives logarithms of probabilities that sum to one."""
     tokens, _ = reader.draw()
-    with reader.eval():
-        total = reader.model.predict(tokens, reader.places()).logsumexp(-1)
+    with reader.mode(training=False):
+        total = reader.thing.predict(tokens, reader.places()).logsumexp(-1)
     same("probabilities", total, torch.zeros_like(total), "the logarithm of their sum", dtype=reader.dtype)
 
 
 def places(reader: MaskedReader) -> None:
     """score is what predict says of the targets in their places."""
     tokens, targets = reader.draw()
-    with reader.eval():
+    with reader.mode(training=False):
         scores = reader.score(tokens, targets)
-        said = reader.model.predict(tokens, reader.places())
+        said = reader.thing.predict(tokens, reader.places())
     share = said.gather(-1, targets[..., None])[..., 0]
     same("places", torch.where(targets == PAD, 0.0, share), scores, "the targets' share of each place",
          dtype=reader.dtype)
@@ -95,11 +77,11 @@ def places(reader: MaskedReader) -> None:
 def targets(reader: MaskedReader) -> None:
     """Targets do not leak: changing one changes its own score and no other."""
     tokens, wanted = reader.draw()
-    with reader.eval():
+    with reader.mode(training=False):
         before = reader.score(tokens, wanted)
         for place in range(1, reader.time, 2):
             other = wanted.clone()
-            other[:, place] = 1 + other[:, place] % (reader.model.vocab - 2)
+            other[:, place] = 1 + other[:, place] % (reader.thing.vocab - 2)
             after = reader.score(tokens, other)
             after[:, place] = before[:, place]
             bit_equal("targets", after, before, f"after the target at position {place} changed")
@@ -111,7 +93,7 @@ def padding(reader: MaskedReader) -> None:
     counts = [1 + (row + reader.time // 2) % reader.time for row in range(reader.batch)]
     inside = torch.arange(reader.time, device=reader.device) < reader.lengths(counts)[:, None]
     wanted = torch.where(inside, wanted, PAD)
-    with reader.eval():
+    with reader.mode(training=False):
         noisy = torch.where(inside, tokens, reader.tokens())
         together = reader.score(noisy, wanted, reader.lengths(counts))
         for row, n in enumerate(counts):

@@ -58,16 +58,16 @@ def steps(reader: Reader) -> None:
     inputs = reader.draw(reader.batch, reader.time)
     targets = inputs[..., 1]
     with reader.mode(training=False):
-        scores, said = reader.whole(inputs), each_step(reader, inputs)
-        same("steps", said.gather(-1, targets[..., None])[..., 0], scores, "the targets' share of each step",
+        scores, by_step = reader.whole(inputs), each_step(reader, inputs)
+        same("steps", by_step.gather(-1, targets[..., None])[..., 0], scores, "the targets' share of each step",
              dtype=reader.dtype)
         for _ in range(3):
             counts = reader.whole_numbers(1, reader.time, reader.batch)
             tokens = reader.padded(inputs, counts)[..., 0].contiguous()
             lengths = reader.lengths(counts)
             following, _ = reader.thing.step(tokens, reader.start(reader.batch, reader.time), lengths)
-            rows = torch.arange(reader.batch, device=said.device)
-            same("steps", following, said[rows, lengths - 1], f"one step over rows of lengths {counts}",
+            rows = torch.arange(reader.batch, device=by_step.device)
+            same("steps", following, by_step[rows, lengths - 1], f"one step over rows of lengths {counts}",
                  dtype=reader.dtype)
 
 

@@ -23,19 +23,45 @@ LOUD = 1e4           # what pads and strangers hold: large enough that no leak g
 TIME = 6
 
 
-class Reader(ABC):
-    """A layer or a model as the laws see it; `sources` is the number of sources its rows belong to."""
+class Examined:
+    """A layer, a model or an encoder as the laws see it: where it computes, and what is drawn for it."""
 
-    thing: Any
-    source: Any                                      # the Memory or Source of every start, or None
     dtype: torch.dtype
     device: torch.device
 
-    def __init__(self, sources: int, *, time: int, seed: int):
-        self.sources = sources
-        self.batch = 2 * sources if sources else 3   # two rows a source, as a beam of two would have
-        self.time = time
+    def __init__(self, thing: Any, *, batch: int, time: int, seed: int):
+        self.thing, self.batch, self.time, self.seed = thing, batch, time, seed
+        self.dtype, self.device = home_of(thing)
         self.random = torch.Generator().manual_seed(seed)
+
+    def lengths(self, counts: Sequence[int]) -> Tensor:
+        return torch.tensor(list(counts), device=self.device)
+
+    def whole_numbers(self, low: int, high: int, count: int) -> list[int]:
+        """`count` whole numbers between low and high, both possible."""
+        return torch.randint(low, high + 1, (count,), generator=self.random).tolist()
+
+    @contextmanager
+    def mode(self, *, training: bool) -> Iterator[None]:
+        """Train mode with gradients, or eval mode without; what was before is put back."""
+        module = self.thing if isinstance(self.thing, nn.Module) else nn.Module()
+        before = {each: each.training for each in module.modules()}
+        module.train(training)
+        try:
+            with torch.set_grad_enabled(training):
+                yield
+        finally:
+            for each, was in before.items():
+                each.training = was
+
+
+class Reader(Examined, ABC):
+    """A layer or a model that reads rows and carries a state; `sources` is the number of sources its rows belong to."""
+
+    def __init__(self, thing: Any, source: Any, sources: int, *, time: int, seed: int):
+        # Two rows a source, as a beam of two would have.
+        super().__init__(thing, batch=2 * sources if sources else 3, time=time, seed=seed)
+        self.source, self.sources = source, sources            # the Memory or Source of every start, or None
 
     @abstractmethod
     def draw(self, batch: int, time: int) -> Tensor:
@@ -108,34 +134,12 @@ class Reader(ABC):
         """The reader of this row by itself, with its own source."""
         return self.with_source(self.source_of_row(row)) if self.sources else self
 
-    def lengths(self, counts: Sequence[int]) -> Tensor:
-        return torch.tensor(counts, device=self.device)
-
-    def whole_numbers(self, low: int, high: int, count: int) -> list[int]:
-        """`count` whole numbers between low and high, both possible."""
-        return torch.randint(low, high + 1, (count,), generator=self.random).tolist()
-
-    @contextmanager
-    def mode(self, *, training: bool) -> Iterator[None]:
-        """Train mode with gradients, or eval mode without; what was before is put back."""
-        module = self.thing if isinstance(self.thing, nn.Module) else nn.Module()
-        before = {each: each.training for each in module.modules()}
-        module.train(training)
-        try:
-            with torch.set_grad_enabled(training):
-                yield
-        finally:
-            for each, was in before.items():
-                each.training = was
-
 
 class LayerReader(Reader):
     """Reads vectors; `memory`, if given, enters at every start."""
 
     def __init__(self, layer: SequenceLayer, memory: Memory | None = None, *, time: int = TIME, seed: int = 0):
-        super().__init__(0 if memory is None else memory.vectors.shape[0], time=time, seed=seed)
-        self.thing, self.source, self.seed = layer, memory, seed
-        self.dtype, self.device = home_of(layer)
+        super().__init__(layer, memory, 0 if memory is None else memory.vectors.shape[0], time=time, seed=seed)
 
     def draw(self, batch: int, time: int) -> Tensor:
         drawn = torch.randn(batch, time, self.thing.d_in, generator=self.random, dtype=torch.float64)
@@ -175,10 +179,9 @@ class ModelReader(Reader):
     """Reads tokens and scores their targets; `source`, if given, enters at every start."""
 
     def __init__(self, model: LanguageModel, source: Source | None = None, *, time: int = TIME, seed: int = 0):
-        limit = model.context or time
-        super().__init__(0 if source is None else source.items.shape[0], time=min(time, limit), seed=seed)
-        self.thing, self.source, self.seed = model, source, seed
-        self.dtype, self.device = home_of(model)[0], model.device
+        super().__init__(model, source, 0 if source is None else source.items.shape[0],
+                         time=min(time, model.context or time), seed=seed)
+        self.device = model.device
 
     def draw(self, batch: int, time: int) -> Tensor:
         return torch.randint(self.thing.vocab, (batch, time, 2), generator=self.random).to(self.device)

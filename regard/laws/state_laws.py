@@ -124,11 +124,11 @@ def _clone_protects(reader: Reader) -> None:
     head, tail = reader.draw(reader.batch, reader.time - 2), reader.draw(reader.batch, 2)
     strangers = reader.draw(reader.batch, 2)
     spent = state_after("static shapes", reader, head)
-    kept = spent.clone()
-    photograph = {name: tensor.clone() for name, tensor in kept.tensors().items()}
+    clone = spent.clone()
+    photograph = {name: tensor.clone() for name, tensor in clone.tensors().items()}
     first, after = reader.read(tail[:, :1].contiguous(), spent)
     reader.read(strangers[:, :1].contiguous(), after)
-    for name, tensor in kept.tensors().items():
+    for name, tensor in clone.tensors().items():
         bit_equal("static shapes", tensor, photograph[name], f"{name} of a clone, after the original was spent")
-    again, _ = reader.read(tail[:, :1].contiguous(), kept)
+    again, _ = reader.read(tail[:, :1].contiguous(), clone)
     bit_equal("static shapes", again, first, "going on from a clone, after the original was spent")

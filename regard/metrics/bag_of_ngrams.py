@@ -118,27 +118,27 @@ def hash_ngrams(texts: Texts, order: int) -> tuple[NDArray[np.int64], NDArray[np
     tokens = np.full(int(lengths.sum()), BOS, np.uint64)
     tokens[np.setdiff1d(np.arange(len(tokens)), first)] = [id for text in texts for id in text]
     place = np.arange(len(tokens)) - first[row]
-    found = np.zeros((len(tokens), order), np.int64)
+    hashes = np.zeros((len(tokens), order), np.int64)
     there = np.zeros((len(tokens), order), bool)
     key = tokens * FACTOR
     for size in range(order):                                  # the n-gram that ends one earlier, and one token more
         if size:
             key = np.append(np.uint64(0), key[:-1])
             key = (key ^ (key >> np.uint64(29)) ^ tokens) * FACTOR + np.uint64(size)
-        found[:, size] = key >> np.uint64(64 - HASHES)
+        hashes[:, size] = key >> np.uint64(64 - HASHES)
         there[:, size] = place >= size
-    return np.broadcast_to(row[:, None], found.shape)[there], found[there]
+    return np.broadcast_to(row[:, None], hashes.shape)[there], hashes[there]
 
 
 def read_features(texts: Texts, order: int, hashes: NDArray[np.int64]) -> Features:
     """Return the n-grams of each text that are known; what a text has several times is there as often."""
-    row, found = hash_ngrams(texts, order)
+    row, ngrams = hash_ngrams(texts, order)
     column = np.full(2**HASHES, -1)
     column[hashes] = np.arange(len(hashes))
     number = np.bincount(row, minlength=len(texts))
     values = (1 / np.sqrt(number))[row].astype(np.float32)
-    known = column[found] >= 0
-    row, column, values = row[known], column[found][known], values[known]
+    known = column[ngrams] >= 0
+    row, column, values = row[known], column[ngrams][known], values[known]
     counts = np.bincount(row, minlength=len(texts))
     entries = map(torch.from_numpy, (row, column, values, np.cumsum(counts) - counts))
     return Features(*entries, width=len(hashes))                                       # type: ignore[misc, arg-type]

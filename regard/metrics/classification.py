@@ -7,19 +7,16 @@ N texts · L labels
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from regard.data.batching.text_batches import SparseBatch
 from regard.errors import DataError
 from regard.metrics.intervals import over_sentences
 from regard.metrics.resampling import Interval, resample
-from regard.models.label_models import LabelModel
 
 SAMPLES, SEED = 1000, 12345
 Ids = NDArray[np.int64]
@@ -101,16 +98,3 @@ def macro_f1_of(totals: NDArray[np.float64]) -> NDArray[np.float64]:
     f1 = 2 * right / np.maximum(1, given + wanted)
     there = wanted > 0
     return np.where(there, f1, 0.0).sum(-1) / np.maximum(1, there.sum(-1))
-
-
-@torch.no_grad()
-def held_out_accuracy(model: LabelModel, batches: Iterable[SparseBatch]) -> float:
-    """Return the share of the texts of these batches whose likeliest label is the right one."""
-    model.eval()
-    right = total = 0
-    for batch in batches:
-        here = batch.to(model.device)
-        best = model.predict(here.tokens, here.lengths).argmax(-1) + 1
-        right += int((best == here.targets).sum())
-        total += len(here.targets)
-    return right / max(1, total)

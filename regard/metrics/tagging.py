@@ -9,19 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import torch
 
-from regard.data.batching.text_batches import Batch
 from regard.errors import DataError
 from regard.metrics.classification import LabelScore
-from regard.metrics.filling import FillQuality
 from regard.metrics.intervals import over_sentences
 from regard.metrics.resampling import Interval, resample
-from regard.models.label_models import LabelModel
 
 Words = Sequence[str]
 Tags = Sequence[str]
@@ -127,16 +123,15 @@ def measure_tags(
     by_sentence = np.array([(sum(row), len(row)) for row in right], np.float64)              # (S, 2)
     drawn = resample(by_sentence, SAMPLES, SEED)
     total = _share(flag for row in right for flag in row)
-    found = Tagging(total, over_sentences(drawn[:, 0] / drawn[:, 1]), len(sentences), _of_tags(sentences, given))
+    tagging = Tagging(total, over_sentences(drawn[:, 0] / drawn[:, 1]), len(sentences), _of_tags(sentences, given))
     if counts is None:
-        return found
+        return tagging
     pairs = [(word, flag) for (words, _), row in zip(sentences, right, strict=True)
              for word, flag in zip(words, row, strict=True)]
     baseline = _share(tag == usual for words, tags in sentences
                       for tag, usual in zip(tags, counts.tag(words), strict=True))
-    return Tagging(found.words, found.interval, found.sentences, found.tags,
-                   _share(flag for word, flag in pairs if counts.ambiguous(word)),
-                   _share(flag for word, flag in pairs if counts.unseen(word)), baseline)
+    return replace(tagging, ambiguous=_share(flag for word, flag in pairs if counts.ambiguous(word)),
+                   unseen=_share(flag for word, flag in pairs if counts.unseen(word)), baseline=baseline)
 
 
 def _share(flags: Iterable[bool]) -> Share:
@@ -153,19 +148,3 @@ def _of_tags(sentences: Sequence[tuple[Words, Tags]], given: Sequence[Tags]) -> 
         said.update(row)
         right.update(tag for tag, other in zip(tags, row, strict=True) if tag == other)
     return {tag: LabelScore(right[tag], said[tag], wanted[tag]) for tag in wanted | said}
-
-
-@torch.no_grad()
-def judge_batches(model: LabelModel, batches: Iterable[Batch]) -> FillQuality:
-    """Return the surprise at the targets of these batches, and how many are the model's likeliest label."""
-    model.eval()
-    nats, right, total = 0.0, 0, 0
-    for batch in batches:
-        here = batch.to(model.device)
-        asked = here.is_real()
-        log_probs = model.predict(here.tokens, here.lengths)[asked]                            # (N, L)
-        labels = here.targets[asked] - 1
-        nats -= float(log_probs.double().gather(-1, labels[:, None]).sum())
-        right += int((log_probs.argmax(-1) == labels).sum())
-        total += len(labels)
-    return FillQuality(nats, total, right)

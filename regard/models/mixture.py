@@ -3,9 +3,9 @@
     p(w | c) = s p_network(w | c) + (1 - s) p_ngram(w | c)
     s = sigmoid(a + b log max_w p_network(w | c) + Σ_k (u_k + g_k log γ_k))
 
-over the contexts of the last k words that were seen. γ_k is what the n-gram leaves to shorter contexts after the last k words: little where it has seen much there. So the
-network is believed where it is certain, and the n-gram where it has seen much. The 2 n numbers are fitted on held-out
-text.
+over the contexts of the last k words that were seen. γ_k is what the n-gram leaves to shorter contexts after these
+words: little where it has seen much there. So the network is believed where it is certain, and the n-gram where it has
+seen much. The 2 n numbers are fitted on held-out text.
 
 B batch · T time · V vocabulary · n order
 """

@@ -67,6 +67,18 @@ def held_out_source(tables: Tables) -> str:
     return pair.target if backward else pair.source
 
 
+def held_out_texts(tables: Tables) -> list[str]:
+    """Some labelled texts that no model learned from; none for a corpus that is not embedded."""
+    from regard.data import embedded
+
+    name = data_name(tables)
+    return [found.text for found in embedded.labelled(name, "valid", 6)] if name in embedded.LABELLED else []
+
+
+def held_out_text(tables: Tables) -> str:
+    return next(iter(held_out_texts(tables)), "")
+
+
 def corpus_prompts(tables: Tables) -> list[str]:
     """The prompts of the one embedded corpus that a run learned from."""
     from regard.data import embedded

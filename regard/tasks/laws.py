@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from regard.contract import Source
 from regard.data.tokens.vocabulary import EOS, PAD
 from regard.laws.check import Report, try_laws
-from regard.laws.encoder_laws import ENCODER_LAWS, PictureReader
+from regard.laws.encoder_laws import ENCODER_LAWS, PictureReader, check_encoder
 from regard.laws.prepared import prepared
 
 LENGTH = 5                     # tokens of a source that is drawn
@@ -31,6 +32,11 @@ def draw_source(vocab: int, context: int) -> Source:
 def check_picture_encoder(encoder: Any, picture: tuple[int, int, int], patches: int) -> Report:
     reader = PictureReader(prepared(encoder), picture=picture, length=patches)
     return try_laws(type(encoder).__name__, ENCODER_LAWS, reader)
+
+
+def check_with_encoder(check: Callable[[Any], Report], model: Any) -> Report:
+    """One report on a model that reads by an encoder of tokens, by its own laws and by those of its encoder."""
+    return join_reports(check(model), check_encoder(model.encoder, vocab=model.vocab, dtype=None))
 
 
 def join_reports(report: Report, encoder: Report) -> Report:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, ClassVar
 
 from regard.config import at_least, one_of, shares
 from regard.errors import SettingError
@@ -33,7 +34,6 @@ class TrainingSettings:
     weight_decay: float = 0.0
     clip: float = 1.0                  # largest gradient norm; 0: no clipping
     label_smoothing: float = 0.0
-    subword_dropout: float = 0.0       # pairs: share of the merges of byte pairs left out, others in each epoch
     ema: float = 0.0                   # decay of the averaged weights, e.g. 0.999; 0: none
     valid_every: int = 0               # steps between validations; 0: chosen
     valid_one_in: int = 0              # measure one held-out batch in so many; 0: chosen, 1 (all) unless it is large
@@ -49,6 +49,8 @@ class TrainingSettings:
     recompute: str = "no"              # no · some · activations · cheap: recomputed in the backward pass, not saved
     seed: int = 0
 
+    retired: ClassVar[dict[str, Any]] = {"subword_dropout": 0.0}       # named in the runs of older versions
+
     def __post_init__(self) -> None:
         one_of("training.reading", self.reading, ("auto", "windows", "documents", "streams", "pairs"))
         one_of("training.optimizer", self.optimizer, ("adamw", "muon", "sgd"))
@@ -63,8 +65,7 @@ class TrainingSettings:
         at_least("training", self, 1, "batch", "keep")
         at_least("training", self, -(2**63), "seed")
         at_least("training", self, 0, "learning_rate", "muon_rate", most=1000)
-        shares("training", self, "warmup", "decay", "label_smoothing", "subword_dropout", "ema", "beta1", "beta2",
-               "momentum")
+        shares("training", self, "warmup", "decay", "label_smoothing", "ema", "beta1", "beta2", "momentum")
 
 
 def check_plan(plan: tuple[int, ...], steps: int) -> None:

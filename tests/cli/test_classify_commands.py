@@ -11,7 +11,7 @@ from regard.cli import main
 from regard.data.labels.labelled_tokenizer import LabelledTokenizer
 from regard.errors import DataError, SettingError
 from regard.families import names
-from regard.families.classify import CLASSIFY
+from regard.families.label_families import CLASSIFY
 from regard.look import look
 from regard.run_folder import LABELS
 from regard.trained import load

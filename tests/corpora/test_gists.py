@@ -263,7 +263,7 @@ def test_gists_are_there_by_name(tmp_path, monkeypatch):
     assert next(embedded.pairs("gists", "unseen")) == UNSEEN[0]
     assert any(name.endswith("story_world.py") for name in corpus.modules)
     monkeypatch.setitem(embedded.PAIRED, "gists", replace(corpus, count=50))
-    document, gist = embedded.write_pairs("gists", "train", tmp_path)
+    document, gist = embedded.write("gists", "train", tmp_path)
     assert document.read_text().splitlines() == [pair.source for pair in TRAIN[:50]]
     assert gist.read_text().splitlines() == [pair.target for pair in TRAIN[:50]]
 

@@ -41,5 +41,5 @@ def test_another_part_is_refused():
 
 def test_it_is_an_embedded_corpus_of_texts_and_not_of_words():
     assert embedded.known_labelled(["origins"], "text") is embedded.LABELLED["origins"]
-    assert embedded.known_labelled(["origins"], "word") is None and embedded.unit("origins") == "texts"
+    assert embedded.known_labelled(["origins"], "word") is None and embedded.LABELLED["origins"].unit == "texts"
     assert next(embedded.labelled("origins", "test")) == SOME["test"][0]

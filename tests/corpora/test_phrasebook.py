@@ -9,11 +9,10 @@ from click.testing import CliRunner
 
 from regard.cli.data import command
 from regard.corpora import phrasebook_grammar as g
-from regard.corpora.phrasebook import PARTS, PhrasePair, finish, pairs, show, unseen
+from regard.corpora.phrasebook import ELIDED, PARTS, PhrasePair, finish, french_tokens, pairs, show, unseen
 from regard.corpora.phrasebook_draft import SentenceDraft
 from regard.corpora.phrasebook_grammar import Word, est_ce_que, group, inverted, nothing, noun_phrase, statement, word
 from regard.corpora.phrasebook_sentences import FORMS
-from regard.corpora.phrasebook_spelling import ELIDED, french_tokens
 from regard.corpora.phrasebook_verbs import BE, CAN, HAVE, LIKE, VERB, VERBS, WANT
 from regard.corpora.phrasebook_words import (
     ADJECTIVE,

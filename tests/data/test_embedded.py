@@ -109,7 +109,7 @@ def test_pairs_have_a_test_part_that_goes_on_after_the_valid_one(name, number, m
         "train": 10 * number, "valid": number, "test": number, "unseen": number}
     every = [source for found in parts.values() for source in found]
     assert len(set(every)) == len(every)
-    assert parts["valid"] == [pair.source for pair in embedded.PAIRED[name].pairs(number, 0, "valid")]
+    assert parts["valid"] == [pair.source for pair in embedded.PAIRED[name].draw(number, 0, "valid")]
 
 
 def test_a_part_that_a_corpus_lacks_is_refused_with_those_it_has():
@@ -120,8 +120,8 @@ def test_a_part_that_a_corpus_lacks_is_refused_with_those_it_has():
 
 
 @pytest.mark.parametrize(("modules", "words"), [
-    (embedded.CORPORA["stories"].modules, ["story_world.toml"]),
-    (embedded.PAIRED["gists"].modules, ["story_world.toml"]),
+    (embedded.CORPORA["stories"].modules, ["stories.toml", "story_world.toml"]),
+    (embedded.PAIRED["gists"].modules, ["gist_plots.toml", "stories.toml", "story_world.toml"]),
     (embedded.PAIRED["phrasebook"].modules, ["phrasebook_verbs.tsv", "phrasebook_words.toml"])])
 def test_word_lists_are_part_of_a_corpus_version(modules, words):
     assert sorted(Path(each).name for each in modules if not each.endswith(".py")) == words
@@ -130,7 +130,7 @@ def test_word_lists_are_part_of_a_corpus_version(modules, words):
 
 
 def test_a_corpus_is_written_once(tmp_path):
-    path = embedded.write("ab", "valid", tmp_path)
+    (path,) = embedded.write("ab", "valid", tmp_path)
     before = path.stat().st_mtime_ns
-    assert embedded.write("ab", "valid", tmp_path) == path and path.stat().st_mtime_ns == before
+    assert embedded.write("ab", "valid", tmp_path) == [path] and path.stat().st_mtime_ns == before
     assert path.read_text().splitlines() == list(embedded.lines("ab", "valid"))

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.batching.pair_batches import Pairs, Recuts
 from regard.data.pairs.pair_corpus import PairTokenizerSettings, prepare_pairs
 from regard.data.pairs.pairs import PairSettings
 from regard.errors import DataError, RunError, SettingError
@@ -67,32 +66,6 @@ def test_pairs_longer_than_the_context_are_left_out_and_counted(files):
 def test_another_reading_is_refused(files):
     with pytest.raises(SettingError, match=r"training\.reading"):
         translate.batches(corpus_of(files), TrainingSettings(reading="windows"), context=16)
-
-
-def test_words_are_cut_anew_in_each_epoch_and_each_has_every_pair_once(files):
-    corpus = corpus_of(files, "bpe")
-    s = TrainingSettings(reading="pairs", batch=256, subword_dropout=0.3)
-    varied = translate.batches(corpus, s, context=64)
-    assert isinstance(varied, Recuts) and len(varied) == sum(map(len, varied.ways))
-    decode = corpus.tokenizer.target.decode
-    plain = sorted(decode(row) for row in epoch(Pairs(corpus.source_train, corpus.train, budget=256)))
-    cuts, step = set(), 0
-    for way in varied.ways:
-        seen = [row for at in range(len(way)) for row in targets(varied.batch(step + at))]
-        assert sorted(map(decode, seen)) == plain
-        cuts.add(tuple(sorted(map(tuple, seen))))
-        step += len(way)
-    assert len(cuts) == len(varied.ways)
-    again = translate.batches(corpus, s, context=64)
-    assert torch.equal(again.batch(step + 3).tokens, varied.batch(step + 3).tokens)
-
-
-def targets(batch):
-    return [row[:length].tolist() for row, length in zip(batch.targets, batch.lengths, strict=True)]
-
-
-def epoch(pairs):
-    return [row for at in range(len(pairs)) for row in targets(pairs.batch(at))]
 
 
 def test_shapes_are_few_where_widths_are_given(files):

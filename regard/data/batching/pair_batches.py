@@ -8,7 +8,7 @@ B batch · T time · L source length
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -140,31 +140,6 @@ class Pairs:
 
     def of(self, chosen: Positions) -> PairBatch:
         return pair_batch(self.source, self.target, chosen, self.bos, self.widths)
-
-
-class Recuts:
-    """Pairs whose words are cut anew in each epoch, in one of a few ways; each epoch has every pair once.
-
-    Cut otherwise, sentences have other lengths, and an epoch another number of batches: so the ways are made first.
-    """
-
-    carries = False
-
-    def __init__(self, ways: Sequence[Pairs]):
-        self.ways = ways
-        self.first = np.cumsum([0, *map(len, ways)])
-        self.too_long = max(each.too_long for each in ways)
-        self.tokens_a_step = float(np.mean([each.tokens_a_step for each in ways]))
-
-    def __len__(self) -> int:
-        """Batches in a round through all the ways."""
-        return int(self.first[-1])
-
-    def batch(self, step: int) -> PairBatch:
-        turn, index = divmod(step, len(self))
-        which = int(np.searchsorted(self.first, index, side="right")) - 1
-        way = self.ways[which]
-        return way.batch(turn * len(way) + index - int(self.first[which]))
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ often sorted by its labels, and its end would hold one of them alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +19,11 @@ from regard.data import embedded
 from regard.data.batching.shuffle import permute
 from regard.data.labels.labelled_texts import Labelling, LabelSettings, find_labelled_sources, read_labelled, whole_part
 from regard.data.labels.labelled_tokenizer import LabelledTokenizer, list_labels
-from regard.data.pairs.pair_corpus import LINES, Clean, open_clean, write_sides
+from regard.data.pairs.pair_corpus import LINES, Clean, embedded_files, keep_clean, split_parts
 from regard.data.pairs.pairs import TextPair
 from regard.data.reading.corpus import Learned, Say, TokenizerSettings, encode_part, learn_tokenizer, survey_of
 from regard.data.reading.shards import Counts, Shard
-from regard.data.reading.split import WHOLE, TextSpan, halve, split
+from regard.data.reading.split import TextSpan
 from regard.data.reading.tally import Tally
 from regard.data.reading.text_cache import Cache, content_hash, key_of
 from regard.data.tokens.vocabulary import Tokenizer
@@ -99,59 +99,30 @@ def prepare_labelled(
     With a LabelledTokenizer the labels are its own, and a text with another label is refused.
     """
     store = Cache(cache, say)
-    built_in = embedded.known_labelled(data.files, labelling.unit)
-    apart = bool(data.valid or built_in)
-    train = clean(embedded_files(data, "train", labelling, store), labelling, store, say, shuffled=not apart)
-    train_part, valid_part, valid, tally = WHOLE, WHOLE, train, train.tally
-    if apart:
-        valid = clean(whole_part(embedded_files(data, "valid", labelling, store)), labelling, store, say)
-        tally = Tally.from_dict(train.tally.to_dict())
-        tally.add(valid.tally)
-    else:
-        train_part, valid_part = split(0, train.tally.kept, "line", data.valid_share)
-    tested = bool(data.test or (built_in and not data.valid))
-    halves = halve(valid_part, 0, valid.tally.kept, "line") if data.halve and not tested else None
+    known = partial(embedded.known_labelled, labels=labelling.unit)
+    built_in = known(data.files)
+
+    def read(data: LabelSettings, part: str) -> Clean:
+        files = embedded_files(data, part, known, store, label="label", text="text")
+        mixed = part == "train" and not (data.valid or built_in)
+        return clean(files if part == "train" else whole_part(files), labelling, store, say, mixed)
+
+    parts = split_parts(data, built_in is not None, read)
+    train, valid = parts.train, parts.valid
     if not isinstance(tokenizer, LabelledTokenizer):
         if not isinstance(tokenizer, Tokenizer):
             usual = built_in.tokenizer if built_in else USUAL
-            tokenizer = learn_words(train, train_part, tokenizer, usual, store, say)
+            tokenizer = learn_words(train, parts.train_part, tokenizer, usual, store, say)
         both = [train] if valid is train else [train, valid]
         tokenizer = LabelledTokenizer(tokenizer, list_labels(
             name for part in both for pair in part.pairs() for name in labelling.names(pair.source)))
     corpus = LabelCorpus(
-        encode(train, train_part, tokenizer, labelling, store, say, "train"),
-        encode(valid, halves[0] if halves else valid_part, tokenizer, labelling, store, say, "valid"),
-        tokenizer, tally, key_of(train.content, valid.content))
-    if halves:
-        other = halves[1]
-        corpus.test, corpus.measured_on = lambda: encode(valid, other, tokenizer, labelling, store, say, "test"), "half"
-    elif tested:
-        add_test(corpus, data, labelling, store, say)
+        encode(train, parts.train_part, tokenizer, labelling, store, say, "train"),
+        encode(valid, parts.valid_part, tokenizer, labelling, store, say, "valid"), tokenizer, parts.tally,
+        parts.content, measured_on=parts.measured_on)
+    if (find := parts.test) is not None:
+        corpus.test = lambda: encode(*find(), corpus.tokenizer, labelling, store, say, "test")
     return corpus
-
-
-def add_test(corpus: LabelCorpus, data: LabelSettings, labelling: Labelling, store: Cache, say: Say) -> None:
-    """Add the test part of an embedded corpus, made when it is asked for; or files of the user's own, read now, so that
-    a change of them shows in the content."""
-
-    def read() -> Clean:
-        of_files = replace(data, files=data.test or data.files, valid=())
-        return clean(whole_part(embedded_files(of_files, "test", labelling, store)), labelling, store, say)
-
-    corpus.measured_on = "test"
-    given = read() if data.test else None
-    if given is not None:
-        corpus.content = key_of(corpus.content, given.content)
-    corpus.test = lambda: encode(given or read(), WHOLE, corpus.tokenizer, labelling, store, say, "test")
-
-
-def embedded_files(data: LabelSettings, part: str, labelling: Labelling, store: Cache) -> LabelSettings:
-    """Return the settings with the files of one part, which for an embedded corpus are written first."""
-    files = data.files if part == "train" or not data.valid else data.valid
-    if embedded.known_labelled(files, labelling.unit):
-        written = embedded.write_labelled(str(files[0]), part, store.folder / "embedded", store.say)
-        return replace(data, files=(str(written),), label="label", text="text")
-    return replace(data, files=files)
 
 
 def clean(data: LabelSettings, labelling: Labelling, store: Cache, say: Say, shuffled: bool = False) -> Clean:
@@ -160,14 +131,11 @@ def clean(data: LabelSettings, labelling: Labelling, store: Cache, say: Say, shu
     settings = asdict(data.reading) | {"drop_duplicates": data.drop_duplicates, "shuffled": shuffled,
                                        "unit": labelling.unit}
 
-    def write(folder: Path) -> Clean:
-        tally = Tally()
+    def read(tally: Tally) -> Iterable[TextPair]:
         pairs = read_labelled(data, labelling, tally, sources)
-        return write_sides(folder, shuffle(list(pairs)) if shuffled else pairs, tally)
+        return shuffle(list(pairs)) if shuffled else pairs
 
-    found, _ = store.entry("labelled", key_of(VERSION, content_hash(sources), settings), open_clean, write)
-    say(found.tally.line())
-    return found
+    return keep_clean("labelled", key_of(VERSION, content_hash(sources), settings), read, store, say)
 
 
 def shuffle(pairs: list[TextPair]) -> Iterator[TextPair]:
@@ -180,7 +148,7 @@ def learn_words(
 ) -> Tokenizer:
     """Return a tokenizer learned from the texts of the training part."""
     survey = survey_of([train.target], LINES, store, lambda text: None)
-    text = Learned(lambda: (pair.target for pair in islice(train.pairs(), part.stop)), survey.characters,
+    text = Learned(lambda: (pair.target for pair in train.pairs(part)), survey.characters,
                    survey.distinct, key_of(VERSION, train.content, part.stop, "text"))
     return learn_tokenizer(text, usual if wanted.kind == "auto" else wanted.kind, wanted.vocab, store, say)
 
@@ -189,11 +157,6 @@ def encode(
     clean: Clean, part: TextSpan, tokenizer: LabelledTokenizer, labelling: Labelling, store: Cache, say: Say, name: str
 ) -> LabelledShard:
     """Return a part as a shard of its texts, with their targets."""
-    step = {"even documents": 2, "odd documents": 2}.get(part.unit, 1)
-    first = part.start + (part.unit == "odd documents")
-
-    def lines() -> Iterator[TextPair]:
-        return islice(clean.pairs(), first, part.stop, step)
-
     texts = encode_part([clean.target], key_of(clean.content, "text"), LINES, part, tokenizer.text, store, say, name)
-    return LabelledShard(texts, labelling.targets(tokenizer, texts, list(lines())), lines)
+    return LabelledShard(texts, labelling.targets(tokenizer, texts, list(clean.pairs(part))),
+                         lambda: clean.pairs(part))

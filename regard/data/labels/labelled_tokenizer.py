@@ -19,29 +19,23 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from regard import storage
-from regard.data.tokens.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
+from regard.data.tokens.vocabulary import Tokenizer, TokenizerBeside, find_file
 from regard.errors import DataError, did_you_mean
 
 LABELS, BASELINE = "labels.json", "baseline.safetensors"
 
 
 @dataclass(frozen=True)
-class LabelledTokenizer:
+class LabelledTokenizer(TokenizerBeside):
     """The tokenizer of the texts, and the labels in the order of their ids."""
 
     text: Tokenizer
     labels: tuple[str, ...]
     baseline: dict[str, NDArray[Any]] = field(default_factory=dict, compare=False, repr=False)
 
-    pad, bos, eos, unk = PAD, BOS, EOS, UNK
-
     @property
-    def kind(self) -> str:
-        return self.text.kind
-
-    @property
-    def vocab_size(self) -> int:
-        return self.text.vocab_size
+    def main(self) -> Tokenizer:
+        return self.text
 
     @cached_property
     def targets(self) -> dict[str, int]:
@@ -54,9 +48,6 @@ class LabelledTokenizer:
             raise DataError(f"{where} has the label {label!r}, which is none of the run's {len(self.labels):,}"
                             f"{did_you_mean(label, self.labels)}: mend it, or train a new run on it")
         return self.targets[label]
-
-    def token(self, id: int) -> str:
-        return self.text.token(id)
 
     def digest(self) -> str:
         return hashlib.sha256(f"{self.text.digest()} {json.dumps(self.labels)}".encode()).hexdigest()
@@ -72,8 +63,7 @@ class LabelledTokenizer:
     @staticmethod
     def load(path: str | Path) -> LabelledTokenizer:
         """Return the tokenizer, the labels and the baseline saved in this folder, or beside this file."""
-        path = Path(path)
-        path = path / "tokenizer.json" if path.is_dir() else path
+        path = find_file(path)
         kept = path.with_name(BASELINE)
         return LabelledTokenizer(Tokenizer.load(path), read_labels(path.with_name(LABELS)),
                                  load(kept.read_bytes()) if kept.exists() else {})

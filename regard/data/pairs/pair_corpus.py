@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from regard import storage
 from regard.data import embedded
@@ -79,18 +80,60 @@ class PairCorpus:
 
 @dataclass(frozen=True)
 class Clean:
-    """Pairs on disk, side by side: a file a language."""
+    """Pairs on disk, side by side: a file a language, or labels beside texts."""
 
     source: TextFile
     target: TextFile
     tally: Tally
     content: str
 
-    def pairs(self) -> Iterator[TextPair]:
+    def pairs(self, part: TextSpan = WHOLE) -> Iterator[TextPair]:
+        first, step = part.start + (part.unit == "odd documents"), 2 if part.unit.startswith(("even", "odd")) else 1
         with open(self.source.path, encoding="utf-8", newline="\n") as one, \
                 open(self.target.path, encoding="utf-8", newline="\n") as other:
-            for source, target in zip(one, other, strict=True):
+            for source, target in islice(zip(one, other, strict=True), first, part.stop, step):
                 yield TextPair(source.removesuffix("\n"), target.removesuffix("\n"))
+
+
+@dataclass
+class CleanParts:
+    """Clean pairs to learn from and to hold out, and where there is one a part that training never reads."""
+
+    train: Clean
+    valid: Clean
+    train_part: TextSpan
+    valid_part: TextSpan
+    tally: Tally
+    content: str
+    test: Callable[[], tuple[Clean, TextSpan]] | None = None
+    measured_on: str = ""                         # what that is: "test", or "half" of what was held out
+
+
+def split_parts(data: Any, built_in: bool, read: Callable[[Any, str], Clean]) -> CleanParts:
+    """The parts of what `read(settings, part)` cleans: files of their own, parts of an embedded corpus, or what is held
+    out of the same files.
+
+    The test part of an embedded corpus is made when it is asked for; files of the user's own are read now, so that a
+    change of them shows in the content.
+    """
+    train = read(data, "train")
+    train_part, valid_part, valid, tally = WHOLE, WHOLE, train, train.tally
+    if data.valid or built_in:
+        valid = read(data, "valid")
+        tally = Tally.from_dict(train.tally.to_dict())
+        tally.add(valid.tally)
+    else:
+        train_part, valid_part = split(0, train.tally.kept, "line", data.valid_share)
+    parts = CleanParts(train, valid, train_part, valid_part, tally, key_of(train.content, valid.content))
+    if data.test or (built_in and not data.valid):
+        of_files = replace(data, files=data.test or data.files, valid=())
+        given = read(of_files, "test") if data.test else None
+        parts.test, parts.measured_on = lambda: (given or read(of_files, "test"), WHOLE), "test"
+        parts.content = key_of(parts.content, given.content) if given else parts.content
+    elif data.halve and (halves := halve(valid_part, 0, valid.tally.kept, "line")):
+        parts.valid_part, other = halves
+        parts.test, parts.measured_on = lambda: (valid, other), "half"
+    return parts
 
 
 def prepare_pairs(
@@ -99,56 +142,33 @@ def prepare_pairs(
     """Clean, split, learn tokenizers where none are given, and encode; what was done before is reused."""
     store = Cache(cache, say)
     built_in, langs = embedded.known_pairs(data.files), languages(data)
-    train = clean(embedded_files(data, "train", store), langs, store, say)
-    train_part, valid_part, valid, tally = WHOLE, WHOLE, train, train.tally
-    if data.valid or built_in:
-        valid = clean(whole(embedded_files(data, "valid", store)), langs, store, say)
-        tally = Tally.from_dict(train.tally.to_dict())
-        tally.add(valid.tally)
-    else:
-        train_part, valid_part = split(0, train.tally.kept, "line", data.valid_share)
-    tested = bool(data.test or (built_in and not data.valid))
-    halves = halve(valid_part, 0, valid.tally.kept, "line") if data.halve and not tested else None
-    valid_part = halves[0] if halves else valid_part
+
+    def read(data: PairSettings, part: str) -> Clean:
+        files = embedded_files(data, part, embedded.known_pairs, store)
+        return clean(files if part == "train" else whole(files), langs, store, say)
+
+    parts = split_parts(data, built_in is not None, read)
+    train = parts.train
     surveys = [survey_of([side], LINES, store, lambda text: None) for side in (train.source, train.target)]
     if not isinstance(tokenizer, TokenizerPair):
         wanted = tokenizer if not built_in else replace(
             tokenizer, kind=built_in.tokenizer if tokenizer.kind == "auto" else tokenizer.kind,
             shared=built_in.shared or (tokenizer.shared and tokenizer.kind not in ("auto", "word")))
-        tokenizer = learn_pair(train, surveys, train_part, wanted, store, say)
+        tokenizer = learn_pair(train, surveys, parts.train_part, wanted, store, say)
     shards = [encode_part([getattr(clean, side)], key_of(clean.content, side), LINES, part, getattr(tokenizer, side),
                           store, say, f"{name} {side}")
-              for name, clean, part in (("train", train, train_part), ("valid", valid, valid_part))
+              for name, clean, part in (("train", train, parts.train_part), ("valid", parts.valid, parts.valid_part))
               for side in ("source", "target")]
     for source, target in (shards[:2], shards[2:]):
         if len(source.ends) != len(target.ends):
             raise DataError(f"{len(source.ends):,} sources and {len(target.ends):,} targets came out of the cache: "
                             "remove it, and it is made again")
-    first, step = valid_part.start, 2 if halves else 1
     corpus = PairCorpus(
-        shards[1], shards[3], shards[0], shards[2], tokenizer, tally, lambda: islice(valid.pairs(), first, None, step),
-        langs, key_of(train.content, valid.content))
-    if halves:
-        corpus.test, corpus.measured_on = lambda: islice(valid.pairs(), first + 1, None, 2), "half"
-    elif tested:
-        add_test(corpus, data, store, say)
+        shards[1], shards[3], shards[0], shards[2], tokenizer, parts.tally,
+        lambda: parts.valid.pairs(parts.valid_part), langs, parts.content, measured_on=parts.measured_on)
+    if (find := parts.test) is not None:
+        corpus.test = lambda: Clean.pairs(*find())
     return corpus
-
-
-def add_test(corpus: PairCorpus, data: PairSettings, store: Cache, say: Say) -> None:
-    """The test part of an embedded corpus, made when it is asked for; or files of the user's own, read now, so that a
-    change of them shows in the content."""
-
-    def read() -> Clean:
-        of_files = replace(data, files=data.test or data.files, valid=())
-        return clean(whole(embedded_files(of_files, "test", store)), corpus.langs, store, say)
-
-    corpus.measured_on = "test"
-    if data.test:
-        given = read()
-        corpus.test, corpus.content = given.pairs, key_of(corpus.content, given.content)
-    else:
-        corpus.test = lambda: read().pairs()
 
 
 def whole(data: PairSettings) -> PairSettings:
@@ -162,12 +182,13 @@ def languages(data: PairSettings) -> str:
     return data.langs or ("-".join(built_in.languages) if built_in else guess_langs(data.files))
 
 
-def embedded_files(data: PairSettings, part: str, store: Cache) -> PairSettings:
-    """The settings with the files of one part, which for an embedded corpus are written first."""
+def embedded_files(data: Any, part: str, known: Callable[[Sequence[str]], Any], store: Cache, **fields: str) -> Any:
+    """The settings with the files of one part. Those of an embedded corpus are written first; `fields` are its."""
     files = data.files if part == "train" or not data.valid else data.valid
-    if embedded.known_pairs(files):
-        files = tuple(map(str, embedded.write_pairs(str(files[0]), part, store.folder / "embedded", store.say)))
-    return replace(data, files=files)
+    if not known(files):
+        return replace(data, files=files)
+    written = embedded.write(str(files[0]), part, store.folder / "embedded", store.say)
+    return replace(data, files=tuple(map(str, written)), **fields)
 
 
 def clean(data: PairSettings, langs: str, store: Cache, say: Say) -> Clean:
@@ -177,12 +198,19 @@ def clean(data: PairSettings, langs: str, store: Cache, say: Say) -> Clean:
     settings = {name: value for name, value in asdict(data).items()
                 if name not in ("files", "valid", "valid_share", "content", "test", "halve")}
     content = key_of(VERSION, content_hash(sources), settings | {"langs": langs})
+    return keep_clean("pairs", content, lambda tally: read_pairs(data, tally, sources), store, say)
+
+
+def keep_clean(
+    kind: str, key: str, read: Callable[[Tally], Iterable[TextPair]], store: Cache, say: Say
+) -> Clean:
+    """The pairs that `read` gives, on disk; read only where the cache has none of them."""
 
     def write(folder: Path) -> Clean:
         tally = Tally()
-        return write_sides(folder, read_pairs(data, tally, sources), tally)
+        return write_sides(folder, read(tally), tally)
 
-    found, _ = store.entry("pairs", content, open_clean, write)
+    found, _ = store.entry(kind, key, open_clean, write)
     say(found.tally.line())
     return found
 
@@ -219,7 +247,7 @@ def learn_pair(
     kind = "bpe" if wanted.kind == "auto" else wanted.kind
 
     def learn(texts: Callable[[TextPair], Iterable[str]], characters: int, name: str) -> Tokenizer:
-        text = Learned(lambda: (text for pair in islice(train.pairs(), part.stop) for text in texts(pair)), characters,
+        text = Learned(lambda: (text for pair in train.pairs(part) for text in texts(pair)), characters,
                        0, key_of(VERSION, train.content, part.stop, name))
         vocab = wanted.vocab or (pair_vocab(characters) if kind in SUBWORDS else 0)
         return learn_tokenizer(text, kind, vocab, store, say)

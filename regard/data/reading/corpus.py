@@ -198,8 +198,8 @@ def _documents(given: str, kind: str, built_in: embedded.Embedded | None) -> str
 
 
 def _sources(files: Sequence[str], part: str, store: Cache) -> list[TextFile]:
-    return find_sources([embedded.write(name, part, store.folder / "embedded", store.say) if embedded.known([name])
-                         else name for name in files])
+    return find_sources([path for name in files for path in (
+        embedded.write(name, part, store.folder / "embedded", store.say) if embedded.known([name]) else [name])])
 
 
 def survey_of(sources: list[TextFile], settings: ReadSettings, store: Cache, say: Say) -> Survey:

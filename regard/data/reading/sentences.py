@@ -13,12 +13,14 @@ is read in linear time, and `fit` measures each character about log(length / lim
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 
 from regard.errors import SettingError
 
@@ -34,28 +36,13 @@ INWARD = {"de", "da", "nb", "nn", "no", "sl", "hr", "cs", "sk", "hu", "pl"}
 OPENING = re.compile(r"[\"'“”„‘‚«»‹›(\[{¿¡—–\- \u00a0\u202f]{0,4}")
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-# Abbreviations, without their last stop. Titles are told by their capital.
-TITLES = _words("""Mr Mrs Ms Mx Dr Drs Prof M MM Mme Mmes Mlle Mlles Mgr Sr Sra Srta Dra Ud Uds Hr Fr Frl Sig Dott Avv
-    Ing Dhr Mevr Rev Gen Col Lt Sgt Capt Cmdr Adm Gov Sen Rep Pres Hon Messrs""")
-NEVER_LAST = _words("""e.g i.e eg ie cf vs viz approx ca resp bzw z.b d.h u.a evtl ggf vgl inkl bspw sog str p.ex p.ej
-    bijv env т.е ул им рис dr mr mrs prof""")
-BEFORE_NUMBERS = _words("""no nos nr nº p pp vol vols fig figs art arts ch chap sec eq núm pág tab jan feb mar apr jun
-    jul aug sep sept oct nov dec janv févr avr juil déc""")
-MAYBE_LAST = _words("st ste inc ltd co corp bros jr sr al bd av ave dept univ")
-STAYS_BEFORE_SMALL = _words("etc usw usf")                   # where even a text without capitals is not cut
-# Words that begin a sentence far more often than they follow an initial or an abbreviation within one.
-STARTERS = _words("""The A An He She It They We I You This That These Those There Then But And In On At However My His
-    Her Its Our If When Le La Les Il Elle Ils Elles Un Une Des Ce Cette Ces Mais Nous Vous Je Et Dans Der Die Das Ein
-    Eine Er Sie Es Wir El Los Las Una Pero""")
-ELIDED = _words("L C J D N S Qu")                           # before an apostrophe: L'homme
-ORDINAL_STOP = _words("de da nb nn no fi cs sk hu hr sl sr et lv is tr")                  # am 3. Mai
+WORDS = {name: frozenset(text.split()) for name, text in tomllib.loads(
+    Path(__file__).with_suffix(".toml").read_text("utf-8")).items()}
+TITLES, NEVER_LAST, BEFORE_NUMBERS, MAYBE_LAST, STAYS_BEFORE_SMALL, STARTERS, ELIDED, ORDINAL_STOP, CLOSE = (
+    WORDS[name] for name in ("titles", "never_last", "before_numbers", "maybe_last", "stays_before_small", "starters",
+                             "elided", "ordinal_stop", "close"))
 NUMERAL = re.compile(r"\d{1,3}|[IVX]{1,4}|[A-Za-z]")
 NEXT_WORD = re.compile(r"[^\W\d_]{1,12}(?![^\W\d_])")
-CLOSE = _words("zh ja yue cmn lzh")                          # languages that put no space between sentences
 
 
 @dataclass(frozen=True)

@@ -10,19 +10,17 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.data.tokens.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
+from regard.data.tokens.vocabulary import Tokenizer, TokenizerBeside, find_file
 
 SOURCE = "source-tokenizer.json"
 
 
 @dataclass(frozen=True)
-class TokenizerPair:
+class TokenizerPair(TokenizerBeside):
     """The tokenizers of the source and of the target."""
 
     source: Tokenizer
     target: Tokenizer
-
-    pad, bos, eos, unk = PAD, BOS, EOS, UNK
 
     @property
     def shared(self) -> bool:
@@ -30,15 +28,8 @@ class TokenizerPair:
         return self.source is self.target
 
     @property
-    def kind(self) -> str:
-        return self.target.kind
-
-    @property
-    def vocab_size(self) -> int:
-        return self.target.vocab_size
-
-    def token(self, id: int) -> str:
-        return self.target.token(id)
+    def main(self) -> Tokenizer:
+        return self.target
 
     def digest(self) -> str:
         return hashlib.sha256(f"{self.source.digest()} {self.target.digest()}".encode()).hexdigest()
@@ -52,8 +43,7 @@ class TokenizerPair:
 
     @staticmethod
     def load(path: str | Path) -> TokenizerPair:
-        path = Path(path)
-        path = path / "tokenizer.json" if path.is_dir() else path
+        path = find_file(path)
         target = Tokenizer.load(path)
         beside = path.with_name(SOURCE)
         return TokenizerPair(Tokenizer.load(beside) if beside.exists() else target, target)

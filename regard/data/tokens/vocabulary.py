@@ -86,16 +86,14 @@ class Tokenizer(ABC):
 
     def save(self, path: str | Path) -> Path:
         """Write tokenizer.json: to this file, or into this folder."""
-        path = Path(path)
-        path = path / "tokenizer.json" if path.is_dir() else path
+        path = find_file(path)
         storage.write_file(path, self.to_json())
         return path
 
     @staticmethod
     def load(path: str | Path) -> Tokenizer:
         """The tokenizer saved in this file or folder."""
-        path = Path(path)
-        path = path / "tokenizer.json" if path.is_dir() else path
+        path = find_file(path)
         try:
             text = path.read_text("utf-8")
         except FileNotFoundError:
@@ -110,6 +108,32 @@ class Tokenizer(ABC):
         from regard.data.tokens.tokenizers import tokenizer_from_json
 
         return tokenizer_from_json(text, name)
+
+
+class TokenizerBeside:
+    """A tokenizer with something beside it: wherever one tokenizer is asked for, `main` speaks for both."""
+
+    pad, bos, eos, unk = PAD, BOS, EOS, UNK
+
+    @property
+    def main(self) -> Tokenizer:
+        raise NotImplementedError
+
+    @property
+    def kind(self) -> str:
+        return self.main.kind
+
+    @property
+    def vocab_size(self) -> int:
+        return self.main.vocab_size
+
+    def token(self, id: int) -> str:
+        return self.main.token(id)
+
+
+def find_file(path: str | Path) -> Path:
+    """The tokenizer.json that is meant: this file, or the one in this folder."""
+    return Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
 
 
 def check_text(text: str) -> str:

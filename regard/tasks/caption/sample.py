@@ -28,14 +28,14 @@ def caption_picture(model: Any, corpus: Any, context: int | None) -> Callable[[]
 
     def write() -> Sample:
         batches = picture_batches(model, image[None], context, beams=1)
-        ((found,),) = search_batches(model, batches, special_tokens, BeamOptions(width=1))
+        ((hypothesis,),) = search_batches(model, batches, special_tokens, BeamOptions(width=1))
         weights = read_of_given(model, Source(pixels_of(image[None], model.device)), t.bos, right)
         grid = None
         if weights is not None:
             weights, grid = coarser(weights)
         columns = [] if grid is None else [f"patch {at + 1}" for at in range(grid[0] * grid[1])]
         shown = small_map(written(t, right), columns, weights)
-        return {"prompt": "", "picture": picture, "text": t.decode(found.tokens), "reference": corpus.captions[0],
+        return {"prompt": "", "picture": picture, "text": t.decode(hypothesis.tokens), "reference": corpus.captions[0],
                 "map": None if shown is None else shown | {"grid": grid}}
 
     return write

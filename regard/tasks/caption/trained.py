@@ -133,16 +133,16 @@ class TrainedCaptioner(TrainedModel):
         """Return a caption for each picture, file or array (N, S, S, 3) of bytes; with `attention`, weights too."""
         images = self.check_images(pictures) if isinstance(pictures, np.ndarray) else self.load(pictures)
         batches = picture_batches(self.model, images, self.context, beam)
-        found = search_batches(self.model, batches, self.special_tokens, BeamOptions(beam, length_penalty, n_best),
+        hypotheses = search_batches(self.model, batches, self.special_tokens, BeamOptions(beam, length_penalty, n_best),
                                on_batch)
         captions = [Caption(self.tokenizer.decode(best[0].tokens), best[0].score, best[0].log_prob,
                             tuple((self.tokenizer.decode(each.tokens), each.score) for each in best))
-                    for best in found]
+                    for best in hypotheses]
         if not attention:
             return captions
-        read = self.reads(images, [best[0].tokens for best in found])
+        read = self.reads(images, [best[0].tokens for best in hypotheses])
         return [replace(each, weights=weights, pieces=tuple(map(self.tokenizer.token, best[0].tokens)))
-                for each, best, weights in zip(captions, found, read, strict=True)]
+                for each, best, weights in zip(captions, hypotheses, read, strict=True)]
 
     def reads(self, images: Images, targets: Sequence[Sequence[int]]) -> list[Weights]:
         """Return the weights by which each token of a given caption reads the patches, at the step that writes it."""

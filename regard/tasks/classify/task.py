@@ -17,10 +17,9 @@ from regard.data.labels.label_batches import HeldOutLabels, LabelBatches
 from regard.data.labels.label_corpus import LabelCorpus, LabelledShard, prepare_labelled
 from regard.data.labels.labelled_texts import OF_TEXTS, LabelSettings
 from regard.data.labels.labelled_tokenizer import LabelledTokenizer
-from regard.families.classify import CLASSIFY
-from regard.families.label_families import LabelVocabularies
+from regard.families.label_families import CLASSIFY, LabelVocabularies
 from regard.metrics.bag_of_ngrams import fit_bag
-from regard.metrics.classification import held_out_accuracy
+from regard.metrics.filling import guess_labels
 from regard.tasks.classify import CARD
 from regard.tasks.classify.look import build
 from regard.tasks.classify.sample import classify_text
@@ -59,7 +58,7 @@ def held_out(corpus: LabelCorpus, s: Any, context: int) -> HeldOutLabels:
 
 def judge(model: Any, corpus: LabelCorpus, context: int) -> dict[str, float]:
     """Return the percentage of the held-out texts that get their label."""
-    return {"valid_accuracy": 100 * held_out_accuracy(model, HeldOutLabels(corpus.valid, context, BATCH))}
+    return {"valid_accuracy": 100 * guess_labels(model, HeldOutLabels(corpus.valid, context, BATCH)).accuracy}
 
 
 TASK = Task(

@@ -18,11 +18,10 @@ from regard.data.labels.labelled_tokenizer import LabelledTokenizer
 from regard.decoding.stream import padded
 from regard.errors import DataError, SettingError
 from regard.laws.check import Report
-from regard.laws.encoder_laws import check_encoder
 from regard.laws.label_laws import check_labels
 from regard.metrics.bag_of_ngrams import BagOfNGrams
 from regard.models.label_models import TextLabelModel
-from regard.tasks.laws import join_reports
+from regard.tasks.laws import check_with_encoder
 from regard.tasks.trained_model import TrainedModel
 
 BATCH = 64                     # texts read at once
@@ -49,8 +48,7 @@ class TrainedClassifier(TrainedModel):
 
     def check_laws(self) -> Report:
         """Try the laws of label models, and those of its encoder."""
-        encoder = check_encoder(self.model.encoder, vocab=self.model.vocab, dtype=None)
-        return join_reports(check_labels(self.model), encoder)
+        return check_with_encoder(check_labels, self.model)
 
     def classify(self, texts: Sequence[str], *, top: int = 1) -> list[list[LabelGuess]]:
         """Return the `top` likeliest labels of each text, likeliest first; many are read at once, which changes none.
@@ -73,13 +71,13 @@ class TrainedClassifier(TrainedModel):
     def log_probabilities(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Return (N, L) log-probabilities of the labels of texts, given as token ids."""
         self.model.eval()
-        found = torch.zeros(len(rows), len(self.labels))
+        log_probs = torch.zeros(len(rows), len(self.labels))
         order = sorted(range(len(rows)), key=lambda row: len(rows[row]))                    # alike lengths: fewer pads
         for first in range(0, len(order), BATCH):
             some = order[first:first + BATCH]
             tokens, lengths = padded([rows[row] for row in some], self.model.device)
-            found[some] = self.model.predict(tokens, lengths)[:, 0].float().cpu()
-        return found
+            log_probs[some] = self.model.predict(tokens, lengths)[:, 0].float().cpu()
+        return log_probs
 
     def read(self, text: str) -> list[int]:
         """Return the token ids of a text as the model reads it: <eos> behind it, no more than the context."""

@@ -8,7 +8,6 @@ T tokens · V vocabulary
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isqrt
 
 import torch
 from torch import Tensor
@@ -20,13 +19,11 @@ from regard.look.influence import evaluating
 from regard.look.influence_tracks import encoder_tracks
 from regard.look.look import Look, Prediction, Request, Token
 from regard.look.predictions import GUESS, make_prediction
-from regard.look.reading_tracks import count_maps, encoder_maps
 from regard.look.side_tokens import read_tokens, special_token, text_side
 from regard.look.track import Track
 from regard.models.masked import MaskedModel
-from regard.tasks.lm.look import MOST_NUMBERS
+from regard.tasks.encoder_look import find_room, keep_first, make_look
 from regard.tasks.masked.trained import TrainedMasked
-from regard.watching import Recorder, watch
 
 MOST_TOKENS = 1024                   # read by a model that has no limit of its own
 ONE_BY_ONE = 64                      # tokens, up to which each is hidden by itself
@@ -42,55 +39,33 @@ def build(trained: TrainedMasked, request: Request) -> Look:
     tokens = text_tokens(trained, request.text)
     if trained.framed:
         tokens.append(special_token(t, t.eos))
-    limit = min(model.context or MOST_TOKENS, room(model))
-    if len(tokens) > limit:
-        notes.append(f"the text has {len(tokens):,} tokens, and {limit:,} are read at once at most: the first are read")
-        tokens = tokens[:limit]
+    tokens = keep_first(tokens, min(model.context or MOST_TOKENS, find_room(model, MOST_TOKENS)), notes)
     if not tokens:
         raise DataError("there is no text to read: it is empty")
     ids = torch.tensor([token.id for token in tokens], device=model.device)
 
-    def watched(closely: bool = False) -> Recorder:
-        return run(model, ids, closely)
-
-    seen = watched()
-    told = say(trained, ids, notes)
-    maps = encoder_maps(seen.readings, model.encoder.stack, len(ids))
+    predictions = say(trained, ids, notes)
     sides = {"text": text_side("text", "text", request.text, tokens)}
-    return Look(request, trained.family, trained.task.name, sides, "text", told,
-                (*maps, *influences(model, ids, told)), tuple(notes), in_place=True, watched=watched)
+    return make_look(trained, request, ids, sides, predictions, notes, after=influences(model, ids, predictions))
 
 
 def text_tokens(trained: TrainedMasked, text: str) -> list[Token]:
     """The tokens of a text, with one <mask> for each blank; words are counted through."""
-    t, at = trained.tokenizer, 0
-    found: list[Token] = []
+    t, begin = trained.tokenizer, 0
+    tokens: list[Token] = []
     for blank in [*BLANK.finditer(text), None]:
-        part = text[at:blank.start() if blank else len(text)]
+        part = text[begin:blank.start() if blank else len(text)]
         if blank and t.kind in JOINED:
             part = part.removesuffix(" ")                     # the space belongs to what is missing
-        first = 1 + max((token.word for token in found), default=-1)
-        found += [Token(token.id, token.piece, token.start + at, token.end + at,
+        first = 1 + max((token.word for token in tokens), default=-1)
+        tokens += [Token(token.id, token.piece, token.start + begin, token.end + begin,
                         word=token.word + first if token.word >= 0 else -1)
                   for token in read_tokens(t, part, t.encode(part).tolist())]
         if blank:
-            first = 1 + max((token.word for token in found), default=-1)
-            found.append(Token(trained.model.mask, "<mask>", blank.start(), blank.end(), word=first))
-            at = blank.end()
-    return found
-
-
-def room(model: MaskedModel) -> int:
-    heads, _ = count_maps(model)
-    return isqrt(MOST_NUMBERS // heads) if heads else MOST_TOKENS
-
-
-@torch.no_grad()
-def run(model: MaskedModel, ids: Tensor, closely: bool) -> Recorder:
-    """The readings of one run on the text as it is."""
-    with evaluating(model), watch(closely) as seen:
-        model.encode(ids[None])
-    return seen
+            first = 1 + max((token.word for token in tokens), default=-1)
+            tokens.append(Token(trained.model.mask, "<mask>", blank.start(), blank.end(), word=first))
+            begin = blank.end()
+    return tokens
 
 
 # ---------------------------------------------------------------------------------------- what rows say
@@ -103,7 +78,7 @@ def say(trained: TrainedMasked, ids: Tensor, notes: list[str]) -> tuple[Predicti
     banned = (*range(FIRST), model.mask)
     if size > ONE_BY_ONE:
         notes.append(f"the text is long: what a row says is told with every {STRIDE}th token hidden at once")
-    told: dict[int, Prediction] = {}
+    predictions: dict[int, Prediction] = {}
     with evaluating(model):
         for hidden in hidden_together(size):
             row = ids.clone()
@@ -111,8 +86,9 @@ def say(trained: TrainedMasked, ids: Tensor, notes: list[str]) -> tuple[Predicti
             log_probs = model.predict(row[None], torch.tensor([hidden], device=ids.device))[0].cpu()
             for place, own in zip(hidden, log_probs, strict=True):
                 target = int(ids[place])
-                told[place] = make_prediction(own, GUESS if target == model.mask else target, trained.tokenizer, banned)
-    return tuple(told[place] for place in range(size))
+                target = GUESS if target == model.mask else target
+                predictions[place] = make_prediction(own, target, trained.tokenizer, banned)
+    return tuple(predictions[place] for place in range(size))
 
 
 def hidden_together(size: int) -> list[list[int]]:

@@ -21,26 +21,26 @@ def fill_hidden(model: MaskedModel, corpus: Any, _: int | None) -> Callable[[], 
     """The first held-out text with every fifth token hidden, each told by itself."""
     t = corpus.tokenizer
     whole = first_text(corpus)[:min(HIDDEN_OF, model.context or HIDDEN_OF)]
-    hidden = [at for at in range(min(2, len(whole) - 1), len(whole), HIDDEN_EVERY) if whole[at] >= FIRST]
-    row = torch.tensor([[model.mask if at in hidden else id for at, id in enumerate(whole)]], device=model.device)
+    hidden = [place for place in range(min(2, len(whole) - 1), len(whole), HIDDEN_EVERY) if whole[place] >= FIRST]
+    row = torch.tensor([[model.mask if place in hidden else id for place, id in enumerate(whole)]], device=model.device)
 
     def marked(tokens: Sequence[int], around: str) -> str:
         pieces = written(t, tokens)
-        for at in hidden:
-            inner = pieces[at].strip(" ")
-            pieces[at] = pieces[at].replace(inner, around.format(inner), 1) if inner else around.format(inner)
+        for place in hidden:
+            inner = pieces[place].strip(" ")
+            pieces[place] = pieces[place].replace(inner, around.format(inner), 1) if inner else around.format(inner)
         return "".join(pieces)
 
     def write() -> Sample:
-        said = list(whole)
+        filled = list(whole)
         if hidden:
             found = keep_text(model, model.predict(row, torch.tensor([hidden], device=model.device)))[0].argmax(-1)
-            for at, id in zip(hidden, found.tolist(), strict=True):
-                said[at] = id
-        names = [f"[{piece}]" if at in hidden else piece for at, piece in enumerate(written(t, said))]
+            for place, id in zip(hidden, found.tolist(), strict=True):
+                filled[place] = id
+        names = [f"[{piece}]" if place in hidden else piece for place, piece in enumerate(written(t, filled))]
         with watch() as seen:
             model.encode(row)
-        return {"prompt": marked(whole, "___"), "text": marked(said, "[{}]"), "reference": t.decode(whole),
+        return {"prompt": marked(whole, "___"), "text": marked(filled, "[{}]"), "reference": t.decode(whole),
                 "map": small_map(names, names, *last_of(seen.readings, len(whole)))}
 
     return write

@@ -21,11 +21,10 @@ from regard.decoding.fill import Filled, fill_blanks
 from regard.decoding.special_tokens import SpecialTokens
 from regard.errors import DataError, RunError, SettingError
 from regard.laws.check import Report
-from regard.laws.encoder_laws import check_encoder
 from regard.laws.masked_laws import check_masked
 from regard.metrics.filling import FillQuality, guess_batches
 from regard.models.masked import MaskedModel
-from regard.tasks.laws import join_reports
+from regard.tasks.laws import check_with_encoder
 from regard.tasks.masked.hiding import MaskedHeldOut, mask_id
 from regard.tasks.trained_model import TrainedModel
 
@@ -50,8 +49,7 @@ class TrainedMasked(TrainedModel):
 
     def check_laws(self) -> Report:
         """The laws of masked models, and those of its encoder."""
-        encoder = check_encoder(self.model.encoder, vocab=self.model.vocab, dtype=None)
-        return join_reports(check_masked(self.model), encoder)
+        return check_with_encoder(check_masked, self.model)
 
     # ------------------------------------------------------------------------------------- filling
 

@@ -63,16 +63,16 @@ def count_training(model: TrainedTagger, say: Say) -> TagCounts | None:
     return TagCounts((text.split(), tags.split()) for tags, text in corpus.train.lines())
 
 
-def rows_of(found: Tagging, values: dict[str, Any]) -> list[Row]:
-    low, high = found.interval
-    rows = [("accuracy", f"{found.accuracy:.2%} of {found.words.total:,} words ({low:.2%} to {high:.2%}, {SENTENCES})")]
-    if found.baseline is not None:
-        gone = "" if found.errors_gone is None else f"; {found.errors_gone:.1%} of its errors are gone"
-        rows += [("most frequent", f"{found.baseline.share:.2%} by the most frequent tag of each word{gone}"),
-                 ("ambiguous words", f"{found.ambiguous.share:.2%} of {found.ambiguous.total:,}"),
-                 ("unseen words", f"{found.unseen.share:.2%} of {found.unseen.total:,}")]
-    rows.append(("macro F1", f"{found.macro_f1:.2%}, the mean over the tags"))
-    for tag, each in sorted(found.tags.items(), key=lambda item: -item[1].wanted):
+def rows_of(quality: Tagging, values: dict[str, Any]) -> list[Row]:
+    (low, high), words = quality.interval, quality.words.total
+    rows = [("accuracy", f"{quality.accuracy:.2%} of {words:,} words ({low:.2%} to {high:.2%}, {SENTENCES})")]
+    if quality.baseline is not None:
+        gone = "" if quality.errors_gone is None else f"; {quality.errors_gone:.1%} of its errors are gone"
+        rows += [("most frequent", f"{quality.baseline.share:.2%} by the most frequent tag of each word{gone}"),
+                 ("ambiguous words", f"{quality.ambiguous.share:.2%} of {quality.ambiguous.total:,}"),
+                 ("unseen words", f"{quality.unseen.share:.2%} of {quality.unseen.total:,}")]
+    rows.append(("macro F1", f"{quality.macro_f1:.2%}, the mean over the tags"))
+    for tag, each in sorted(quality.tags.items(), key=lambda item: -item[1].wanted):
         rows.append((f"  {tag}", f"precision {each.precision:.2%}, recall {each.recall:.2%}, F1 {each.f1:.2%}, "
                                  f"{each.wanted:,} words"))
     return [*rows, ("speed", f"{values['words_per_second']:,.0f} words a second")]

@@ -19,10 +19,9 @@ from regard.data.labels.tagged_sentences import asking_tokens
 from regard.decoding.stream import padded
 from regard.errors import DataError
 from regard.laws.check import Report
-from regard.laws.encoder_laws import check_encoder
 from regard.laws.label_laws import check_labels
 from regard.models.label_models import TokenLabelModel
-from regard.tasks.laws import join_reports
+from regard.tasks.laws import check_with_encoder
 from regard.tasks.trained_model import TrainedModel
 
 BATCH = 64                     # rows of tokens read at once
@@ -52,8 +51,7 @@ class TrainedTagger(TrainedModel):
 
     def check_laws(self) -> Report:
         """Try the laws of label models, and those of its encoder."""
-        encoder = check_encoder(self.model.encoder, vocab=self.model.vocab, dtype=None)
-        return join_reports(check_labels(self.model), encoder)
+        return check_with_encoder(check_labels, self.model)
 
     def tag(self, text: str | Sequence[str]) -> list[TaggedWord]:
         """Return the words of a text with their tags. A string is split into words and marks, a list is not."""
@@ -62,7 +60,7 @@ class TrainedTagger(TrainedModel):
     def tag_sentences(self, sentences: Sequence[Sequence[str]]) -> list[list[TaggedWord]]:
         """Return each sentence's words with their tags; many are read at once, which changes no tag."""
         asked = [(number, part) for number, words in enumerate(sentences) for part in self.ask(words)]
-        found: dict[int, list[tuple[int, float]]] = {}
+        tags_of: dict[int, list[tuple[int, float]]] = {}
         order = sorted(range(len(asked)), key=lambda at: len(asked[at][1].ids))                  # alike lengths
         answers: list[list[tuple[int, float]]] = [[] for _ in asked]
         for first in range(0, len(order), BATCH):
@@ -70,9 +68,9 @@ class TrainedTagger(TrainedModel):
             for at, own in zip(some, self.answer([asked[at][1] for at in some]), strict=True):
                 answers[at] = own
         for (number, _), own in zip(asked, answers, strict=True):
-            found.setdefault(number, []).extend(own)
+            tags_of.setdefault(number, []).extend(own)
         return [[TaggedWord(word, self.tokenizer.labels[label], p)
-                 for word, (label, p) in zip(words, found.get(number, []), strict=True)]
+                 for word, (label, p) in zip(words, tags_of.get(number, []), strict=True)]
                 for number, words in enumerate(sentences)]
 
     @torch.no_grad()

@@ -44,15 +44,15 @@ def build(trained: TrainedTranslator, request: Request) -> Look:
     pair = WatchedPair(model, Source(torch.tensor([[token.id for token in source]], device=model.device)),
                 torch.tensor([trained.tokenizer.bos, *(token.id for token in target.tokens)], device=model.device))
     t = trained.tokenizer
-    seen, told = pair.run_and_say(target.following, t.target, trained.special_tokens.banned)
+    seen, predictions = pair.run_and_say(target.following, t.target, trained.special_tokens.banned)
     read = [special_token(t.target, t.bos), *target.tokens]
     titles = trained.titles
     sides = {"source": text_side("source", titles[0], request.source, source),
              "target": text_side("target", titles[1], target.text, read)}
     if model.one_text:
         sides["text"] = both_sides(sides["source"], sides["target"])
-    tracks = [*read_tracks(pair, seen), *influences(pair, told)]
-    return Look(request, trained.family, trained.task.name, sides, "target", told, tuple(tracks), tuple(notes),
+    tracks = [*read_tracks(pair, seen), *influences(pair, predictions)]
+    return Look(request, trained.family, trained.task.name, sides, "target", predictions, tuple(tracks), tuple(notes),
                 watched=pair.watched)
 
 
@@ -186,7 +186,7 @@ def read_tracks(pair: WatchedPair, seen: Recorder) -> list[Track]:
 
 def decoder_tracks(seen: Recorder, columns: str, name: str) -> list[Track]:
     """Attention to the source first, then that of the target to itself, then that of the encoder."""
-    found: list[Track] = []
+    tracks: list[Track] = []
     kinds: list[tuple[str, Any, dict[str, Any]]] = [
         (name, lambda r: r.kind == "weights" and r.reads == "source",
          dict(rows="target", columns=columns, row_label="writes")),
@@ -198,8 +198,8 @@ def decoder_tracks(seen: Recorder, columns: str, name: str) -> list[Track]:
     for called, wanted, about in kinds:
         own = find_readings(seen.readings, wanted)
         if own:
-            found += group_tracks(called, own, number_layers(len(own)), **about)
-    return found
+            tracks += group_tracks(called, own, number_layers(len(own)), **about)
+    return tracks
 
 
 def prefix_tracks(seen: Recorder, length: int) -> list[Track]:

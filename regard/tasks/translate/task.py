@@ -6,11 +6,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from regard.config import one_of
-from regard.data.batching.pair_batches import HeldOutPairs, Pairs, Recuts, Sentences
-from regard.data.batching.shuffle import key_of
+from regard.data.batching.pair_batches import HeldOutPairs, Pairs, Sentences
 from regard.data.pairs.pair_corpus import PairCorpus, PairTokenizerSettings, prepare_pairs
 from regard.data.pairs.pairs import PairSettings
-from regard.data.tokens.subword_dropout import Recut
 from regard.data.tokens.tokenizer_pair import TokenizerPair
 from regard.decoding.beam import BeamOptions, search_batches
 from regard.decoding.source_batches import text_batches
@@ -26,20 +24,11 @@ from regard.tasks.translate.score import SCORE
 from regard.tasks.translate.trained import TrainedTranslator
 
 JUDGED = 500                   # held-out pairs translated at each validation
-WAYS = 8                       # to cut the same words, with subword dropout
 
 
-def batches(corpus: PairCorpus, s: Any, context: int) -> Pairs | Recuts:
-    """The pairs by length; with subword dropout, cut in so many ways that none is read often."""
+def batches(corpus: PairCorpus, s: Any, context: int) -> Pairs:
     one_of("training.reading", s.reading, ("pairs",))
-    options: dict[str, Any] = dict(budget=s.batch, longest=context, widths=s.widths)
-    if not s.subword_dropout:
-        return Pairs(corpus.source_train, corpus.train, seed=s.seed, **options)
-    t = corpus.tokenizer
-    sides = Recut(t.source, corpus.source_train), Recut(t.target, corpus.train)
-    return Recuts([
-        Pairs(*(side.cut(s.subword_dropout, key_of(s.seed, way, number)) for number, side in enumerate(sides)),
-              seed=key_of(s.seed, way), **options) for way in range(WAYS)])
+    return Pairs(corpus.source_train, corpus.train, budget=s.batch, seed=s.seed, longest=context, widths=s.widths)
 
 
 def held_out(corpus: PairCorpus, s: Any, context: int) -> HeldOutPairs:

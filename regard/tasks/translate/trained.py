@@ -182,13 +182,13 @@ class TrainedTranslator(TrainedModel):
         model, special_tokens, search = self.model, self.special_tokens, options.search
         if options.sampling is None:
             batches = text_batches(model, ids, self.context, search.width, options.batch)
-            found = search_batches(model, batches, special_tokens, search, on_batch)
+            hypotheses = search_batches(model, batches, special_tokens, search, on_batch)
         else:
             # Noise belongs to the line and the place in it, so that no other line can change it.
             noise = [(number + row) * 2**20 + place for row, pieces in enumerate(cut) for place in range(len(pieces))]
             batches = text_batches(model, ids, self.context, search.n_best, options.batch)
-            found = sample_batches(model, batches, special_tokens, search, options.sampling, noise, on_batch)
-        parts = iter(self.spell_sentences(texts, ids, found))
+            hypotheses = sample_batches(model, batches, special_tokens, search, options.sampling, noise, on_batch)
+        parts = iter(self.spell_sentences(texts, ids, hypotheses))
         return [self._join_sentences(line, pieces, list(islice(parts, len(pieces))), options)
                 for line, pieces in zip(lines, cut, strict=True)]
 

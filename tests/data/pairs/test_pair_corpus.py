@@ -1,6 +1,7 @@
 """A corpus of pairs: both sides stay together, whatever was dropped, and nothing leaks from what is held out."""
 
 import gzip
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -112,9 +113,7 @@ def test_the_phrasebook_is_there_by_name(files, monkeypatch):
     from regard.corpora import phrasebook
     from regard.data import embedded
 
-    few = embedded.PAIRED["phrasebook"]
-    monkeypatch.setitem(embedded.PAIRED, "phrasebook", embedded.EmbeddedPairs(
-        few.description, 200, few.languages, few.pairs, few.tokenizer, few.modules))
+    monkeypatch.setitem(embedded.PAIRED, "phrasebook", replace(embedded.PAIRED["phrasebook"], count=200))
     corpus = prepare_pairs(PairSettings(("phrasebook",)), PairTokenizerSettings(), say=lambda _: None)
     assert corpus.tokenizer.kind == "word" and not corpus.tokenizer.shared and corpus.langs == "fr-en"
     assert (len(corpus.train.ends), len(corpus.valid.ends)) == (200, 20)

@@ -1,0 +1,111 @@
+"""The laws of what reads rows whole, in any direction: an encoder, or a label model.
+
+order · watching · train is eval · gradients · parameters.   B rows · T time
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from regard.laws.gradient_laws import check_gradients, pull_back, reach_all
+from regard.laws.law import all_finite, bit_equal, same
+from regard.laws.reader import Examined
+from regard.watching import watch
+
+
+class WholeReader(Examined, ABC):
+    """Something that reads rows whole, and rows drawn for it."""
+
+    @abstractmethod
+    def draw(self, batch: int, time: int) -> Tensor:
+        """Fresh rows (B, T)."""
+
+    @abstractmethod
+    def outputs(self, items: Tensor, lengths: Tensor | None = None) -> dict[str, Tensor]:
+        """Everything that comes out, row by row, under names for messages."""
+
+    @abstractmethod
+    def learned(self, items: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """The outputs that gradients are asked of, those at pads left out."""
+
+    @abstractmethod
+    def in_float64(self) -> Self:
+        """A copy that computes in float64."""
+
+    def ragged(self, counts: Sequence[int]) -> Tensor | None:
+        """Lengths for a batch; none, where an input always fills its row."""
+        return self.lengths(counts)
+
+    def some_lengths(self) -> Tensor | None:
+        """Lengths of rows, no two neighbours alike, one of them whole."""
+        return self.ragged([self.time - row % self.time for row in range(self.batch)])
+
+    def inside(self, counts: Sequence[int] | Tensor, time: int = 0) -> Tensor:
+        """(B, T), True where rows of these lengths are real."""
+        lengths = counts if isinstance(counts, Tensor) else self.lengths(counts)
+        return torch.arange(time or self.time, device=self.device) < lengths[:, None]
+
+    def weights(self) -> dict[str, Tensor]:
+        return {name: weight for name, weight in self.thing.named_parameters() if weight.requires_grad}
+
+
+def order(reader: WholeReader) -> None:
+    """Rows in another order, or several times over, give the same in that order."""
+    items, lengths = reader.draw(reader.batch, reader.time), reader.some_lengths()
+    rows = reader.lengths([*reversed(range(reader.batch)), 0, 0])
+    with reader.mode(training=False):
+        expected = reader.outputs(items, lengths)
+        found = reader.outputs(items[rows], None if lengths is None else lengths[rows])
+    for name, values in expected.items():
+        same("order", found[name], values[rows], f"{name} of rows in another order", dtype=reader.dtype)
+
+
+def watching(reader: WholeReader) -> None:
+    """Watching changes no number."""
+    items, lengths = reader.draw(reader.batch, reader.time), reader.some_lengths()
+    for training in (False, True):
+        with reader.mode(training=training):
+            unseen = reader.outputs(items, lengths)
+            with watch():
+                seen = reader.outputs(items, lengths)
+            after = reader.outputs(items, lengths)
+        for name, values in unseen.items():
+            bit_equal("watching", seen[name], values, f"{name} while watched")
+            bit_equal("watching", after[name], values, f"{name} after having been watched")
+
+
+def train_is_eval(reader: WholeReader) -> None:
+    """Without dropout, train mode and eval mode give the same."""
+    items = reader.draw(reader.batch, reader.time)
+    with reader.mode(training=False):
+        expected = reader.outputs(items)
+    with reader.mode(training=True):
+        found = reader.outputs(items)
+    for name, values in expected.items():
+        same("train is eval", found[name], values, f"{name} in train mode", dtype=reader.dtype)
+
+
+def gradients(reader: WholeReader) -> None:
+    """The gradients of the parameters are those of the outputs, and no pad has a part in them; in float64."""
+    reader = reader.in_float64()
+    items, lengths = reader.draw(reader.batch, reader.time), reader.some_lengths()
+    noise = items if lengths is None else torch.where(
+        reader.inside(lengths), items, reader.draw(reader.batch, reader.time))
+    named = reader.weights()
+    with reader.mode(training=True):
+        check_gradients(lambda: reader.learned(items, lengths), named)
+        quiet, noisy = (pull_back(reader.learned(rows, lengths), named) for rows in (items, noise))
+    for name, expected in quiet.items():
+        all_finite("gradients", expected, f"the gradient of {name} in a padded batch")
+        same("gradients", noisy[name], expected, f"the gradient of {name} with other tokens at the pads")
+
+
+def parameters(reader: WholeReader) -> None:
+    """Every parameter that is learned has a part in the outputs."""
+    with reader.mode(training=True):
+        reach_all(pull_back(reader.learned(reader.draw(reader.batch, reader.time)), reader.weights()))
