@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -46,6 +47,7 @@ class Mixture(nn.Module, LanguageModel):
     """
 
     vectors_from = "network.norm"            # the module whose vectors the network's head reads
+    numbers: Tensor
 
     def __init__(self, network: NeuralLM, ngram: NGram, numbers: Tensor | None = None):
         super().__init__()
@@ -153,11 +155,11 @@ def mix_by(share: Tensor, network: Tensor, ngram: Tensor) -> Tensor:
     return torch.logaddexp(F.logsigmoid(share) + network, F.logsigmoid(-share) + ngram)
 
 
-def score_and_top(head: nn.Module, h: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+def score_and_top(head: Any, h: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """Return (B, T) log-probabilities of the targets and the largest of each position; few logits are held at once."""
     vectors, wanted = h.flatten(0, 1), targets.flatten()
     scores, tops = [], []
-    rows = max(1, HELD // head.weight.shape[0])                              # type: ignore[union-attr]
+    rows = max(1, HELD // head.weight.shape[0])
     for some, here in zip(vectors.split(rows), wanted.split(rows), strict=True):
         log_probs = head(some)
         scores.append(log_probs.gather(-1, here[:, None])[:, 0])
