@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 from regard.compare.columns import OF_TRAINING, Column, name_family, show_interval
-from regard.compare.family_curves import plot_training, plot_validations
+from regard.compare.family_curves import Levels, plot_training, plot_validations
 from regard.compare.plan import HALVE, ComparisonPlan, Entry, Record, Row
 from regard.metrics.intervals import SEEDS
 from regard.metrics.resampling import Counts, Scores
@@ -98,22 +98,22 @@ class Subject(ABC):
 
     def learning(self, plan: ComparisonPlan, rows: Sequence[Row], done: Sequence[Record]) -> Iterator[str]:
         """Learning curves: the metric of validation, where training measures one, and losses."""
-        scale, level, judged = self.loss_scale(plan), self.baseline(plan, rows), CARDS[plan.task].judged
+        scale, levels, judged = self.loss_scale(plan), self.baselines(plan, rows), CARDS[plan.task].judged
         figures: list[str] = []
         if judged is not None:
             key, name = judged
             figures += plot_validations(plan, done, key.removeprefix("valid_"), name, of=name)
         figures += plot_validations(plan, done, "valid", f"held-out {self.loss_name}", of="Loss" if judged else "",
-                                    scale=scale, level=level)
-        yield grid([*figures, *plot_training(plan, done, f"{self.loss_name} of what is read", scale, level)])
+                                    scale=scale, levels=levels)
+        yield grid([*figures, *plot_training(plan, done, f"{self.loss_name} of what is read", scale, levels)])
 
     def loss_scale(self, plan: ComparisonPlan) -> float:
         """From nats a token to `loss_name`."""
         return 1.0
 
-    def baseline(self, plan: ComparisonPlan, rows: Sequence[Row]) -> tuple[str, float] | None:
-        """A named level to cross in plots of the loss."""
-        return None
+    def baselines(self, plan: ComparisonPlan, rows: Sequence[Row]) -> Levels:
+        """Named levels to cross in plots of the loss."""
+        return ()
 
     # -------------------------------------------------------------------------------------- what is held out
 
