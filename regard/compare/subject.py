@@ -21,6 +21,7 @@ from regard.compare.family_curves import Levels, plot_training, plot_validations
 from regard.compare.plan import HALVE, ComparisonPlan, Entry, Record, Row
 from regard.metrics.intervals import SEEDS
 from regard.metrics.resampling import Counts, Scores
+from regard.report.numbers import show_share
 from regard.report.page import Markup, grid, visible
 from regard.report.tables import Cell, html_table
 from regard.tasks import CARDS
@@ -156,6 +157,17 @@ def show_best(
         texts = {name: line if isinstance(line, str) else " ".join(line) for name, line in lines.items()}
         yield html_table((), [[Cell(name, heading=True), Cell(Markup(visible(text)), "left")]
                               for name, text in texts.items()], label=f"Sentence {place + 1}") + "<br>"
+
+
+def show_f1(rows: Sequence[Row], done: Sequence[Record], of: str, title: str) -> Iterator[str]:
+    """Yield a table of the F1 of each label, the mean over the seeds; `of` is the key of a record that has them."""
+    labels, body = sorted({label for record in done for label in record[of]}), []
+    for row in rows:
+        own = [record[of] for record in done if record["family"] == row["family"]]
+        if own:
+            shares = [mean(each.get(label, {}).get("f1") for each in own) for label in labels]
+            body.append([row["family"], *map(show_share, shares)])
+    yield html_table(("F1", *labels), body, label=title)
 
 
 def measured_part(plan: ComparisonPlan) -> str:

@@ -141,7 +141,8 @@ class Translators(Subject):
         yield from super().sections(plan, rows, done)
         yield "Short and long sources", plot_lengths(plan, rows)
         yield "Cost against length", plot_costs(plan, done)
-        yield "What they make of the same sentences", show_translations(plan, done)
+        yield "What they make of the same sentences", show_best(
+            plan, done, "bleu", "translations", {"source": "source", "reference": "reference"}, "text")
 
 
 SUBJECT = Translators()
@@ -220,9 +221,3 @@ def plot_costs(plan: ComparisonPlan, done: Sequence[Record]) -> Iterator[str]:
                   "milliseconds", lambda r: [(n, 1e3 * s) for n, s in r["cost"]]),
         plot_cost(plan, done, "What is kept", "Bytes of state, what was read of the source included.", "tokens",
                   "bytes", lambda r: [(int(n), max(1, size)) for n, size in r["state"].items()])))
-
-
-def show_translations(plan: ComparisonPlan, done: Sequence[Record]) -> Iterator[str]:
-    """The first held-out sources, as the best seed of each family translates them."""
-    yield from show_best(plan, done, "bleu", "translations", {"source": "source", "reference": "reference"},
-                         "text")
