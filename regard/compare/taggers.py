@@ -42,14 +42,14 @@ class Taggers(Subject):
         given = [[each.tag for each in words] for words in trained.tag_sentences([words for words, _ in sentences])]
         seconds = time.perf_counter() - began
         counts = TagCounts((text.split(), tags.split()) for tags, text in corpus.train.lines())
-        found = measure_tags(sentences, given, counts)
+        measured = measure_tags(sentences, given, counts)
         guesses = judge_batches(trained.model, HeldOutLabels(part, trained.context, 64))
         units = [(sum(tag == other for tag, other in zip(tags, row, strict=True)), len(tags))
                  for (_, tags), row in zip(sentences, given, strict=True)]
         return {
-            **found.as_dict(), "units": {"of": "sentences", "counts": np.array(units, np.float64)},
+            **measured.as_dict(), "units": {"of": "sentences", "counts": np.array(units, np.float64)},
             "loss": guesses.loss, "perplexity": guesses.perplexity,
-            "tagging_rate": found.words.total / max(seconds, 1e-9),
+            "tagging_rate": measured.words.total / max(seconds, 1e-9),
             "shown": [{"words": words, "tags": tags, "given": row}
                       for (words, tags), row in zip(sentences[:SHOWN], given[:SHOWN], strict=True)]}
 

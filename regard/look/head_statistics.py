@@ -22,13 +22,13 @@ def statistics(track: Track) -> dict[str, list[list[float]] | None]:
         previous    the share that falls on the one before, of a text that reads itself, from its second row on
     """
     itself = track.rows == track.columns
-    found: dict[str, Any] = {"entropy": [], "distance": [], "first": [], "previous": []}
+    by_name: dict[str, Any] = {"entropy": [], "distance": [], "first": [], "previous": []}
     for layer in track.values:                                   # one at a time: what is made on the way stays small
         for name, value in layer_statistics(torch.from_numpy(layer), itself, track.signed).items():
-            found[name].append(value)
+            by_name[name].append(value)
     if not itself:
-        found["distance"] = found["previous"] = None
-    return found
+        by_name["distance"] = by_name["previous"] = None
+    return by_name
 
 
 def layer_statistics(values: torch.Tensor, itself: bool, signed: bool) -> dict[str, list[float]]:

@@ -165,16 +165,17 @@ class TextReading:
 
     def notes(self, spans: Sequence[tuple[int, int]]) -> tuple[str, ...]:
         """Reasons why its bits mean less than they seem to, one a line."""
-        t, said = self.trained.tokenizer, []
+        t, lines = self.trained.tokenizer, []
         if unknown := self.ids.count(t.unk):
-            said.append(f"{unknown:,} of the {len(self.ids):,} tokens are <unk>: their bits say only that a word is "
+            lines.append(f"{unknown:,} of the {len(self.ids):,} tokens are <unk>: their bits say only that a word is "
                         "unknown, not which")
         if free := len(self.text) - len({at for span in spans for at in range(*span)}):
-            said.append(f"{free:,} characters are white space between its tokens, and cost it nothing")
+            lines.append(f"{free:,} characters are white space between its tokens, and cost it nothing")
         window = self.trained.window
         if window is not None and len(self.ids) > window:
-            said.append(f"read in windows of {window:,} tokens, as in training: each begins without what was before it")
-        return tuple(said)
+            lines.append(f"read in windows of {window:,} tokens, as in training: each begins without what was before "
+                         "it")
+        return tuple(lines)
 
 
 def token_scores(trained: Any, ids: Sequence[int]) -> tuple[list[float], float]:

@@ -29,32 +29,32 @@ from regard.models.distributions import distributions
 WIDTH = 5
 
 
-def written_side_by_side(models: Mapping[str, Any], what: Any, how: BeamOptions | None = None) -> SideBySide:
+def written_side_by_side(models: Mapping[str, Any], what: Any, options: BeamOptions | None = None) -> SideBySide:
     """Models by name, on one source: a text, or a picture for captioners."""
     check_several(models)
     if len({type(trained) for trained in models.values()}) > 1 or any(
             trained.task.card.continues for trained in models.values()):
         raise RunError("these runs are of different tasks: compare language models with language models, translators "
                        "with translators")
-    how = how or BeamOptions(width=WIDTH)
+    options = options or BeamOptions(width=WIDTH)
     openings = {name: trained.open(what) for name, trained in models.items()}
-    found = {name: best_pieces(models[name], opening, how) for name, opening in openings.items()}
+    found = {name: best_pieces(models[name], opening, options) for name, opening in openings.items()}
     texts = ["".join(found[name][0]) for name in openings]
     columns = [replace(own, notes=(*own.notes, *unknown_in(openings[own.id], texts))) for own in (
-        column(name, opening, *found[name], how, [judged(opening, text) for text in texts])
+        column(name, opening, *found[name], options, [judged(opening, text) for text in texts])
         for name, opening in openings.items())]
     return SideBySide("written", next(iter(openings.values())).text, tuple(columns))
 
 
-def best_pieces(trained: Any, opening: Opening, how: BeamOptions) -> tuple[list[str], tuple[int, ...], bool]:
+def best_pieces(trained: Any, opening: Opening, options: BeamOptions) -> tuple[list[str], tuple[int, ...], bool]:
     """The pieces that a model writes, as in use, their tokens, and whether they came to an end."""
     ((best,),) = beam_search(opening.model, opening.source, limits=[opening.limit], begin=opening.prompt,
-                             end=opening.special_tokens.end, options=how, banned=opening.special_tokens.banned)
+                             end=opening.special_tokens.end, options=options, banned=opening.special_tokens.banned)
     return trained.spell(opening, best), best.tokens, best.finished
 
 
 def column(
-    name: str, opening: Opening, pieces: Sequence[str], tokens: Sequence[int], finished: bool, how: BeamOptions,
+    name: str, opening: Opening, pieces: Sequence[str], tokens: Sequence[int], finished: bool, options: BeamOptions,
     others: Sequence[float | None],
 ) -> Written:
     ids = [*tokens, opening.special_tokens.end] if finished else list(tokens)
@@ -63,7 +63,7 @@ def column(
     notes = opening.notes if finished else (*opening.notes, f"it came to no end within {opening.limit} tokens")
     text, bits = "".join(pieces), -log_prob / math.log(2) + 0.0
     return Written(name, text, scored, bits, len(text), bits / max(1, len(text)), log_prob,
-                   how.score(log_prob, len(ids)), finished, tuple(others), notes)
+                   options.score(log_prob, len(ids)), finished, tuple(others), notes)
 
 
 @torch.no_grad()
@@ -75,17 +75,17 @@ def scored_tokens(opening: Opening, ids: Sequence[int], pieces: Sequence[str]) -
     read = torch.tensor([*opening.prompt, *ids[:-1]])
     spans = [(each.start, each.end) for each in written_tokens(t, ids[:len(pieces)], pieces)]
     speller = Speller(t)
-    found: list[Scored] = []
+    tokens: list[Scored] = []
     for part in distributions(model, read, opening.source):
         for log_probs in part:
-            id = ids[len(found)]
+            id = ids[len(tokens)]
             best = log_probs.topk(min(TOP, len(log_probs)))
             expected = tuple((other, speller.name(other), p) for other, p in
                              zip(best.indices.tolist(), best.values.double().exp().tolist(), strict=True))
-            span = spans[len(found)] if len(found) < len(spans) else (spans[-1][1] if spans else 0,) * 2
-            found.append(Scored(t.token(id), *span, -float(log_probs[id]) / math.log(2) + 0.0, expected))
+            span = spans[len(tokens)] if len(tokens) < len(spans) else (spans[-1][1] if spans else 0,) * 2
+            tokens.append(Scored(t.token(id), *span, -float(log_probs[id]) / math.log(2) + 0.0, expected))
             speller.read(id)
-    return tuple(found)
+    return tuple(tokens)
 
 
 def unknown_in(opening: Opening, texts: Sequence[str]) -> list[str]:

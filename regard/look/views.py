@@ -141,13 +141,13 @@ def row_spans(look: Look, track: Track) -> list[Span]:
 
 
 def join_spans(words: Sequence[int]) -> list[Span]:
-    found: list[Span] = []
+    spans: list[Span] = []
     for at, word in enumerate(words):
-        if found and word >= 0 and words[at - 1] == word:
-            found[-1] = found[-1][0], at + 1
+        if spans and word >= 0 and words[at - 1] == word:
+            spans[-1] = spans[-1][0], at + 1
         else:
-            found.append((at, at + 1))
-    return found
+            spans.append((at, at + 1))
+    return spans
 
 
 def join_words(cells: Floats, rows: Sequence[Span], columns: Sequence[Span]) -> Floats:
