@@ -12,6 +12,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import math
 import os
 import shutil
 import threading
@@ -118,6 +119,15 @@ def write_part(path: Path, data: bytes | str) -> None:
             os.fsync(file.fileno())
 
     perform("write", path, act)
+
+
+def finite(value: Any) -> Any:
+    """The value without infinity and NaN, which are not JSON: they become null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {name: finite(item) for name, item in value.items()}
+    return [finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 import click
+
+from regard.storage import finite
 
 
 def print_json(values: Any) -> None:
@@ -15,14 +16,4 @@ def print_json(values: Any) -> None:
 
 def as_json(values: Any) -> str:
     """Return one line of JSON. Infinity is not JSON: it is written as null."""
-    return json.dumps(_finite(values), ensure_ascii=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return value
+    return json.dumps(finite(values), ensure_ascii=False)

@@ -10,12 +10,11 @@ import numpy as np
 
 from regard.compare.columns import FAMILY, MEMORY, SIZE, TRAINED_FOR, TRAINING_RATE, TRIED, Column
 from regard.compare.plan import ComparisonPlan, Entry, Record, Row
-from regard.compare.subject import Section, Subject, mean
+from regard.compare.subject import Section, Subject, mean, show_f1
 from regard.data.labels.label_corpus import LabelCorpus
 from regard.metrics.classification import measure_labels
 from regard.metrics.resampling import Counts, Scores
 from regard.report.numbers import show_count
-from regard.report.tables import html_table
 from regard.tasks.classify.score import measure_baselines
 from regard.tasks.classify.trained import TrainedClassifier
 
@@ -82,19 +81,7 @@ class Classifiers(Subject):
 
     def sections(self, plan: ComparisonPlan, rows: Sequence[Row], done: Sequence[Record]) -> Iterator[Section]:
         yield from super().sections(plan, rows, done)
-        yield "Each label", show_labels(rows, done)
+        yield "Each label", show_f1(rows, done, "labels", "F1 of each label")
 
 
 SUBJECT = Classifiers()
-
-
-def show_labels(rows: Sequence[Row], done: Sequence[Record]) -> Iterator[str]:
-    """Yield a table of the F1 of each label, the mean over the seeds."""
-    labels = sorted({label for record in done for label in record["labels"]})
-    body = []
-    for row in rows:
-        own = [record["labels"] for record in done if record["family"] == row["family"]]
-        if own:
-            shares = [mean(each.get(label, {}).get("f1") for each in own) for label in labels]
-            body.append([row["family"], *("" if share is None else f"{share:.1%}" for share in shares)])
-    yield html_table(("F1", *labels), body, label="F1 of each label")

@@ -21,7 +21,7 @@ from typing import Any
 from regard import storage
 from regard.compare.differences import FamilyDifference
 from regard.compare.plan import FILE, HALVE, ComparisonPlan, Record, Row, Trial, Wanted, make_plan
-from regard.compare.report_page import write_report
+from regard.compare.report_page import make_report
 from regard.compare.results_table import as_markdown, notes
 from regard.compare.rows import judge_rows, load_all_units, summarise
 from regard.compare.subject import measured_part, subject_of, why_not_divided
@@ -53,7 +53,7 @@ class Comparison:
         ended = {r["name"] for r in self.records}
         waiting = [trial.name for trial in self.plan.trials() if trial.name not in ended]
         plan = self.plan
-        return finite({"task": plan.task, "command": plan.command(str(self.folder)), "budget": plan.budget,
+        return storage.finite({"task": plan.task, "command": plan.command(str(self.folder)), "budget": plan.budget,
                        "params": plan.params, "seeds": plan.seeds, "text": plan.text, "waiting": waiting,
                        "table": self.rows, "differences": [each.as_dict() for each in self.differences],
                        "notes": notes(self.rows, plan), "trials": self.records})
@@ -204,7 +204,7 @@ def finish(folder: Path, plan: ComparisonPlan) -> Comparison:
     results = compared.as_dict()
     storage.write_json(folder / "results.json", results)
     storage.write_file(folder / "table.md", as_markdown(rows, plan))
-    write_report(folder / "report.html", plan, rows, records, found, results["command"])
+    storage.write_file(folder / "report.html", make_report(plan, rows, records, found, results["command"]))
     return compared
 
 
@@ -231,14 +231,3 @@ def dry_run(plan: ComparisonPlan, folder: Path) -> str:
         f", about {format_seconds(seconds)} in all" if seconds is not None else ""))
     lines.append(f"folder     {folder}")
     return "\n".join(lines)
-
-
-def finite(value: Any) -> Any:
-    """Infinity and NaN are not JSON: they become null."""
-    if isinstance(value, float) and value - value != 0:
-        return None
-    if isinstance(value, dict):
-        return {name: finite(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(item) for item in value]
-    return value

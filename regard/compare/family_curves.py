@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from regard.compare.plan import ComparisonPlan, Record
-from regard.report.curves import Curve, colour_of, plot
+from regard.report.charts import BLACK, COLOURS, Chart, Line, describe_lines, draw
 from regard.report.page import figure
 
 STRETCHES = 40               # points of a training curve
 AGAINST = (("Against tokens read", 0, "tokens"), ("Against time", 1, "seconds of training"))
+Levels = Sequence[tuple[str, float]]
 
 
 def styles(plan: ComparisonPlan) -> dict[str, int]:
-    """A colour for each family; what is counted is grey, as the line to cross."""
+    """A style for each family; what is counted is black, as the line to cross."""
     trained = [entry.family for entry in plan.entries if not entry.counted]
-    return {entry.family: -1 for entry in plan.entries} | {family: n for n, family in enumerate(trained)}
+    coloured = [n for n in range(2 * len(trained) + 1) if COLOURS[n % len(COLOURS)] != BLACK]
+    return {entry.family: COLOURS.index(BLACK) for entry in plan.entries} | dict(zip(trained, coloured, strict=False))
 
 
 def family_colour(plan: ComparisonPlan, family: str) -> str:
-    return colour_of(styles(plan)[family])
+    return COLOURS[styles(plan)[family] % len(COLOURS)]
+
+
+def family_line(
+    plan: ComparisonPlan, family: str, points: Sequence[tuple[float, float]], *, named: bool = True,
+    open_from: int | None = None,
+) -> Line:
+    """One seed of a family, or its mean: points (x, y)."""
+    return Line(family if named else "", [x for x, _ in points], [[y for _, y in points]], styles(plan)[family],
+                open_from)
+
+
+def draw_figure(chart: Chart, caption: str) -> str:
+    """The chart in a figure of the page; lines without points are left out."""
+    chart = replace(chart, lines=[line for line in chart.lines if len(line.x)])
+    if not chart.lines:
+        return "<p>There is nothing to plot yet.</p>"
+    return figure(draw(chart), describe_lines(chart), caption)
 
 
 def smooth(points: Sequence[Sequence[float]], column: int, scale: float) -> list[tuple[float, float]]:
@@ -32,33 +52,33 @@ def smooth(points: Sequence[Sequence[float]], column: int, scale: float) -> list
 
 
 def plot_validations(
-    plan: ComparisonPlan, done: Sequence[Record], curve: str, y: str, *,
-    of: str = "", scale: float = 1.0, level: tuple[str, float] | None = None,
+    plan: ComparisonPlan, done: Sequence[Record], curve: str, y: str, *, of: str = "", scale: float = 1.0,
+    levels: Levels = (),
 ) -> Iterator[str]:
     """A curve of each seed's validations, against tokens and against time. Its points are [tokens, seconds, value]."""
     for heading, column, unit in AGAINST:
         heading, lines = f"{of} {heading.lower()}" if of else heading, []
-        for family, style in styles(plan).items():
-            own = [r for r in done if r["family"] == family and r["seed"] is not None]
+        for entry in plan.entries:
+            own = [r for r in done if r["family"] == entry.family and r["seed"] is not None]
             for place, record in enumerate(own):
                 points = record["curve"].get(curve, [])
                 there = [(point[column], point[2] * scale) for point in points if point[column] > 0]
-                lines.append(Curve(family, there, style, labelled=place == 0, dotted=False))
-        drawn = plot(lines, title=heading, x=unit, y=y, log_x=True, level=level)
-        yield figure(heading, "Each line is one seed, from its first validation to its last.", drawn)
+                lines.append(family_line(plan, entry.family, there, named=place == 0))
+        yield draw_figure(Chart(heading, unit, y, lines, log_x=True, levels=levels),
+                          "Each line is one seed, from its first validation to its last.")
 
 
 def plot_training(
-    plan: ComparisonPlan, done: Sequence[Record], y: str, scale: float = 1.0, level: tuple[str, float] | None = None
+    plan: ComparisonPlan, done: Sequence[Record], y: str, scale: float = 1.0, levels: Levels = ()
 ) -> Iterator[str]:
     """The training loss of the first seed of each family, against tokens and against time."""
     for heading, column, unit in AGAINST:
-        lines = [Curve(r["family"], smooth(r["curve"]["train"], column, scale), styles(plan)[r["family"]],
-                      dotted=False) for r in done if r["seed"] == 0]
-        drawn = plot(lines, title=f"{heading}, while training", x=unit, y=y, log_x=True, level=level)
-        yield figure(f"{heading}, while training", "What each model was being trained on, averaged over stretches of "
-                     "steps; the first seed. With dropout it is above the held-out loss, learned by heart below it.",
-                     drawn)
+        lines = [family_line(plan, r["family"], smooth(r["curve"]["train"], column, scale))
+                 for r in done if r["seed"] == 0]
+        yield draw_figure(
+            Chart(f"{heading}, while training", unit, y, lines, log_x=True, levels=levels),
+            "What each model was being trained on, averaged over stretches of steps; the first seed. With dropout it "
+            "is above the held-out loss, learned by heart below it.")
 
 
 def plot_cost(
@@ -76,5 +96,5 @@ def plot_cost(
     for family, record in best.items():
         own, limit = points(record), record["context"]
         beyond = next((n for n, (length, _) in enumerate(own) if limit is not None and length > limit), None)
-        curves.append(Curve(family, own, styles(plan)[family], open_from=beyond))
-    return figure(heading, caption, plot(curves, title=heading, x=x, y=y, log_x=True, log_y=True))
+        curves.append(family_line(plan, family, own, open_from=beyond))
+    return draw_figure(Chart(heading, x, y, curves, log_x=True, log_y=True), caption)

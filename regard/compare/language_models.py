@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.compare import measure
 from regard.compare.columns import FAMILY, MEMORY, SIZE, TRAINED_FOR, TRAINING_RATE, TRIED, Column
-from regard.compare.family_curves import plot_cost, styles
+from regard.compare.family_curves import Levels, draw_figure, family_line, plot_cost
 from regard.compare.plan import ComparisonPlan, Entry, Record, Row
 from regard.compare.recall import CUE, DISTANCES, PASSAGE, SEQUENCES, recall
 from regard.compare.subject import Section, Subject, mean, measured_part, why_not_divided
@@ -19,9 +19,9 @@ from regard.data.reading.corpus import Corpus
 from regard.data.tokens.vocabulary import EOS
 from regard.metrics.perplexity import warn_of_unknown
 from regard.metrics.resampling import Counts, Scores
-from regard.report.curves import Curve, plot
+from regard.report.charts import Chart
 from regard.report.numbers import NOTHING, shorten, show_bytes, show_count, show_seconds
-from regard.report.page import figure, grid, sample, visible
+from regard.report.page import grid, sample, visible
 from regard.report.tables import html_table
 from regard.tasks.lm.trained import Trained
 
@@ -156,9 +156,9 @@ class LanguageModels(Subject):
         held = plan.text["valid"]
         return float(held["tokens"] / max(1, held["bytes"]) / math.log(2))
 
-    def baseline(self, plan: ComparisonPlan, rows: Sequence[Row]) -> tuple[str, float] | None:
-        base = next((row for row in self.measured_rows(rows) if row["counted"]), None)
-        return None if base is None else (f"n-gram, order {base['order']}", base["valid_loss"] * self.loss_scale(plan))
+    def baselines(self, plan: ComparisonPlan, rows: Sequence[Row]) -> Levels:
+        return [(f"n-gram, order {row['order']}", row["valid_loss"] * self.loss_scale(plan))
+                for row in self.measured_rows(rows) if row["counted"]][:1]
 
 
 SUBJECT = LanguageModels()
@@ -241,15 +241,15 @@ def plot_recall(plan: ComparisonPlan, rows: Sequence[Row]) -> Iterator[str]:
     lines = []
     for row in rows:
         gains = {int(d): each["gain"] for d, each in row.get("recall", {}).items() if each["gain"] is not None}
-        lines.append(Curve(row["family"], sorted(gains.items()), styles(plan)[row["family"]]))
+        lines.append(family_line(plan, row["family"], sorted(gains.items())))
     yield (f"<p>A passage of {PASSAGE} held-out tokens is read, then other held-out text, then the first {CUE} tokens "
            f"of the passage again; the {PASSAGE - CUE} that follow are scored. The same is done with another passage "
            "in the first place. Plotted is the difference: bits a token that the first reading saves, the mean over "
            f"{SEQUENCES} passages and all seeds. 0: nothing is remembered from so far back.</p>")
-    yield grid([figure(
-        "Bits a token saved by having read it before", "A line ends where the model's context does, or the held-out "
-        "text is too short.",
-        plot(lines, title="Recall", x="tokens between the two readings", y="bits a token saved", log_x=True))])
+    yield grid([draw_figure(
+        Chart("Bits a token saved by having read it before", "tokens between the two readings", "bits a token saved",
+              lines, log_x=True),
+        "A line ends where the model's context does, or the held-out text is too short.")])
 
 
 def show_samples(plan: ComparisonPlan, done: Sequence[Record]) -> Iterator[str]:

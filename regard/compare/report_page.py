@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
-from pathlib import Path
 
-from regard import storage
 from regard.compare.differences import LEVEL, FamilyDifference, OverSentences
 from regard.compare.family_curves import family_colour
 from regard.compare.plan import ComparisonPlan, Record, Row
@@ -16,13 +14,6 @@ from regard.metrics.intervals import SEEDS, SENTENCES, OverSeeds
 from regard.report.numbers import NOTHING, show_chance, show_signed
 from regard.report.page import Markup, bullets, facts, folded, page, section
 from regard.report.tables import Cell, html_table
-
-
-def write_report(
-    path: Path, plan: ComparisonPlan, rows: Sequence[Row], records: Sequence[Record],
-    differences: Sequence[FamilyDifference], command: str,
-) -> None:
-    storage.write_file(path, make_report(plan, rows, records, differences, command))
 
 
 def make_report(

@@ -17,10 +17,11 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 from regard.compare.columns import OF_TRAINING, Column, name_family, show_interval
-from regard.compare.family_curves import plot_training, plot_validations
+from regard.compare.family_curves import Levels, plot_training, plot_validations
 from regard.compare.plan import HALVE, ComparisonPlan, Entry, Record, Row
 from regard.metrics.intervals import SEEDS
 from regard.metrics.resampling import Counts, Scores
+from regard.report.numbers import show_share
 from regard.report.page import Markup, grid, visible
 from regard.report.tables import Cell, html_table
 from regard.tasks import CARDS
@@ -98,22 +99,22 @@ class Subject(ABC):
 
     def learning(self, plan: ComparisonPlan, rows: Sequence[Row], done: Sequence[Record]) -> Iterator[str]:
         """Learning curves: the metric of validation, where training measures one, and losses."""
-        scale, level, judged = self.loss_scale(plan), self.baseline(plan, rows), CARDS[plan.task].judged
+        scale, levels, judged = self.loss_scale(plan), self.baselines(plan, rows), CARDS[plan.task].judged
         figures: list[str] = []
         if judged is not None:
             key, name = judged
             figures += plot_validations(plan, done, key.removeprefix("valid_"), name, of=name)
         figures += plot_validations(plan, done, "valid", f"held-out {self.loss_name}", of="Loss" if judged else "",
-                                    scale=scale, level=level)
-        yield grid([*figures, *plot_training(plan, done, f"{self.loss_name} of what is read", scale, level)])
+                                    scale=scale, levels=levels)
+        yield grid([*figures, *plot_training(plan, done, f"{self.loss_name} of what is read", scale, levels)])
 
     def loss_scale(self, plan: ComparisonPlan) -> float:
         """From nats a token to `loss_name`."""
         return 1.0
 
-    def baseline(self, plan: ComparisonPlan, rows: Sequence[Row]) -> tuple[str, float] | None:
-        """A named level to cross in plots of the loss."""
-        return None
+    def baselines(self, plan: ComparisonPlan, rows: Sequence[Row]) -> Levels:
+        """Named levels to cross in plots of the loss."""
+        return ()
 
     # -------------------------------------------------------------------------------------- what is held out
 
@@ -156,6 +157,17 @@ def show_best(
         texts = {name: line if isinstance(line, str) else " ".join(line) for name, line in lines.items()}
         yield html_table((), [[Cell(name, heading=True), Cell(Markup(visible(text)), "left")]
                               for name, text in texts.items()], label=f"Sentence {place + 1}") + "<br>"
+
+
+def show_f1(rows: Sequence[Row], done: Sequence[Record], of: str, title: str) -> Iterator[str]:
+    """Yield a table of the F1 of each label, the mean over the seeds; `of` is the key of a record that has them."""
+    labels, body = sorted({label for record in done for label in record[of]}), []
+    for row in rows:
+        own = [record[of] for record in done if record["family"] == row["family"]]
+        if own:
+            shares = [mean(each.get(label, {}).get("f1") for each in own) for label in labels]
+            body.append([row["family"], *map(show_share, shares)])
+    yield html_table(("F1", *labels), body, label=title)
 
 
 def measured_part(plan: ComparisonPlan) -> str:

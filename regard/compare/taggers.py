@@ -10,23 +10,18 @@ import numpy as np
 
 from regard.compare.columns import FAMILY, MEMORY, SIZE, TRAINED_FOR, TRAINING_RATE, TRIED, Column
 from regard.compare.plan import ComparisonPlan, Entry, Record, Row
-from regard.compare.subject import Section, Subject, mean, show_best
+from regard.compare.subject import Section, Subject, mean, show_best, show_f1
 from regard.data.labels.label_batches import HeldOutLabels
 from regard.data.labels.label_corpus import LabelCorpus
 from regard.metrics.filling import guess_labels
 from regard.metrics.resampling import Counts, Scores
 from regard.metrics.tagging import TagCounts, measure_tags
-from regard.report.numbers import NOTHING, show_count
-from regard.report.tables import html_table
+from regard.report.numbers import show_count, show_share
 from regard.tasks.tag.trained import TrainedTagger
 
 SHOWN = 6                                            # sentences to look at
 MEANS = ("errors_gone", "ambiguous_accuracy", "unseen_accuracy", "baseline_accuracy", "macro_f1", "tagging_rate")
 SAME = ("words", "sentences", "ambiguous_words", "unseen_words")
-
-
-def show_share(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.1%}"
 
 
 class Taggers(Subject):
@@ -48,14 +43,14 @@ class Taggers(Subject):
         given = [[each.tag for each in words] for words in trained.tag_sentences([words for words, _ in sentences])]
         seconds = time.perf_counter() - began
         counts = TagCounts((text.split(), tags.split()) for tags, text in corpus.train.lines())
-        found = measure_tags(sentences, given, counts)
+        measured = measure_tags(sentences, given, counts)
         guesses = guess_labels(trained.model, HeldOutLabels(part, trained.context, 64))
         units = [(sum(tag == other for tag, other in zip(tags, row, strict=True)), len(tags))
                  for (_, tags), row in zip(sentences, given, strict=True)]
         return {
-            **found.as_dict(), "units": {"of": "sentences", "counts": np.array(units, np.float64)},
+            **measured.as_dict(), "units": {"of": "sentences", "counts": np.array(units, np.float64)},
             "loss": guesses.loss, "perplexity": guesses.perplexity,
-            "tagging_rate": found.words.total / max(seconds, 1e-9),
+            "tagging_rate": measured.words.total / max(seconds, 1e-9),
             "shown": [{"words": words, "tags": tags, "given": row}
                       for (words, tags), row in zip(sentences[:SHOWN], given[:SHOWN], strict=True)]}
 
@@ -102,28 +97,9 @@ class Taggers(Subject):
 
     def sections(self, plan: ComparisonPlan, rows: Sequence[Row], done: Sequence[Record]) -> Iterator[Section]:
         yield from super().sections(plan, rows, done)
-        yield "Each tag", show_tags(rows, done)
-        yield "What they make of the same sentences", show_sentences(plan, done)
+        yield "Each tag", show_f1(rows, done, "tags", "F1 of each tag")
+        yield "What they make of the same sentences", show_best(
+            plan, done, "accuracy", "shown", {"words": "words", "right": "tags"}, "given")
 
 
 SUBJECT = Taggers()
-
-
-# ------------------------------------------------------------------------------------------- sections of the report
-
-
-def show_tags(rows: Sequence[Row], done: Sequence[Record]) -> Iterator[str]:
-    """F1 of each tag, the mean over the seeds."""
-    tags = sorted({tag for record in done for tag in record["tags"]})
-    body = []
-    for row in rows:
-        own = [record["tags"] for record in done if record["family"] == row["family"]]
-        if own:
-            shares = [mean(each.get(tag, {}).get("f1") for each in own) for tag in tags]
-            body.append([row["family"], *map(show_share, shares)])
-    yield html_table(("F1", *tags), body, label="F1 of each tag")
-
-
-def show_sentences(plan: ComparisonPlan, done: Sequence[Record]) -> Iterator[str]:
-    """The first held-out sentences, as the best seed of each family tags them."""
-    yield from show_best(plan, done, "accuracy", "shown", {"words": "words", "right": "tags"}, "given")

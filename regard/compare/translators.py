@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.compare.columns import FAMILY, MEMORY, SIZE, TRAINED_FOR, TRAINING_RATE, TRIED, Column
-from regard.compare.family_curves import plot_cost, styles
+from regard.compare.family_curves import draw_figure, family_line, plot_cost
 from regard.compare.measure import LONGEST, points
 from regard.compare.plan import ComparisonPlan, Entry, Record, Row
 from regard.compare.subject import Section, Subject, mean, show_best
@@ -22,9 +22,9 @@ from regard.data.pairs.pair_corpus import PairCorpus
 from regard.metrics.lengths import by_length
 from regard.metrics.resampling import BLEU_COUNTS, Counts, Scores, bleu_of
 from regard.metrics.translation_quality import measure, sentence_counts
-from regard.report.curves import Curve, plot
+from regard.report.charts import Chart
 from regard.report.numbers import NOTHING, shorten, show_count
-from regard.report.page import figure, grid
+from regard.report.page import grid
 from regard.report.tables import html_table
 from regard.tasks.translate.trained import TrainedTranslator
 
@@ -141,7 +141,8 @@ class Translators(Subject):
         yield from super().sections(plan, rows, done)
         yield "Short and long sources", plot_lengths(plan, rows)
         yield "Cost against length", plot_costs(plan, done)
-        yield "What they make of the same sentences", show_translations(plan, done)
+        yield "What they make of the same sentences", show_best(
+            plan, done, "bleu", "translations", {"source": "source", "reference": "reference"}, "text")
 
 
 SUBJECT = Translators()
@@ -201,11 +202,11 @@ def plot_lengths(plan: ComparisonPlan, rows: Sequence[Row]) -> Iterator[str]:
     lines = []
     for row in rows:
         found = [(first_words(words), value) for words, value in row.get("by_length", {}).items()]
-        lines.append(Curve(row["family"], sorted(found), styles(plan)[row["family"]]))
+        lines.append(family_line(plan, row["family"], sorted(found)))
     heading = "BLEU by the length of the source"
-    yield grid([figure(
-        heading, "The mean over seeds. Each point is all sources from so many words up to the next point.",
-        plot(lines, title=heading, x="words of the source, from", y="BLEU"))])
+    yield grid([draw_figure(
+        Chart(heading, "words of the source, from", "BLEU", lines),
+        "The mean over seeds. Each point is all sources from so many words up to the next point.")])
     known = sorted({words for row in rows for words in row.get("by_length", {})}, key=first_words)
     if known:
         yield html_table(("words", *known), [
@@ -220,9 +221,3 @@ def plot_costs(plan: ComparisonPlan, done: Sequence[Record]) -> Iterator[str]:
                   "milliseconds", lambda r: [(n, 1e3 * s) for n, s in r["cost"]]),
         plot_cost(plan, done, "What is kept", "Bytes of state, what was read of the source included.", "tokens",
                   "bytes", lambda r: [(int(n), max(1, size)) for n, size in r["state"].items()])))
-
-
-def show_translations(plan: ComparisonPlan, done: Sequence[Record]) -> Iterator[str]:
-    """The first held-out sources, as the best seed of each family translates them."""
-    yield from show_best(plan, done, "bleu", "translations", {"source": "source", "reference": "reference"},
-                         "text")

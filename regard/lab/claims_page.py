@@ -5,7 +5,6 @@ A claim is a section; what was measured on each machine stands next to the other
 
 from __future__ import annotations
 
-import base64
 from collections import Counter
 from collections.abc import Collection, Sequence
 from html import escape
@@ -15,7 +14,7 @@ from regard.lab.flipping import did_change, flip_of, rules_with_cause, tell_flip
 from regard.lab.outcome import Card
 from regard.lab.verdict import FAILS, FEWEST, HOLDS, UNCLEAR
 from regard.metrics.intervals import SURE
-from regard.report.page import Markup, bullets, facts, folded, page
+from regard.report.page import Markup, bullets, facts, figure, folded, page
 from regard.report.tables import Cell, html_table
 
 MORE = """
@@ -28,8 +27,6 @@ MORE = """
 .holds { color: #0a6b4c; } .fails { color: #a3260f; } .unclear { color: #6b5600; }
 @media (prefers-color-scheme: dark) {
   .holds { color: #5fd3aa; } .fails { color: #ff9d86; } .unclear { color: #e6c84f; } a { color: #8ec7ff; } }
-img { background: #fff; border-radius: 6px; width: 100%; max-width: 46rem; height: auto; display: block;
-  margin-bottom: .8rem; }
 .index { min-width: 44rem; } .index td, .index th, .rules td, .rules th { text-align: left; white-space: normal;
   vertical-align: top; }
 .rules td:not(:first-child) { white-space: nowrap; } .rules td:first-child { min-width: 10rem; }
@@ -129,9 +126,7 @@ def _claim(group: Sequence[Card], old: Collection[tuple[str, str]]) -> str:
 
 
 def _machine(card: Card, old: Collection[tuple[str, str]]) -> str:
-    plots = "".join(
-        f'<figure><img alt="{escape(plot["title"])}" src="data:image/svg+xml;base64,'
-        f'{base64.b64encode(plot["svg"].encode()).decode()}"></figure>' for plot in card["plots"])
+    plots = "".join(figure(plot["svg"].encode(), plot["title"]) for plot in card["plots"])
     fixed = card.get("fixed") or {}
     about = facts({"Flipped": tell_flips(card), "Where": card["where"], "When": card["when"],
                    "What was run": f"{tell_size(card)}, {card['seconds']:,.0f} s of arms",

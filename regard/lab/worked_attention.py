@@ -8,6 +8,7 @@ T queries · S keys · K width
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import torch
@@ -21,6 +22,7 @@ from regard.look.presets import PRESETS, numbers
 
 PLAIN = Dot(1, 1, scaled=False)            # e(q, k) = q · k
 F = Fraction
+Matrix = list[list[Fraction]]
 
 
 def tensor(rows: object) -> Tensor:
@@ -106,7 +108,7 @@ def aaba_self() -> list[ExampleLine]:
 # -------------------------------------------------------------------------------- one lower-triangular product
 
 
-def through_softmax(table: list[list[Fraction]], v: Tensor) -> tuple[Tensor, Tensor]:
+def through_softmax(table: Matrix, v: Tensor) -> tuple[Tensor, Tensor]:
     """Weights and outputs of attention whose scores are the logarithms of a table; above the diagonal they are large.
 
     With Q = 1 the scores are K^T. What stands above the diagonal would win the softmax if the mask let it through.
@@ -117,31 +119,43 @@ def through_softmax(table: list[list[Fraction]], v: Tensor) -> tuple[Tensor, Ten
     return shares(q, s.T, mask=CAUSAL), read(q, s.T, v, mask=CAUSAL)
 
 
-def times(table: list[list[Fraction]], v: list[list[int]]) -> list[list[Fraction]]:
-    """The product of a table with V, in fractions."""
-    return [[sum((a * row[at] for a, row in zip(own, v, strict=True)), F(0)) for at in range(len(v[0]))]
-            for own in table]
+def product(*matrices: Matrix) -> Matrix:
+    """The product of matrices, in fractions."""
+    first, *rest = matrices
+    for other in rest:
+        first = [[sum((a * b for a, b in zip(row, column, strict=True)), F(0)) for column in transposed(other)]
+                 for row in first]
+    return first
+
+
+def transposed(matrix: Matrix) -> Matrix:
+    return [list(column) for column in zip(*matrix, strict=True)]
+
+
+def whole(rows: Sequence[Sequence[int | str]]) -> Matrix:
+    return [[F(x) for x in row] for row in rows]
 
 
 VALUES = [[1, 0, 2], [0, 1, 4], [3, 1, 0]]             # v_1, v_2, v_3: any three vectors will do
 
 
-def table_of(*names: str) -> list[list[Fraction]]:
-    return [[F(x) for x in PRESETS[name].weights] for name in names]
+def table_of(*names: str) -> Matrix:
+    return whole([PRESETS[name].weights for name in names])
 
 
 def hidden_states() -> list[ExampleLine]:
     """h_3 = 0.3 v_1 + 0.5 v_2 + 0.2 v_3 and h_2 = 0.7 v_1 + 0.3 v_2 are rows of one lower-triangular product."""
     table = table_of("table-1", "h2", "h3")
+    by_hand = product(table, whole(VALUES))
     alpha, h = through_softmax(table, tensor(VALUES))
     return [
         line("weights: nothing above the diagonal", "weights, mask=CAUSAL", alpha, table),
         line("no term for q_2 k_3: its weight is", "weights, mask=CAUSAL", alpha[1, 2], 0),
-        line("h_1, h_2, h_3", "attend, mask=CAUSAL", h, times(table, VALUES)),
+        line("h_1, h_2, h_3", "attend, mask=CAUSAL", h, by_hand),
         line("h_2 = 0.7 v_1 + 0.3 v_2", "attend, mask=CAUSAL", h[1], [F(7, 10), F(3, 10), F(26, 10)]),
         line("h_3 = 0.3 v_1 + 0.5 v_2 + 0.2 v_3", "attend, mask=CAUSAL", h[2], [F(9, 10), F(7, 10), F(26, 10)]),
         line("h_2 from its own prefix alone", "attend", read(
-            tensor([[1]]), tensor([[math.log(x)] for x in table[1][:2]]), tensor(VALUES[:2])), times(table, VALUES)[1]),
+            tensor([[1]]), tensor([[math.log(x)] for x in table[1][:2]]), tensor(VALUES[:2])), by_hand[1]),
     ]
 
 
@@ -153,7 +167,7 @@ def table_times_v() -> list[ExampleLine]:
         line("the table", "weights, mask=CAUSAL", alpha,
              [[1, 0, 0], [F(3, 10), F(7, 10), 0], [F(1, 10), F(1, 2), F(2, 5)]]),
         line("each row sums to one", "weights, mask=CAUSAL", alpha.sum(-1), [1, 1, 1]),
-        line("the table times V", "attend, mask=CAUSAL", h, times(table, VALUES)),
+        line("the table times V", "attend, mask=CAUSAL", h, product(table, whole(VALUES))),
         line("its third row", "attend, mask=CAUSAL", h[2], [F(13, 10), F(9, 10), F(22, 10)]),
     ]
 

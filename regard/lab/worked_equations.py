@@ -7,7 +7,6 @@ sides of an equation are the same numbers and not nearly the same.   L length ·
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 
 import torch
@@ -16,7 +15,17 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.lab.in_the_open import OpenDot
 from regard.lab.worked import Example, ExampleLine, line
-from regard.lab.worked_attention import PLAIN, read, rows_of, tensor
+from regard.lab.worked_attention import (
+    PLAIN,
+    Matrix,
+    product,
+    read,
+    rows_of,
+    softmax_of_base,
+    tensor,
+    transposed,
+    whole,
+)
 from regard.layers.attend import attend
 from regard.layers.positions import SinusoidalPositions
 from regard.layers.scores import Location
@@ -24,7 +33,6 @@ from regard.layers.self_attention import SelfAttention
 from regard.look import presets
 
 F = Fraction
-Matrix = list[list[Fraction]]
 
 # ---------------------------------------------------------------------------------------- the sinusoid table
 
@@ -60,26 +68,9 @@ def angle_of_a_step(layer: SinusoidalPositions, pair: int) -> Tensor:
 # ------------------------------------------------------------------------------------------- equivariance
 
 
-def product(*matrices: Matrix) -> Matrix:
-    first, *rest = matrices
-    for other in rest:
-        first = [[sum((a * b for a, b in zip(row, column, strict=True)), F(0)) for column in transposed(other)]
-                 for row in first]
-    return first
-
-
-def transposed(matrix: Matrix) -> Matrix:
-    return [list(column) for column in zip(*matrix, strict=True)]
-
-
 def softmax3(scores: Matrix) -> Matrix:
     """Row by row, with powers of 3."""
-    powers = [[F(3) ** int(s) for s in row] for row in scores]
-    return [[p / sum(row) for p in row] for row in powers]
-
-
-def whole(rows: Sequence[Sequence[int]]) -> Matrix:
-    return [[F(x) for x in row] for row in rows]
+    return [softmax_of_base([int(s) for s in row], 3) for row in scores]
 
 
 X, P = whole(presets.X), whole(presets.P)
@@ -146,7 +137,7 @@ def location() -> list[ExampleLine]:
     nothing = torch.zeros(1, 1, 3, 2, dtype=torch.float64)      # a location score looks at no key
     asked = query[None, None, :, :2]
     general = read(query, keys, v)
-    values = [[F(x) for x in row] for row in presets.PRESETS["location"].values]
+    values = whole(presets.PRESETS["location"].values)
     [output] = product(softmax3([[F(2), F(0), F(3)]]), values)
     return [
         line("e = W q + b", "Location", layer(asked, nothing), [2, 0, 3]),

@@ -14,6 +14,7 @@ from torch import Tensor
 from regard.data.batching.text_batches import Batch as TrainingBatch
 from regard.lab.tiny import Exercise, loss_of
 from regard.lab.worked import Example, ExampleLine, line
+from regard.lab.worked_attention import tensor
 from regard.layers.linear_recurrence import MatrixRecurrence
 from regard.layers.recurrent import Elman
 from regard.layers.self_attention import SelfAttention
@@ -23,10 +24,6 @@ from regard.training.step import ForwardBackward
 
 F = Fraction
 tanh = math.tanh
-
-
-def tensor(rows: object) -> Tensor:
-    return torch.tensor(rows, dtype=torch.float64)
 
 
 # ------------------------------------------------------------------------------------------------ the loss

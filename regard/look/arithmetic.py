@@ -172,17 +172,17 @@ def of_attention(
     with torch.no_grad():
         sheet = attention_sheet(reading, head - 1, row + offset, column)
     columns = pieces(look, "text" if offset else track.columns)
-    told = Arithmetic.of("attention", score_name(reading.about["score"]), sheet, {"columns": columns}, column)
+    result = Arithmetic.of("attention", score_name(reading.about["score"]), sheet, {"columns": columns}, column)
     after = None
     if scores is not None:
         edit = Edit(reading.layer, head - 1, row + offset, edited_scores(sheet, scores))
         with editing(edit), final_vectors(model) as changed:
             again = reading_of(look, watched(look), track, layer)
         after = changed[-1]
-        told.edited = {"alpha": again.values[0, head - 1, row + offset].tolist(),
-                       "output": again.about["output"][0, head - 1, row + offset].tolist()}
-    told.next = next_tokens(trained, look, track, row, before[-1], after)
-    return told
+        result.edited = {"alpha": again.values[0, head - 1, row + offset].tolist(),
+                         "output": again.about["output"][0, head - 1, row + offset].tolist()}
+    result.next = next_tokens(trained, look, track, row, before[-1], after)
+    return result
 
 
 # ------------------------------------------------------------------------------------------ edited scores
@@ -190,13 +190,13 @@ def of_attention(
 
 def edited_scores(sheet: Sheet, scores: Sequence[float | None]) -> Tensor:
     """(S,): as they were given, -inf for None; what is masked stays masked."""
-    own = torch.from_numpy(sheet.quantities["e"].values.copy())
-    if len(scores) != len(own):
-        raise SettingError(f"{len(scores)} scores were given for a row of {len(own)}: give one for each column")
-    new = torch.tensor([-math.inf if each is None else each for each in scores], dtype=own.dtype)
+    before = torch.from_numpy(sheet.quantities["e"].values.copy())
+    if len(scores) != len(before):
+        raise SettingError(f"{len(scores)} scores were given for a row of {len(before)}: give one for each column")
+    new = torch.tensor([-math.inf if each is None else each for each in scores], dtype=before.dtype)
     if bool(new.isnan().any()) or bool((new == math.inf).any()):
         raise SettingError("scores must be numbers, or null where nothing is to be read")
-    if bool((new.isfinite() & ~own.isfinite()).any()):
+    if bool((new.isfinite() & ~before.isfinite()).any()):
         raise SettingError("a masked column was given a score: what the mask hides cannot be read")
     return new
 
@@ -204,15 +204,15 @@ def edited_scores(sheet: Sheet, scores: Sequence[float | None]) -> Tensor:
 @contextmanager
 def final_vectors(model: Any) -> Iterator[list[Tensor]]:
     """The vector of each row before the prediction, (R, D), of whatever is run inside; nothing is changed by it."""
-    found: list[Tensor] = []
+    outputs: list[Tensor] = []
 
     def keep(_module: nn.Module, _inputs: object, output: Any) -> None:
         vectors = output if isinstance(output, Tensor) else output.vectors
-        found.append(vectors.detach()[0])
+        outputs.append(vectors.detach()[0])
 
     handle = model.get_submodule(model.vectors_from).register_forward_hook(keep)
     try:
-        yield found
+        yield outputs
     finally:
         handle.remove()
 
@@ -224,18 +224,18 @@ def next_tokens(
     """The likeliest tokens of a row that predicts, with their probabilities as it is and after an edit."""
     model = trained.model
     with evaluating(model):
-        at = row_that_says(look, track, row, model, before, after)
-        own = model.head(before[at]).exp()
-        new = None if after is None else model.head(after[at]).exp()
-    most = own if new is None else torch.maximum(own, new)
+        predicting = row_that_says(look, track, row, model, before, after)
+        now = model.head(before[predicting]).exp()
+        new = None if after is None else model.head(after[predicting]).exp()
+    most = now if new is None else torch.maximum(now, new)
     best = most.topk(min(BARS, len(most))).indices.tolist()
     tokenizer = trained.writes
-    tokens = tuple(TokenChange(id, name_token(tokenizer, id), float(own[id]), None if new is None else float(new[id]))
+    tokens = tuple(TokenChange(id, name_token(tokenizer, id), float(now[id]), None if new is None else float(new[id]))
                    for id in best)
-    rest = RestChange(max(0.0, 1 - float(own[best].double().sum())),
+    rest = RestChange(max(0.0, 1 - float(now[best].double().sum())),
                       None if new is None else max(0.0, 1 - float(new[best].double().sum())))
-    moved = None if new is None else float((own - new).abs().double().sum() / 2)
-    return NextTokens(at, pieces(look, look.written)[at], look.in_place, tokens, rest, moved)
+    moved = None if new is None else float((now - new).abs().double().sum() / 2)
+    return NextTokens(predicting, pieces(look, look.written)[predicting], look.in_place, tokens, rest, moved)
 
 
 def row_that_says(

@@ -157,31 +157,31 @@ SCORINGS: dict[str, Scoring] = {
 
 def changed_scores(sheet: Sheet, reading: Reading, head: int, row: int) -> None:
     """From `raw` to `e`, what enters the softmax; each change only where there is one."""
-    about, at = reading.about, "raw"
+    about, latest = reading.about, "raw"
     scale = scale_of(about["score"], about["q"].shape[-1])
     parts, shown = [], ["raw"]
     if scale != 1:
-        sheet.work("scaled", "scale", at, how={"by": scale}, symbol=f"× {scale:.6g}",
+        sheet.work("scaled", "scale", latest, how={"by": scale}, symbol=f"× {scale:.6g}",
                    about="divided by the root of the width, or the scores would grow with it", over="columns")
-        at, parts = "scaled", [f"{'q · k'} / √{round(scale**-2)}"]
+        latest, parts = "scaled", [f"{'q · k'} / √{round(scale**-2)}"]
         shown.append("scaled")
     if about["softcap"]:
         cap = about["softcap"]
-        sheet.work("capped", "softcap", at, how={"at": cap}, symbol=f"{cap:g} tanh(· / {cap:g})",
+        sheet.work("capped", "softcap", latest, how={"at": cap}, symbol=f"{cap:g} tanh(· / {cap:g})",
                    about=f"bent to stay between −{cap:g} and {cap:g}", over="columns")
-        at, parts = "capped", [*parts, "softcap"]
+        latest, parts = "capped", [*parts, "softcap"]
         shown.append("capped")
     if about["bias"] is not None:
         sheet.put("bias", about["bias"][0, head, row], symbol="bias", about="what distance takes off (ALiBi)",
                   over="columns")
-        sheet.work("biased", "plus", at, "bias", symbol="+ bias", about="with the bias", over="columns")
-        at, parts = "biased", [*parts, "+ bias"]
+        sheet.work("biased", "plus", latest, "bias", symbol="+ bias", about="with the bias", over="columns")
+        latest, parts = "biased", [*parts, "+ bias"]
         shown += ["bias", "biased"]
     allowed = about["allowed"]
     mask = allowed[0, head, row].float() if allowed is not None else about["q"].new_ones(about["k"].shape[2])
     sheet.put("allowed", mask, symbol="may be read", about="1 where this row may read, 0 where it may not",
               over="columns")
-    sheet.work("e", "mask", at, "allowed", values=about["scores"][0, head, row], symbol="e", over="columns",
+    sheet.work("e", "mask", latest, "allowed", values=about["scores"][0, head, row], symbol="e", over="columns",
                about="the scores; −∞ where nothing may be read")
     hidden = int((mask == 0).sum())
     sheet.step("Scale and mask" if scale != 1 else "Mask", f"e = {', '.join(parts) or 'as it is'}; −∞ where hidden",

@@ -65,13 +65,13 @@ def scene_of(trained: Any, look: Look) -> Scene:
 
 
 def influence_sheet(trained: Any, look: Look, track: Track, row: int, column: int) -> Sheet:
-    scene, how = scene_of(trained, look), track.name.rsplit("-", 1)[-1]
+    scene, method = scene_of(trained, look), track.name.rsplit("-", 1)[-1]
     if scene.mask is not None:
         scene.tokens = scene.tokens.clone()
         scene.tokens[0, row] = scene.mask                   # a row is asked for what stands behind <mask>
     on_source = track.columns != look.written
     with evaluating(scene.model):
-        return WAYS[how](scene, look, on_source, row, column)
+        return WAYS[method](scene, look, on_source, row, column)
 
 
 # ---------------------------------------------------------------------------------------------- occlusion

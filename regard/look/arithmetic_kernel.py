@@ -198,18 +198,19 @@ def output_steps(sheet: Sheet, name: str, row: int, column: int, output: Tensor,
     sheet.work("part", "times", "entry", "here", symbol=f"kernel · {name}", about="what the column adds")
     sheet.work("parts", "times", "kernel", name, symbol=f"kernel · {name}", about="what every column adds",
                over="columns")
-    told = f"Σ kernel · {name}"
+    formula = f"Σ kernel · {name}"
     if not skip:
-        sheet.work("output", "sum", "parts", values=output, symbol=told, about="their sum: what the channel gives")
+        sheet.work("output", "sum", "parts", values=output, symbol=formula, about="their sum: what the channel gives")
     else:
-        sheet.work("read", "sum", "parts", symbol=told, about="their sum")
+        sheet.work("read", "sum", "parts", symbol=formula, about="their sum")
         sheet.work("now", "pick", name, how={"index": row}, symbol=f"{name}[{row}]",
                    about="the input of the row itself")
         sheet.work("by", "times", "skip", "now", symbol=f"skip · {name}", about="what passes by the states")
         sheet.work("output", "plus", "read", "by", values=output, symbol="y", about="what the channel gives")
-        told += f" + skip · {name}[{row}]"
-    sheet.step("Times the input, added up", f"y[{row}] = {told}", "Every column adds its input times its entry; a gate "
-               "and a matrix follow.", "here", "entry", "part", "parts", "read", "by", "output")
+        formula += f" + skip · {name}[{row}]"
+    sheet.step("Times the input, added up", f"y[{row}] = {formula}",
+               "Every column adds its input times its entry; a gate and a matrix follow.", "here", "entry", "part",
+               "parts", "read", "by", "output")
 
 
 def matrix_sheet(reading: Reading, row: int, column: int) -> Sheet:

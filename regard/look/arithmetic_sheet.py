@@ -58,18 +58,18 @@ class Sheet:
     quantities: dict[str, Quantity] = field(default_factory=dict)
     steps: list[SheetStep] = field(default_factory=list)
 
-    def put(self, name: str, values: ArrayLike, **told: Any) -> Floats:
+    def put(self, name: str, values: ArrayLike, **shown: Any) -> Floats:
         """A quantity that is given."""
-        return self._add(Quantity(name, _plain(values), **told))
+        return self._add(Quantity(name, _plain(values), **shown))
 
     def work(self, name: str, op: str, *of: str, values: ArrayLike | None = None, how: dict[str, Any] | None = None,
-             **told: Any) -> Floats:
+             **shown: Any) -> Floats:
         """One that is worked out from others; `values` is what PyTorch has for it, to check it by."""
         assert op in OPERATIONS, f"there is no operation {op}"
         how, checked = how or {}, values is not None
         if values is None:
             values = OPERATIONS[op](*(self.quantities[each].values for each in of), **how)
-        return self._add(Quantity(name, _plain(values), op=op, of=of, how=how, checked=checked, **told))
+        return self._add(Quantity(name, _plain(values), op=op, of=of, how=how, checked=checked, **shown))
 
     def _add(self, quantity: Quantity) -> Floats:
         assert quantity.name not in self.quantities, f"{quantity.name} stands there already"

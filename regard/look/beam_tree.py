@@ -74,30 +74,30 @@ class BeamTree:
 
 
 def beam_tree(
-    trained: Any, what: Any, how: BeamOptions | None = None, *, force: Sequence[int] = (), new_tokens: int = NEW_TOKENS
+    trained: Any, what: Any, options: BeamOptions | None = None, *, force: Sequence[int] = (),
+    new_tokens: int = NEW_TOKENS,
 ) -> BeamTree:
     """The search for a translation or summary of a text, a caption of a picture (S, S, 3), or what follows a prompt.
 
     With `force`, only for targets that begin with these tokens.
     """
-    how = how or BeamOptions()
-    how = replace(how, n_best=how.width)
-    return search_tree(trained.open(what, new_tokens=new_tokens), how, tuple(force))
+    options = options or BeamOptions()
+    options = replace(options, n_best=options.width)
+    return search_tree(trained.open(what, new_tokens=new_tokens), options, tuple(force))
 
 
 # ---------------------------------------------------------------------------------------------- the tree
 
 
-def search_tree(opening: Opening, how: BeamOptions, force: tuple[int, ...]) -> BeamTree:
+def search_tree(opening: Opening, options: BeamOptions, force: tuple[int, ...]) -> BeamTree:
     """Search, and keep what was considered on the way."""
-    builder = TreeBuilder(opening, how, force)
+    builder = TreeBuilder(opening, options, force)
     (found,) = beam_search(
         opening.model, opening.source, limits=[opening.limit], begin=opening.prompt, end=opening.special_tokens.end,
-        options=how,
-        banned=opening.special_tokens.banned, force=force, observer=builder)
+        options=options, banned=opening.special_tokens.banned, force=force, observer=builder)
     columns = builder.settled(found)
     finished = tuple(builder.placed(each) for each in found)
-    return BeamTree(columns, finished, opening.pieces, opening.text, how, force, opening.notes)
+    return BeamTree(columns, finished, opening.pieces, opening.text, options, force, opening.notes)
 
 
 class TreeBuilder:
@@ -138,14 +138,14 @@ class TreeBuilder:
         before = () if self.opening.source is not None else self.opening.prompt         # a prompt is part of the text
         return t.stream(after=(*before, *path[:-1])).push(path[-1])
 
-    def settled(self, found: Sequence[Hypothesis]) -> tuple[tuple[Node, ...], ...]:
+    def settled(self, results: Sequence[Hypothesis]) -> tuple[tuple[Node, ...], ...]:
         """The columns, the last of which says why the search went no further with what it kept there."""
         if not self.columns:
             return ()
-        cut = any(not each.finished for each in found)
+        cut = any(not each.finished for each in results)
         why = (f"cut short: {self.opening.limit} tokens is the limit" if cut
                else f"the limit of {self.opening.limit} tokens, and others have finished"
-               if len(self.columns) >= self.opening.limit else f"not followed: {len(found)} have finished")
+               if len(self.columns) >= self.opening.limit else f"not followed: {len(results)} have finished")
         *before, last = self.columns
         return (*before, tuple(replace(node, why=f"{node.why}; {why}") if node.kept and not node.ended else node
                                for node in last))

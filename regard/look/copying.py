@@ -25,19 +25,20 @@ Weights = NDArray[np.float32]              # (layers, heads, T, L)
 
 def spell(
     model: LanguageModel, tokenizer: TokenizerPair, texts: Sequence[str], sources: Sequence[list[int]],
-    found: Sequence[Sequence[Hypothesis]],
+    hypotheses: Sequence[Sequence[Hypothesis]],
 ) -> list[list[list[str]]]:
     """The pieces of each target that was found of each source; `texts` are the sources as they were written."""
     t = tokenizer
-    unknown = [(at, place) for at, own in enumerate(found) for place, each in enumerate(own) if UNK in each.tokens]
+    unknown = [(row, place) for row, several in enumerate(hypotheses) for place, each in enumerate(several)
+               if UNK in each.tokens]
     instead: dict[tuple[int, int], dict[int, str]] = {}
-    targets = [found[at][place].tokens for at, place in unknown]
-    for number, weights in each_read(model, [sources[at] for at, _ in unknown], targets):
-        at, _ = unknown[number]
+    targets = [hypotheses[row][place].tokens for row, place in unknown]
+    for number, weights in each_read(model, [sources[row] for row, _ in unknown], targets):
+        row, _ = unknown[number]
         instead[unknown[number]] = unknown_words(
-            t.source, texts[at], sources[at][:-1], t.target, targets[number], weights.mean((0, 1)))
-    return [[pieces_of(t.target, each.tokens, instead.get((at, place))) for place, each in enumerate(own)]
-            for at, own in enumerate(found)]
+            t.source, texts[row], sources[row][:-1], t.target, targets[number], weights.mean((0, 1)))
+    return [[pieces_of(t.target, each.tokens, instead.get((row, place))) for place, each in enumerate(several)]
+            for row, several in enumerate(hypotheses)]
 
 
 def each_read(

@@ -22,13 +22,13 @@ def statistics(track: Track) -> dict[str, list[list[float]] | None]:
         previous    the share that falls on the one before, of a text that reads itself, from its second row on
     """
     itself = track.rows == track.columns
-    found: dict[str, Any] = {"entropy": [], "distance": [], "first": [], "previous": []}
+    by_name: dict[str, Any] = {"entropy": [], "distance": [], "first": [], "previous": []}
     for layer in track.values:                                   # one at a time: what is made on the way stays small
         for name, value in layer_statistics(torch.from_numpy(layer), itself, track.signed).items():
-            found[name].append(value)
+            by_name[name].append(value)
     if not itself:
-        found["distance"] = found["previous"] = None
-    return found
+        by_name["distance"] = by_name["previous"] = None
+    return by_name
 
 
 def layer_statistics(values: torch.Tensor, itself: bool, signed: bool) -> dict[str, list[float]]:
@@ -51,25 +51,3 @@ def layer_statistics(values: torch.Tensor, itself: bool, signed: bool) -> dict[s
         before = values.diagonal(-1, 1, 2) / total[:, 1:]                             # (H, R - 1)
         means["previous"] = (before.sum(-1) / read[:, 1:].sum(-1).clamp(min=1)).tolist()
     return means
-
-
-def statistics_by_definition(track: Track) -> dict[str, Any]:
-    """Head by head and row by row, in float64."""
-    names = ("entropy", "distance", "first", "previous")
-    found: dict[str, Any] = {name: np.zeros(track.shape[:2]) for name in names}
-    for n, h in np.ndindex(track.shape[:2]):
-        rows: dict[str, list[float]] = {name: [] for name in names}
-        for r, amounts in enumerate(np.abs(track.values[n, h].astype(np.float64))):
-            if not amounts.sum():
-                continue
-            p = amounts / amounts.sum()
-            rows["entropy"].append(-sum(each * np.log2(each) for each in p if each > 0))
-            rows["distance"].append(sum(each * abs(r - c) for c, each in enumerate(p)))
-            rows["first"].append(p[0])
-            if r:
-                rows["previous"].append(p[r - 1] if r - 1 < len(p) else 0.0)
-        for name in names:
-            found[name][n, h] = np.mean(rows[name]) if rows[name] else 0.0
-    if track.rows != track.columns:
-        found["distance"] = found["previous"] = None
-    return found

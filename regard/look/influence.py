@@ -72,7 +72,7 @@ def by_gradient(
     embedding = getattr(model, "embedding", None)
     if not isinstance(embedding, nn.Embedding):
         raise RunError(f"{type(model).__name__} has no embeddings to take a gradient of: use how='occlusion'")
-    found = torch.zeros(len(rows), len(tokens), device=tokens.device, dtype=embedding.weight.dtype)
+    amounts = torch.zeros(len(rows), len(tokens), device=tokens.device, dtype=embedding.weight.dtype)
     for some in _in_batches(len(rows), len(tokens)):
         asked = torch.tensor([rows[each] for each in some], device=tokens.device)
         seen = int(asked.max()) + 1                                                   # nothing later can matter
@@ -83,8 +83,8 @@ def by_gradient(
             (g,) = torch.autograd.grad(wanted, read[-1])                              # (rows, seen, D)
         values = g.norm(dim=-1) if norm else (g * read[-1].detach()).sum(-1)
         earlier = torch.arange(seen, device=tokens.device) <= asked[:, None]
-        found[some.start:some.stop, :seen] = torch.where(earlier, values, 0.0)
-    return found
+        amounts[some.start:some.stop, :seen] = torch.where(earlier, values, 0.0)
+    return amounts
 
 
 def by_occlusion(
@@ -97,7 +97,7 @@ def by_occlusion(
     asked = torch.tensor(rows, device=tokens.device)
     with torch.no_grad():
         whole = _score(model, tokens[None], wanted[None], source)[0, asked]           # (rows,)
-        found = whole.new_zeros(len(rows), len(targets))
+        amounts = whole.new_zeros(len(rows), len(targets))
         for some in _in_batches(seen, seen):
             places = torch.arange(some.start, some.stop, device=tokens.device)
             variants = tokens.repeat(len(some), 1)
@@ -105,8 +105,8 @@ def by_occlusion(
                 variants[torch.arange(len(some), device=tokens.device), places] = other
                 scores = _score(model, variants, wanted.expand(len(some), -1), source)[:, asked].T     # (rows, some)
                 lost = torch.where(scores == whole[:, None], 0.0, whole[:, None] - scores)   # two infinities are equal
-                found[:, some.start:some.stop] += torch.where(places <= asked[:, None], lost, 0.0) / len(others)
-    return found
+                amounts[:, some.start:some.stop] += torch.where(places <= asked[:, None], lost, 0.0) / len(others)
+    return amounts
 
 
 # ------------------------------------------------------------------------------------------------ parts

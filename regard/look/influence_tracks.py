@@ -35,13 +35,13 @@ def influence_tracks(
 ) -> list[Track]:
     """A track for each way, of `rows`: side `of` predicts, side `on` is read."""
 
-    def made(how: str) -> Track:
+    def made(method: str) -> Track:
         return Track(
-            name=f"{prefix}-{how}", kind="influence", badge=BADGES[how],
-            about=ABOUT[how].format(what=what, instead=instead), rows=of, columns=on, shape=(1, 1, *shape),
-            row_label="writes", causal=causal, signed=how != "sensitivity", layer_names=("all layers",),
-            head_names=(how,), make=lambda: rows(how, list(range(shape[0]))).cpu().numpy(),
-            make_row=lambda at: rows(how, [at]).cpu().numpy(), most=most)
+            name=f"{prefix}-{method}", kind="influence", badge=BADGES[method],
+            about=ABOUT[method].format(what=what, instead=instead), rows=of, columns=on, shape=(1, 1, *shape),
+            row_label="writes", causal=causal, signed=method != "sensitivity", layer_names=("all layers",),
+            head_names=(method,), make=lambda: rows(method, list(range(shape[0]))).cpu().numpy(),
+            make_row=lambda at: rows(method, [at]).cpu().numpy(), most=most)
 
     return [made(how) for how in ways]
 
@@ -60,15 +60,15 @@ def encoder_tracks(
     (n,), the log-probability of what the row predicts. Occlusion writes `blank` in a token's place.
     """
 
-    def by_gradient(way: str, rows: list[int]) -> Tensor:
-        found = []
+    def by_gradient(method: str, rows: list[int]) -> Tensor:
+        parts = []
         for some in batches(rows, shape[1]):
             asked = torch.tensor(some, device=embedding.weight.device)
             with evaluating(model), torch.enable_grad(), torch.backends.cudnn.flags(enabled=False), leaf_outputs(
                     embedding) as read:
                 (g,) = torch.autograd.grad(score(texts(asked), asked).sum(), read[0])
-            found.append(g.norm(dim=-1) if way == "sensitivity" else (g * read[0].detach()).sum(-1))
-        return torch.cat(found)
+            parts.append(g.norm(dim=-1) if method == "sensitivity" else (g * read[0].detach()).sum(-1))
+        return torch.cat(parts)
 
     @torch.no_grad()
     def by_occlusion(_: str, rows: list[int]) -> Tensor:
@@ -100,7 +100,7 @@ def source_by_gradient(
 
     `columns` are those of what the embedding gives: all of it for an encoder, the first for a prefix.
     """
-    found = []
+    parts = []
     for some in batches(rows, len(tokens) + source.items.shape[1]):
         asked = torch.tensor(some, device=tokens.device)
         copies = Source(source.items.expand(len(some), *source.items.shape[1:]))
@@ -110,8 +110,8 @@ def source_by_gradient(
             wanted = scores.gather(1, asked[:, None]).sum()
             (g,) = torch.autograd.grad(wanted, read[0])
         values = g.norm(dim=-1) if norm else (g * read[0].detach()).sum(-1)
-        found.append(values[:, columns])
-    return torch.cat(found)
+        parts.append(values[:, columns])
+    return torch.cat(parts)
 
 
 @torch.no_grad()

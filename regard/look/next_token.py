@@ -82,31 +82,31 @@ class Continuations:
         self._check(tokens)
         for step in range(steps + 1):
             over = self._over(tokens, opening)
-            told = self._read(opening, tokens[:-1] if over == "end" else tokens)
+            read = self._read(opening, tokens[:-1] if over == "end" else tokens)
             if over:
                 break
-            allowed = told.log_probs.clone()
+            allowed = read.log_probs.clone()
             allowed[:, list(self.banned)] = -torch.inf
             position = len(opening.prompt) + len(tokens)
             chosen = int(choose(allowed, how, torch.tensor([0]), torch.tensor([position])))
             if step < steps:
                 tokens.append(chosen)
-        return self._told(opening, tokens, told, over, None if over else chosen)
+        return self._told(opening, tokens, read, over, None if over else chosen)
 
     # ------------------------------------------------------------------------------------- reading
 
     @torch.no_grad()
-    def _read(self, opening: Opening, said: Sequence[int]) -> ReadText:
+    def _read(self, opening: Opening, tokens: Sequence[int]) -> ReadText:
         """From the longest part of it that is remembered, a token at a time."""
         if isinstance(self.model, nn.Module):
             self.model.eval()
-        first = next((n for n in range(len(said), -1, -1) if (opening.key, *said[:n]) in self.known), None)
-        told = self._begin(opening) if first is None else self.known[opening.key, *said[:first]]
-        for place in range(first or 0, len(said)):
-            told = self._step(told, said[place])
-            self._remember((opening.key, *said[:place + 1]), told)
-        self.known.move_to_end((opening.key, *said))
-        return told
+        first = next((n for n in range(len(tokens), -1, -1) if (opening.key, *tokens[:n]) in self.known), None)
+        read = self._begin(opening) if first is None else self.known[opening.key, *tokens[:first]]
+        for place in range(first or 0, len(tokens)):
+            read = self._step(read, tokens[place])
+            self._remember((opening.key, *tokens[:place + 1]), read)
+        self.known.move_to_end((opening.key, *tokens))
+        return read
 
     def _begin(self, opening: Opening) -> ReadText:
         notes: list[str] = []
@@ -116,15 +116,15 @@ class Continuations:
         told.notes = tuple(notes)
         return told
 
-    def _step(self, told: ReadText, token: int) -> ReadText:
-        notes = list(told.notes)
-        reader = copy.copy(told.reader)
+    def _step(self, before: ReadText, token: int) -> ReadText:
+        notes = list(before.notes)
+        reader = copy.copy(before.reader)
         assert reader.state is not None
         reader.state = reader.state.clone()               # what is read on from is spent
         reader.texts, reader.used = [list(text) for text in reader.texts], list(reader.used)
         reader.notice = notes.append if reader.notice is not None else None
         log_probs = reader.read([token], [True]).float()
-        return ReadText(reader, log_probs, (*told.scores, float(told.log_probs[0, token])), tuple(notes))
+        return ReadText(reader, log_probs, (*before.scores, float(before.log_probs[0, token])), tuple(notes))
 
     def _remember(self, key: Hashable, told: ReadText) -> None:
         self.known[key] = told
@@ -135,14 +135,14 @@ class Continuations:
 
     # ------------------------------------------------------------------------------------- telling
 
-    def _check(self, said: Sequence[int]) -> None:
-        if len(said) > MOST:
-            raise SettingError(f"{len(said)} tokens were said: at most {MOST} can be followed")
-        for place, token in enumerate(said):
+    def _check(self, tokens: Sequence[int]) -> None:
+        if len(tokens) > MOST:
+            raise SettingError(f"{len(tokens)} tokens were said: at most {MOST} can be followed")
+        for place, token in enumerate(tokens):
             if not 0 <= token < self.model.vocab or token in self.banned:
                 raise SettingError(f"token {token} is never said: give ids from 0 to {self.model.vocab - 1} "
                                    f"other than {', '.join(map(str, self.banned[:4]))}")
-            if token == self.tokenizer.eos and place + 1 < len(said):
+            if token == self.tokenizer.eos and place + 1 < len(tokens):
                 raise SettingError(f"token {place + 1} of those said is <eos>, which ends the text: nothing follows it")
 
     def _over(self, said: Sequence[int], opening: Opening) -> str:
@@ -150,20 +150,20 @@ class Continuations:
             return "end"
         return "length" if len(said) >= most_of(opening) else ""
 
-    def _told(self, opening: Opening, said: Sequence[int], told: ReadText, over: str, chosen: int | None) -> Next:
-        ids = (*opening.prompt, *said)
+    def _told(self, opening: Opening, tokens: Sequence[int], read: ReadText, over: str, chosen: int | None) -> Next:
+        ids = (*opening.prompt, *tokens)
         pieces = written(self.tokenizer, ids)
-        scores = told.scores
+        scores = read.scores
         if over == "end":
-            scores = (*scores, float(told.log_probs[0, self.tokenizer.eos]))
+            scores = (*scores, float(read.log_probs[0, self.tokenizer.eos]))
         first = len(opening.prompt)
         own = tuple((id, piece, score) for id, piece, score in
-                    zip(said, pieces[first:], scores, strict=True))
+                    zip(tokens, pieces[first:], scores, strict=True))
         return Next(
             position=len(ids), prefix=tuple(zip(ids, pieces, strict=True)), said=own, over=over,
-            log_probs=None if over else told.log_probs[0].cpu().numpy(), chosen=chosen,
+            log_probs=None if over else read.log_probs[0].cpu().numpy(), chosen=chosen,
             chosen_piece="" if chosen is None else written(self.tokenizer, (*ids, chosen))[-1],
-            end=self.tokenizer.eos, banned=self.banned, notes=told.notes)
+            end=self.tokenizer.eos, banned=self.banned, notes=read.notes)
 
 
 def most_of(opening: Opening) -> int:

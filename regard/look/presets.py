@@ -48,43 +48,42 @@ class Preset:
         one_of("base", base, BASES)
         if not 0 <= column < len(self.columns):
             raise SettingError(f"column = {column}: there are {len(self.columns)}, counted from 0")
-        made = Sheet()
+        sheet = Sheet()
         if self.query:
-            self._scored(made, column, base)
+            self._scored(sheet, column, base)
         else:
             given = np.array([float(Fraction(each)) for each in self.weights])
-            made.put("alpha", given, symbol="α", about="the weights, as they are given", over="columns")
-            made.work("alpha here", "pick", "alpha", how={"index": column}, symbol="α here",
-                      about="of the selected column")
-            made.step("Weights", "α", "The weights of a row sum to 1.", "alpha", "alpha here")
-        value_steps(made, numbers(self.values), column)
-        return with_fractions(made, self, base, column)
+            sheet.put("alpha", given, symbol="α", about="the weights, as they are given", over="columns")
+            sheet.work("alpha here", "pick", "alpha", how={"index": column}, symbol="α here",
+                       about="of the selected column")
+            sheet.step("Weights", "α", "The weights of a row sum to 1.", "alpha", "alpha here")
+        value_steps(sheet, numbers(self.values), column)
+        return with_fractions(sheet, self, base, column)
 
     def arithmetic(self, column: int = 0, base: str | None = None) -> Arithmetic:
         """The sheet for the selected column, as the arithmetic of a model's cell is shown."""
         return Arithmetic.of("attention", self.title, self.sheet(column, base), {"columns": list(self.columns)}, column)
 
-    def _scored(self, made: Sheet, column: int, base: str) -> None:
+    def _scored(self, sheet: Sheet, column: int, base: str) -> None:
         keys = numbers(self.keys or self.values)
-        made.put("q", numbers(self.query), symbol="q", about="the query: what is looked for", over="channels")
-        made.put("keys", keys, symbol="k", about="the keys" if self.keys else "the keys are the embeddings themselves",
-                 over="columns")
-        made.work("k", "pick", "keys", how={"index": column}, symbol="k", about="the key of the selected column",
-                  over="channels")
-        made.step("Query and keys", "q,  k", self.about, "q", "k", "keys")
-        made.work("products", "times", "q", "k", symbol="qᵢ kᵢ", about="channel by channel", over="channels")
-        made.work("sum", "sum", "products", symbol="Σ qᵢ kᵢ", about="their sum, for the selected column")
-        made.work("raw", "dot", "keys", "q", symbol="q · k", about="the same for every column", over="columns")
-        made.step("Products and their sum", "q · k = Σᵢ qᵢ kᵢ",
-                  "A query and a key that point the same way have a large "
-                  "product.", "products", "sum", "raw")
-        made.put("allowed", np.array([1.0] * (len(keys) - self.hidden) + [0.0] * self.hidden), symbol="may be read",
-                 about="1 where it may be read", over="columns")
-        made.work("e", "mask", "raw", "allowed", symbol="e", about="the scores; −∞ where nothing may be read",
+        sheet.put("q", numbers(self.query), symbol="q", about="the query: what is looked for", over="channels")
+        sheet.put("keys", keys, symbol="k", about="the keys" if self.keys else "the keys are the embeddings themselves",
                   over="columns")
-        made.step("Mask", "e; −∞ where hidden", f"{self.hidden} of {len(keys)} columns are hidden." if self.hidden
-                  else "Nothing is hidden here, and nothing is scaled.", "raw", "e")
-        softmax_steps(made, "e", column=column, base=None if base == "e" else 3)
+        sheet.work("k", "pick", "keys", how={"index": column}, symbol="k", about="the key of the selected column",
+                   over="channels")
+        sheet.step("Query and keys", "q,  k", self.about, "q", "k", "keys")
+        sheet.work("products", "times", "q", "k", symbol="qᵢ kᵢ", about="channel by channel", over="channels")
+        sheet.work("sum", "sum", "products", symbol="Σ qᵢ kᵢ", about="their sum, for the selected column")
+        sheet.work("raw", "dot", "keys", "q", symbol="q · k", about="the same for every column", over="columns")
+        sheet.step("Products and their sum", "q · k = Σᵢ qᵢ kᵢ",
+                   "A query and a key that point the same way have a large product.", "products", "sum", "raw")
+        sheet.put("allowed", np.array([1.0] * (len(keys) - self.hidden) + [0.0] * self.hidden), symbol="may be read",
+                  about="1 where it may be read", over="columns")
+        sheet.work("e", "mask", "raw", "allowed", symbol="e", about="the scores; −∞ where nothing may be read",
+                   over="columns")
+        sheet.step("Mask", "e; −∞ where hidden", f"{self.hidden} of {len(keys)} columns are hidden." if self.hidden
+                   else "Nothing is hidden here, and nothing is scaled.", "raw", "e")
+        softmax_steps(sheet, "e", column=column, base=None if base == "e" else 3)
 
     def as_dict(self) -> dict[str, Any]:
         return {"name": self.name, "title": self.title, "about": self.about, "columns": list(self.columns),
@@ -106,7 +105,7 @@ def product(a: Matrix, b: Matrix) -> Matrix:
 
 def exact(preset: Preset, base: str, column: int) -> dict[str, list[Fraction]]:
     """Powers, weights and output as fractions, where they are: with base 3, or weights that are given."""
-    values, found = [[Fraction(x) for x in row] for row in preset.values], {}
+    values, exactly = [[Fraction(x) for x in row] for row in preset.values], {}
     if preset.query:
         if base == "e":
             return {}
@@ -114,22 +113,22 @@ def exact(preset: Preset, base: str, column: int) -> dict[str, list[Fraction]]:
         scores = [int(sum(q * Fraction(k) for q, k in zip(query, key, strict=True))) for key in keys]
         seen = scores[:len(keys) - preset.hidden]
         powers = [Fraction(3) ** (score - max(seen)) for score in seen] + [Fraction(0)] * preset.hidden
-        found = {"powers": powers, "total": [sum(powers, Fraction(0))]}
+        exactly = {"powers": powers, "total": [sum(powers, Fraction(0))]}
         alpha = [power / sum(powers) for power in powers]
     else:
         alpha = [Fraction(x) for x in preset.weights]
     parts = [[weight * x for x in row] for weight, row in zip(alpha, values, strict=True)]
     output = [sum(channel, Fraction(0)) for channel in zip(*parts, strict=True)]
-    return found | {"alpha": alpha, "alpha here": [alpha[column]], "part": parts[column], "output": output}
+    return exactly | {"alpha": alpha, "alpha here": [alpha[column]], "part": parts[column], "output": output}
 
 
-def with_fractions(made: Sheet, preset: Preset, base: str, column: int) -> Sheet:
+def with_fractions(sheet: Sheet, preset: Preset, base: str, column: int) -> Sheet:
     """The sheet with what is known exactly beside what was worked out; and checked by it."""
     for name, fractions in exact(preset, base, column).items():
-        old = made.quantities[name]
+        old = sheet.quantities[name]
         values = np.array([float(each) for each in fractions]).reshape(old.values.shape)
-        made.quantities[name] = replace(old, values=values, checked=bool(old.op), exact=tuple(map(str, fractions)))
-    return made
+        sheet.quantities[name] = replace(old, values=values, checked=bool(old.op), exact=tuple(map(str, fractions)))
+    return sheet
 
 
 # ------------------------------------------------------------------------------------------------ the data

@@ -49,16 +49,16 @@ def encoder_maps(readings: Sequence[Reading], stack: SequenceLayer, size: int) -
 def make_track(name: str, readings: Sequence[Numbered], names: Sequence[str], **about: Any) -> Track:
     values = stack_readings([reading for _, reading in readings])
     first = readings[0][1]
-    told: dict[str, Any] = dict(
+    fields: dict[str, Any] = dict(
         kind="weights", badge=WEIGHTS, about=ABOUT.get(name.rstrip("-0123456789"), ""), causal=False,
         head_names=tuple(f"head {head}" for head in range(1, values.shape[1] + 1)))
     if first.kind == "kernel":
-        told |= dict(kind="kernel", badge=KERNEL, signed=True, head_names=name_channels(first, values.shape[1]))
+        fields |= dict(kind="kernel", badge=KERNEL, signed=True, head_names=name_channels(first, values.shape[1]))
     if getattr(first.layer, "kernel_form", "") == "matrix":
-        told |= dict(badge=KERNEL_NORM, signed=False, about="How strongly the recurrence passes on what was read at "
-                     "each position to each later one: the norm of W_h^(t-s) W_c, over all channels.")
+        fields |= dict(badge=KERNEL_NORM, signed=False, about="How strongly the recurrence passes on what was read at "
+                       "each position to each later one: the norm of W_h^(t-s) W_c, over all channels.")
     return Track(name=name, shape=values.shape, held=values, layer_names=tuple(names),        # type: ignore[arg-type]
-                 places=tuple(place for place, _ in readings), **(told | about))
+                 places=tuple(place for place, _ in readings), **(fields | about))
 
 
 def stack_readings(readings: Sequence[Reading]) -> Floats:

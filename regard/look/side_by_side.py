@@ -1,7 +1,7 @@
 """Several language models on one text, aligned by its characters, since their tokens may differ.
 
     seen = side_by_side({"a": regard.load("runs/a"), "b": regard.load("runs/b")}, "Tom had a red ball.")
-    seen.columns[0].bits, seen.columns[0].per_character
+    seen.models[0].bits, seen.models[0].per_character
     seen.pairs[0].overlap, seen.pairs[0].js
 
 The bits of a token are spread evenly over the characters it stands for, so that any two models compare, character by
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -37,8 +37,7 @@ MOST = 4                                        # models at once
 Expected = tuple[tuple[int, str, float], ...]   # (id, piece, p) of the likeliest next tokens, best first
 
 
-@dataclass(frozen=True)
-class Scored:
+class Scored(NamedTuple):
     """A token of the text: the characters it stands for, how surprising it was, and what was expected in its place."""
 
     piece: str
@@ -56,19 +55,9 @@ class ModelColumn:
     tokens: tuple[Scored, ...]
     bits: float
     characters: int
+    bits_per_character: float
     per_character: tuple[float, ...]            # bits of each character; they add up to `bits`
-    tokenizer: str                              # its digest
     notes: tuple[str, ...] = ()
-
-    @property
-    def bits_per_character(self) -> float:
-        return self.bits / max(1, self.characters)
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"id": self.id, "bits": finite(self.bits), "characters": self.characters,
-                "bits_per_character": finite(self.bits_per_character), "notes": list(self.notes),
-                "tokens": [listed(each) for each in self.tokens],
-                "per_character": [finite(bits) for bits in self.per_character]}
 
 
 @dataclass(frozen=True)
@@ -82,28 +71,32 @@ class Meeting:
     js: tuple[float, ...] | None
     why_not: str | None                         # why there is no distance
 
-    def as_dict(self) -> dict[str, Any]:
-        return {"a": self.a, "b": self.b, "at": [list(each) for each in self.at], "overlap": list(self.overlap),
-                "js": None if self.js is None else list(self.js), "why_not": self.why_not}
+
+@dataclass(frozen=True)
+class Written:
+    """The text of one model: its tokens, the end included, and the bits that it gives to everybody's text."""
+
+    id: str
+    text: str
+    tokens: tuple[Scored, ...]
+    bits: float                                 # of its own text, with the end if it has one
+    characters: int
+    bits_per_character: float
+    log_prob: float
+    score: float                                # log p / tokens^length penalty
+    finished: bool
+    judged: tuple[float | None, ...]            # bits of each model's text with its end; None: too long for this one
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class SideBySide:
-    text: str
-    columns: tuple[ModelColumn, ...]
-    pairs: tuple[Meeting, ...]
+    """Models on one text. Those that write from a source have written texts of their own, and no pairs to align."""
 
-    def as_dict(self) -> dict[str, Any]:
-        return {"kind": "text", "text": self.text, "models": [column.as_dict() for column in self.columns],
-                "pairs": [pair.as_dict() for pair in self.pairs]}
-
-
-def finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def listed(token: Scored) -> list[Any]:
-    return [token.piece, token.start, token.end, finite(token.bits), [list(each) for each in token.expected]]
+    kind: str                                   # text · written
+    text: str                                   # what all of them read
+    models: tuple[ModelColumn | Written, ...]
+    pairs: tuple[Meeting, ...] = ()
 
 
 def side_by_side(models: Mapping[str, Any], text: str) -> SideBySide:
@@ -118,7 +111,7 @@ def side_by_side(models: Mapping[str, Any], text: str) -> SideBySide:
     for group in alike(readings):
         read_together(group)
     pairs = [meeting(a, b) for a, b in combinations(readings, 2)]
-    return SideBySide(text, tuple(reading.column() for reading in readings), tuple(pairs))
+    return SideBySide("text", text, tuple(reading.column() for reading in readings), tuple(pairs))
 
 
 def check_several(models: Mapping[str, Any]) -> None:
@@ -167,21 +160,22 @@ class TextReading:
         bits = [-score / math.log(2) + 0.0 for score in self.scores]
         tokens = tuple(Scored(t.token(id), *span, own, expected) for id, span, own, expected in
                        zip(self.ids, spans, bits, self.expected, strict=True))
-        return ModelColumn(self.name, tokens, self.nats / math.log(2), len(self.text), spread(tokens, len(self.text)),
-                      self.digest, self.notes(spans))
+        total, size = self.nats / math.log(2), len(self.text)
+        return ModelColumn(self.name, tokens, total, size, total / size, spread(tokens, size), self.notes(spans))
 
     def notes(self, spans: Sequence[tuple[int, int]]) -> tuple[str, ...]:
         """Reasons why its bits mean less than they seem to, one a line."""
-        t, said = self.trained.tokenizer, []
+        t, lines = self.trained.tokenizer, []
         if unknown := self.ids.count(t.unk):
-            said.append(f"{unknown:,} of the {len(self.ids):,} tokens are <unk>: their bits say only that a word is "
+            lines.append(f"{unknown:,} of the {len(self.ids):,} tokens are <unk>: their bits say only that a word is "
                         "unknown, not which")
         if free := len(self.text) - len({at for span in spans for at in range(*span)}):
-            said.append(f"{free:,} characters are white space between its tokens, and cost it nothing")
+            lines.append(f"{free:,} characters are white space between its tokens, and cost it nothing")
         window = self.trained.window
         if window is not None and len(self.ids) > window:
-            said.append(f"read in windows of {window:,} tokens, as in training: each begins without what was before it")
-        return tuple(said)
+            lines.append(f"read in windows of {window:,} tokens, as in training: each begins without what was before "
+                         "it")
+        return tuple(lines)
 
 
 def token_scores(trained: Any, ids: Sequence[int]) -> tuple[list[float], float]:

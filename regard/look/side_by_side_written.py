@@ -1,8 +1,8 @@
 """Several translators, summarisers or captioners on one source: what each writes, and what the others think of it.
 
     seen = written_side_by_side({"a": regard.load("runs/a"), "b": regard.load("runs/b")}, "Le chat noir dort.")
-    seen.columns[0].text, seen.columns[0].bits
-    seen.columns[0].judged                      # bits of what each of the models has written, in the eyes of the first
+    seen.models[0].text, seen.models[0].bits
+    seen.models[0].judged                       # bits of what each of the models has written, in the eyes of the first
 
 Each writes its own text by beam search, so that there is no text in common to align. Instead each scores what all of
 them have written, with its end: the one that finds its own text likelier than another's is not always the better one.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,79 +22,48 @@ from torch import nn
 from regard.decoding.beam import BeamOptions, beam_search
 from regard.errors import RunError
 from regard.look.opening import Opening
-from regard.look.side_by_side import TOP, Scored, Speller, check_several, finite, listed
+from regard.look.side_by_side import TOP, Scored, SideBySide, Speller, Written, check_several
 from regard.look.side_tokens import written_tokens
 from regard.models.distributions import distributions
 
 WIDTH = 5
 
 
-@dataclass(frozen=True)
-class Written:
-    """The text of one model: its tokens, the end included, and the bits that it gives to everybody's text."""
-
-    id: str
-    text: str
-    tokens: tuple[Scored, ...]
-    bits: float                                 # of its own text, with the end if it has one
-    log_prob: float
-    score: float                                # log p / tokens^length penalty
-    finished: bool
-    judged: tuple[float | None, ...]            # bits of each model's text with its end; None: too long for this one
-    notes: tuple[str, ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"id": self.id, "text": self.text, "tokens": [listed(each) for each in self.tokens],
-                "bits": finite(self.bits), "characters": len(self.text),
-                "bits_per_character": finite(self.bits / max(1, len(self.text))), "log_prob": finite(self.log_prob),
-                "score": finite(self.score), "finished": self.finished, "notes": list(self.notes),
-                "judged": [None if bits is None else finite(bits) for bits in self.judged]}
-
-
-@dataclass(frozen=True)
-class WrittenSideBySide:
-    source: str
-    columns: tuple[Written, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"kind": "written", "text": self.source, "pairs": [],
-                "models": [each.as_dict() for each in self.columns]}
-
-
-def written_side_by_side(models: Mapping[str, Any], what: Any, how: BeamOptions | None = None) -> WrittenSideBySide:
+def written_side_by_side(models: Mapping[str, Any], what: Any, options: BeamOptions | None = None) -> SideBySide:
     """Models by name, on one source: a text, or a picture for captioners."""
     check_several(models)
     if len({type(trained) for trained in models.values()}) > 1 or any(
             trained.task.card.continues for trained in models.values()):
         raise RunError("these runs are of different tasks: compare language models with language models, translators "
                        "with translators")
-    how = how or BeamOptions(width=WIDTH)
+    options = options or BeamOptions(width=WIDTH)
     openings = {name: trained.open(what) for name, trained in models.items()}
-    found = {name: best_pieces(models[name], opening, how) for name, opening in openings.items()}
+    found = {name: best_pieces(models[name], opening, options) for name, opening in openings.items()}
     texts = ["".join(found[name][0]) for name in openings]
     columns = [replace(own, notes=(*own.notes, *unknown_in(openings[own.id], texts))) for own in (
-        column(name, opening, *found[name], how, [judged(opening, text) for text in texts])
+        column(name, opening, *found[name], options, [judged(opening, text) for text in texts])
         for name, opening in openings.items())]
-    return WrittenSideBySide(next(iter(openings.values())).text, tuple(columns))
+    return SideBySide("written", next(iter(openings.values())).text, tuple(columns))
 
 
-def best_pieces(trained: Any, opening: Opening, how: BeamOptions) -> tuple[list[str], tuple[int, ...], bool]:
+def best_pieces(trained: Any, opening: Opening, options: BeamOptions) -> tuple[list[str], tuple[int, ...], bool]:
     """The pieces that a model writes, as in use, their tokens, and whether they came to an end."""
     ((best,),) = beam_search(opening.model, opening.source, limits=[opening.limit], begin=opening.prompt,
-                             end=opening.special_tokens.end, options=how, banned=opening.special_tokens.banned)
+                             end=opening.special_tokens.end, options=options, banned=opening.special_tokens.banned)
     return trained.spell(opening, best), best.tokens, best.finished
 
 
 def column(
-    name: str, opening: Opening, pieces: Sequence[str], tokens: Sequence[int], finished: bool, how: BeamOptions,
+    name: str, opening: Opening, pieces: Sequence[str], tokens: Sequence[int], finished: bool, options: BeamOptions,
     others: Sequence[float | None],
 ) -> Written:
     ids = [*tokens, opening.special_tokens.end] if finished else list(tokens)
     scored = scored_tokens(opening, ids, pieces)
     log_prob = -sum(each.bits for each in scored) * math.log(2)
     notes = opening.notes if finished else (*opening.notes, f"it came to no end within {opening.limit} tokens")
-    return Written(name, "".join(pieces), scored, -log_prob / math.log(2) + 0.0, log_prob,
-                   how.score(log_prob, len(ids)), finished, tuple(others), notes)
+    text, bits = "".join(pieces), -log_prob / math.log(2) + 0.0
+    return Written(name, text, scored, bits, len(text), bits / max(1, len(text)), log_prob,
+                   options.score(log_prob, len(ids)), finished, tuple(others), notes)
 
 
 @torch.no_grad()
@@ -106,17 +75,17 @@ def scored_tokens(opening: Opening, ids: Sequence[int], pieces: Sequence[str]) -
     read = torch.tensor([*opening.prompt, *ids[:-1]])
     spans = [(each.start, each.end) for each in written_tokens(t, ids[:len(pieces)], pieces)]
     speller = Speller(t)
-    found: list[Scored] = []
+    tokens: list[Scored] = []
     for part in distributions(model, read, opening.source):
         for log_probs in part:
-            id = ids[len(found)]
+            id = ids[len(tokens)]
             best = log_probs.topk(min(TOP, len(log_probs)))
             expected = tuple((other, speller.name(other), p) for other, p in
                              zip(best.indices.tolist(), best.values.double().exp().tolist(), strict=True))
-            span = spans[len(found)] if len(found) < len(spans) else (spans[-1][1] if spans else 0,) * 2
-            found.append(Scored(t.token(id), *span, -float(log_probs[id]) / math.log(2) + 0.0, expected))
+            span = spans[len(tokens)] if len(tokens) < len(spans) else (spans[-1][1] if spans else 0,) * 2
+            tokens.append(Scored(t.token(id), *span, -float(log_probs[id]) / math.log(2) + 0.0, expected))
             speller.read(id)
-    return tuple(found)
+    return tuple(tokens)
 
 
 def unknown_in(opening: Opening, texts: Sequence[str]) -> list[str]:

@@ -70,17 +70,17 @@ class Track:
             self.made_rows.clear()
         return self.held
 
-    def row(self, at: int) -> Floats:
+    def row(self, number: int) -> Floats:
         """(N, H, C): what row `at` read, in every layer and head."""
-        if not 0 <= at < self.shape[2]:
-            raise SettingError(f"row = {at}: there are {self.shape[2]:,}, counted from 0")
+        if not 0 <= number < self.shape[2]:
+            raise SettingError(f"row = {number}: there are {self.shape[2]:,}, counted from 0")
         if self.held is not None:
-            return self.held[:, :, at]
-        if at not in self.made_rows:
+            return self.held[:, :, number]
+        if number not in self.made_rows:
             whole = (*self.shape[:2], self.shape[3])
-            self.made_rows[at] = (as_floats(self.make_row(at), whole) if self.make_row is not None
-                                  else self.values[:, :, at])
-        return self.made_rows[at]
+            self.made_rows[number] = (as_floats(self.make_row(number), whole) if self.make_row is not None
+                                  else self.values[:, :, number])
+        return self.made_rows[number]
 
     @property
     def top(self) -> float | None:

@@ -50,18 +50,6 @@ def thumbnails(values: Floats, size: int = 64, pool: str = "max", signed: bool =
     return np.where(-low > high, low, high)
 
 
-def thumbnails_by_definition(values: Floats, size: int = 64, pool: str = "max") -> Floats:
-    """Bin by bin."""
-    check_pool(pool)
-    rows, columns = ([*bounds(side, size), side] for side in values.shape[2:])
-    made = np.zeros((*values.shape[:2], len(rows) - 1, len(columns) - 1), np.float32)
-    for place in np.ndindex(made.shape):
-        layer, head, r, c = place
-        inside = values[layer, head, rows[r]:rows[r + 1], columns[c]:columns[c + 1]]
-        made[place] = inside.sum() if pool == "sum" else inside.flat[np.abs(inside).argmax()]
-    return made
-
-
 def bounds(side: int, size: int) -> NDArray[np.int64]:
     """The positions at which each of at most `size` bins begins."""
     if size < 1:
@@ -153,13 +141,13 @@ def row_spans(look: Look, track: Track) -> list[Span]:
 
 
 def join_spans(words: Sequence[int]) -> list[Span]:
-    found: list[Span] = []
+    spans: list[Span] = []
     for at, word in enumerate(words):
-        if found and word >= 0 and words[at - 1] == word:
-            found[-1] = found[-1][0], at + 1
+        if spans and word >= 0 and words[at - 1] == word:
+            spans[-1] = spans[-1][0], at + 1
         else:
-            found.append((at, at + 1))
-    return found
+            spans.append((at, at + 1))
+    return spans
 
 
 def join_words(cells: Floats, rows: Sequence[Span], columns: Sequence[Span]) -> Floats:

@@ -3,7 +3,6 @@
     page.py      the page around them, sections, figures, lists of facts
     tables.py    one table as HTML, as text for a terminal, and as Markdown
     numbers.py   numbers as a reader sees them
-    curves.py    lines as inline SVG, which takes the colours of the page
-    charts.py    means over seeds and their spread, as SVG and PNG files
+    charts.py    lines and bars with their spread over seeds, as SVG and PNG
     style.py     the style sheet
 """

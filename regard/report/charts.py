@@ -1,8 +1,8 @@
-"""Charts of what seeds gave: the mean over seeds as a line or a bar, and what lies between the least and the largest.
+"""Charts of what was measured: the mean over seeds as a line or a bar, and what lies between the least and the largest.
 
 Okabe and Ito's colours with dashes and marks of their own, so that lines can be told apart without colour. Up to five
 lines have their spread as a band; of more, bands would hide one another, so each has thin whiskers, a little beside
-those of the others. Light background; SVG and PNG.
+those of the others. A line may also be one seed, with places of its own. Light background; SVG and PNG.
 """
 
 from __future__ import annotations
@@ -32,12 +32,16 @@ TOGETHER = 62                              # letters, at most, of names that sta
 
 @dataclass(frozen=True)
 class Line:
-    """One series of a chart: for each seed its y at the common x. `x` are numbers, or names for bars."""
+    """One series of a chart: for each seed its y at the common x. `x` are numbers, or names for bars.
 
-    name: str
+    `open_from`: points from this one on are drawn open, and joined by dots.
+    """
+
+    name: str                              # in the legend; "": not there
     x: Sequence[Any]
     y: Sequence[Sequence[float]]           # (seeds, x)
     style: int | None = None               # the same for what belongs together; None: in turn
+    open_from: int | None = None
 
 
 @dataclass(frozen=True)
@@ -117,26 +121,34 @@ def _not_finite(axes: Any, x: Any, mean: Any, colour: str) -> None:
         axes.annotate("× no finite number", (0.99, 0.9), xycoords="axes fraction", ha="right", fontsize=10, color=SOFT)
 
 
-def _style(line: Line, at: int) -> int:
-    return (at if line.style is None else line.style) % len(COLOURS)
+def style_of(line: Line, place: int) -> tuple[str, Any, str, str]:
+    """The colour, dashes, mark and hatch of a line; past the last colour they begin again, with other dashes."""
+    style = place if line.style is None else line.style
+    colour, turn = style % len(COLOURS), (style + style // len(COLOURS)) % len(COLOURS)
+    return COLOURS[colour], DASHES[turn], MARKS[turn], HATCHES[turn]
 
 
 def _lines(axes: Any, chart: Chart) -> None:
     places, many = list_places(chart.lines), len(chart.lines) > BANDS
     named = any(isinstance(x, str) for x in places)
     for at, line in enumerate(chart.lines):
-        style = _style(line, at)
+        colour, dashes, mark, _ = style_of(line, at)
         mean, low, high = _drawn(line)
         x = np.array([places.index(each) for each in line.x] if named else line.x, np.float64)
-        if many:
+        if many and len(line.y) > 1:
             x = _beside(x, places, chart.log_x, (at - (len(chart.lines) - 1) / 2) / len(chart.lines))
-            axes.errorbar(x, mean, np.maximum(0, [mean - low, high - mean]), fmt="none", ecolor=COLOURS[style],
+            axes.errorbar(x, mean, np.maximum(0, [mean - low, high - mean]), fmt="none", ecolor=colour,
                           elinewidth=1, capsize=1.5, alpha=0.6, zorder=1.5)
         else:
-            axes.fill_between(x, low, high, color=COLOURS[style], alpha=0.18, linewidth=0)
-        axes.plot(x, mean, color=COLOURS[style], linestyle=DASHES[style], marker=MARKS[style],
-                  markersize=5.5 if len(line.x) <= 24 else 0, linewidth=1.5 if many else 2, label=line.name)
-        _not_finite(axes, x, mean, COLOURS[style])
+            axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+        drawn: Any = dict(color=colour, marker=mark, markersize=5.5 if len(line.x) <= 24 else 0,
+                          linewidth=1.5 if many else 2)
+        cut = len(x) if line.open_from is None else line.open_from
+        axes.plot(x[:cut], mean[:cut], linestyle=dashes, label=line.name or "_nolegend_", **drawn)
+        if cut < len(x):
+            axes.plot(x[max(0, cut - 1):], mean[max(0, cut - 1):], linestyle=":", **drawn | {"marker": ""})
+            axes.plot(x[cut:], mean[cut:], linestyle="", markerfacecolor="white", **drawn)
+        _not_finite(axes, x, mean, colour)
     _ticks(axes, chart, places, named)
 
 
@@ -152,7 +164,7 @@ def _ticks(axes: Any, chart: Chart, places: Sequence[Any], named: bool) -> None:
     from matplotlib.ticker import NullLocator
 
     if chart.log_x:
-        axes.set_xscale("log", base=2)
+        axes.set_xscale("log", base=2 if len(places) <= LABELS else 10)
     if named:
         axes.set_xticks(range(len(places)), places)
     elif len(places) <= LABELS and (chart.log_x or _apart(places)):
@@ -174,17 +186,17 @@ def _bars(axes: Any, chart: Chart) -> None:
     count, names = len(chart.lines), list_places(chart.lines)
     width = 0.8 / count
     for at, line in enumerate(chart.lines):
-        style = _style(line, at)
+        colour, _, mark, hatch = style_of(line, at)
         mean, low, high = _drawn(line)
         places = np.array([names.index(x) for x in line.x]) + (at - (count - 1) / 2) * width
         if chart.log_y:
-            axes.plot(places, mean, MARKS[style], color=COLOURS[style], markersize=9, label=line.name)
+            axes.plot(places, mean, mark, color=colour, markersize=9, label=line.name)
         else:
-            axes.bar(places, mean, width * 0.92, color=COLOURS[style], hatch=HATCHES[style] if count > 1 else "",
-                     alpha=0.85, linewidth=0, label=line.name)
+            axes.bar(places, mean, width * 0.92, color=colour, hatch=hatch if count > 1 else "", alpha=0.85,
+                     linewidth=0, label=line.name)
         axes.errorbar(places, mean, np.maximum(0, [mean - low, high - mean]), fmt="none", ecolor=INK, capsize=2.5,
                       elinewidth=1)
-        _not_finite(axes, places, mean, COLOURS[style])
+        _not_finite(axes, places, mean, colour)
         for seed in line.y:
             axes.plot(places, seed, ".", color=INK, markersize=3.5)
     longest = max((len(str(name)) for name in names), default=0)
@@ -206,16 +218,25 @@ def _levels(axes: Any, chart: Chart) -> None:
 
 def _legend(figure: Any, axes: Any, chart: Chart) -> None:
     """A few lines are named below, which leaves the chart its width; many stand beside it, one below another."""
-    if len(chart.lines) < 2:
+    names = [line.name for line in chart.lines if line.name]
+    if len(names) < 2:
         return
-    many = len(chart.lines) > BANDS
-    longest = max(len(line.name) for line in chart.lines)
-    columns = 1 if many else max(1, min(len(chart.lines), 72 // (longest + 8)))
+    many = len(names) > BANDS
+    columns = 1 if many else max(1, min(len(names), 72 // (max(map(len, names)) + 8)))
     figure.legend(*axes.get_legend_handles_labels(), frameon=False, fontsize=11, handlelength=2.8, ncols=columns,
                   loc="outside right center" if many else "outside lower center", columnspacing=1.4)
 
 
 # ------------------------------------------------------------------------------------------------- in words
+
+
+def describe_lines(chart: Chart) -> str:
+    """The chart for those who do not see it: its title, and each line from its first place to its last."""
+    told = [f"{chart.title}."]
+    for line in (line for line in chart.lines if line.name):
+        y, x = _spread(line)[0], line.x
+        told.append(f"{line.name}: {y[0]:.4g} at {x[0]:g}, {y[-1]:.4g} at {x[-1]:g}.")
+    return " ".join(told)
 
 
 def rows_of(charts: Sequence[Chart]) -> tuple[list[str], list[list[Any]]]:

@@ -37,6 +37,11 @@ def show_seconds(seconds: float | None) -> str:
     return f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min"
 
 
+def show_share(value: float | None) -> str:
+    """12.3%."""
+    return NOTHING if value is None else f"{value:.1%}"
+
+
 def show_signed(value: float) -> str:
     """+0.123; nothing for infinity and NaN."""
     return f"{value:+.4g}" if math.isfinite(value) else NOTHING

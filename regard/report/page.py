@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Mapping
 from html import escape
 
@@ -33,8 +34,11 @@ def section(heading: str, *parts: str) -> str:
     return f"<section><h2>{escape(heading)}</h2>\n" + "\n".join(parts) + "</section>"
 
 
-def figure(heading: str, caption: str, drawn: str) -> str:
-    return f"<figure><h3>{escape(heading)}</h3>{drawn}<figcaption>{escape(caption)}</figcaption></figure>"
+def figure(svg: bytes, told: str, caption: str = "") -> str:
+    """A picture inside the page; `told` is for those who do not see it."""
+    data = base64.b64encode(svg).decode()
+    below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    return f'<figure><img alt="{escape(told)}" src="data:image/svg+xml;base64,{data}">{below}</figure>'
 
 
 def grid(parts: Iterable[str]) -> str:

@@ -29,15 +29,14 @@ tbody td:last-child { white-space: normal; }
 tr.best { background: var(--best); } tr.base { background: var(--base); }
 td.failed { text-align: left; white-space: normal; color: var(--bad); }
 .grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 27rem), 1fr)); gap: 1.2rem 1.6rem; }
-figure { margin: 0; } figure svg { width: 100%; height: auto; display: block; }
-svg text { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif; fill: var(--ink); }
-svg .tick, svg .name { fill: var(--soft); } svg line.grid { stroke: var(--line); stroke-width: 1; }
-svg .mark { stroke: var(--soft); } svg .level { stroke: var(--soft); stroke-width: 1.5; stroke-dasharray: 6 4; }
-svg .hollow { fill: var(--page); }
+figure { margin: 0; }
+img { background: #fff; border-radius: 6px; width: 100%; max-width: 46rem; height: auto; display: block;
+  margin-bottom: .8rem; }
 .sample b { font-weight: 700; text-decoration: underline; text-decoration-color: var(--soft);
   text-underline-offset: 3px; }
 .sample pre + pre { margin-top: .5rem; }
-.dot { display: inline-block; width: .7rem; height: .7rem; border-radius: 50%; margin-right: .45rem; }
+.dot { display: inline-block; width: .7rem; height: .7rem; border-radius: 50%; margin-right: .45rem;
+  border: 1px solid var(--line); }
 dt { font-weight: 600; margin-top: .6rem; } dd { margin: 0; color: var(--soft); }
 details { margin: .3rem 0; } summary { cursor: pointer; }
 @media print { body { max-width: none; } .scroll { overflow: visible; } }

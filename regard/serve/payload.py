@@ -39,20 +39,6 @@ def pack(header: dict[str, Any], **arrays: ArrayLike) -> bytes:
     return b"".join(parts)
 
 
-def unpack(message: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return the header and the arrays by name, as `pack` was given them."""
-    offset = 4 + int.from_bytes(message[:4], "little")
-    header = json.loads(message[4:offset])
-    arrays = {}
-    for entry in header["arrays"]:
-        size = int(np.prod(entry["shape"], dtype=np.int64))
-        dtype = np.dtype(entry["dtype"]).newbyteorder("<")
-        arrays[entry["name"]] = np.frombuffer(message, dtype, size, offset).reshape(entry["shape"])
-        offset += size * dtype.itemsize
-        offset += -offset % ALIGN
-    return header, arrays
-
-
 def shade(values: ArrayLike, top: float, signed: bool) -> NDArray[Any]:
     """Return amounts as shades: uint8, 255 sqrt(min(1, v / top)); signed, int8, 127 sign(v) sqrt(min(1, |v| / top))."""
     amounts = np.asarray(values, dtype=np.float32)

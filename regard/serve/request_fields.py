@@ -6,12 +6,19 @@ import base64
 import binascii
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from regard.errors import DataError
 from regard.serve.limits import BODY, CHARACTERS
 from regard.serve.refusals import Refusal
 from regard.serve.registry import Opened
+
+
+class StrictRequest(BaseModel):
+    """The body of a request in which no other field may stand."""
+
+    model_config = ConfigDict(extra="forbid")
+
 
 ModelId = Annotated[str, Field(max_length=200)]
 Text = Annotated[str, Field(max_length=CHARACTERS)]

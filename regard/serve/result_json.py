@@ -99,6 +99,8 @@ def schema_of(kind: Any, schemas: dict[str, Any]) -> dict[str, Any]:
             schemas[kind.__name__] = {"type": "object", "title": kind.__name__, "description": kind.__doc__,
                                       "properties": properties, "required": list(properties)}
         return {"$ref": f"{SCHEMAS}{kind.__name__}"}
+    if isinstance(kind, type) and issubclass(kind, tuple) and kind is not tuple:             # with named places
+        origin, inner = tuple, tuple(get_type_hints(kind).values())
     if origin in (Union, UnionType):
         return {"anyOf": [schema_of(each, schemas) for each in inner]}
     if origin is Literal:

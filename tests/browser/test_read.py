@@ -9,9 +9,9 @@ import pytest
 
 from regard.corpora import stories
 from regard.look.render.colours import ABOVE, BELOW, MOST, between
-from regard.serve.payload import unpack
 from tests.browser.conftest import serious, shot
 from tests.browser.waiting import until
+from tests.serve.unpacking import unpack
 
 SHORT = "Mia had a red ball."
 STORY = " ".join(stories.generate(4))

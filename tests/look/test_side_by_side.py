@@ -17,6 +17,7 @@ from regard.look.beam_tree import beam_tree
 from regard.look.side_by_side import TOP, distance, in_chunks, side_by_side, text_distributions
 from regard.look.side_by_side_written import written_side_by_side
 from regard.models.ngram import NGram
+from regard.serve.result_json import as_json
 from regard.tasks.lm.trained import Trained
 from tests.toy_pairs import WORDS, says_unknown, translator
 
@@ -53,7 +54,7 @@ def four():
 
 def test_all_the_bits_are_those_of_score_exactly(four):
     seen = side_by_side(four, TEXT)
-    for column in seen.columns:
+    for column in seen.models:
         surprise = four[column.id].score(TEXT)
         assert column.bits == surprise.nats / math.log(2)
         assert sum(token.bits for token in column.tokens) == pytest.approx(column.bits, rel=1e-12)
@@ -62,7 +63,7 @@ def test_all_the_bits_are_those_of_score_exactly(four):
 
 
 def test_tokens_stand_where_they_stand_in_the_text(four):
-    for column in side_by_side(four, TEXT).columns:
+    for column in side_by_side(four, TEXT).models:
         for token in column.tokens:
             text = TEXT[token.start:token.end]
             assert text == token.piece or token.piece in ("<unk>",) or token.piece.startswith("<0x")
@@ -70,7 +71,7 @@ def test_tokens_stand_where_they_stand_in_the_text(four):
         own = [token for token in column.tokens if token.start <= TEXT.index("𝄞") < token.end]
         assert column.per_character[TEXT.index("𝄞")] == pytest.approx(
             sum(token.bits / (token.end - token.start) for token in own))
-    assert len(side_by_side({"bytes": four["bytes"]}, "𝄞").columns[0].tokens) == 4
+    assert len(side_by_side({"bytes": four["bytes"]}, "𝄞").models[0].tokens) == 4
 
 
 def by_hand(model, ids):
@@ -92,7 +93,7 @@ def test_what_is_expected_is_what_the_model_says_step_by_step(name):
     ids = model.tokenizer.encode(TEXT).tolist()
     expected = by_hand(model, ids)
     torch.testing.assert_close(torch.cat(list(text_distributions(model, ids))), expected, atol=1e-5, rtol=1e-5)
-    (column,) = side_by_side({name: model}, TEXT).columns
+    (column,) = side_by_side({name: model}, TEXT).models
     for token, id, log_probs in zip(column.tokens, ids, expected, strict=True):
         assert token.bits == pytest.approx(-float(log_probs[id]) / math.log(2), rel=1e-4)
         assert len(token.expected) == TOP
@@ -123,7 +124,7 @@ class Plain(LanguageModel):
 def test_any_language_model_can_be_compared():
     known = trained()
     own = Trained(Plain(known.language_model), known.tokenizer, TABLES)
-    a, b = side_by_side({"own": own, "known": known}, "the cat").columns
+    a, b = side_by_side({"own": own, "known": known}, "the cat").models
     for mine, theirs in zip(a.tokens, b.tokens, strict=True):
         assert [id for id, _, _ in mine.expected] == [id for id, _, _ in theirs.expected]
 
@@ -160,7 +161,7 @@ def test_a_model_agrees_with_itself():
 
 def test_expectations_meet_where_both_have_read_the_same(four):
     seen = side_by_side(four, TEXT)
-    columns = {column.id: column for column in seen.columns}
+    columns = {column.id: column for column in seen.models}
     for pair in seen.pairs:
         assert pair.at[0] == (0, 0, 0) and len(pair.overlap) == len(pair.at)
         for (read, mine, their), same in zip(pair.at, pair.overlap, strict=True):
@@ -194,7 +195,7 @@ def test_chunks_are_the_same_rows():
 
 
 def test_what_makes_bits_mean_less_is_said(four):
-    notes = {column.id: " ".join(column.notes) for column in side_by_side(four, TEXT).columns}
+    notes = {column.id: " ".join(column.notes) for column in side_by_side(four, TEXT).models}
     assert "<unk>" in notes["word"] and "white space" in notes["word"] and "windows of 7" in notes["word"]
     assert "<unk>" not in notes["bytes"] and "white space" not in notes["bytes"]
 
@@ -216,7 +217,7 @@ def test_an_impossible_token_is_written_as_json():
     tokenizer = train_tokenizer("char", [CORPUS], None)
     model = Trained(NGram.fit(tokenizer.encode("the cat sat"), vocab=tokenizer.vocab_size, order=2, smoothing="none"),
                     tokenizer, TABLES)
-    told = side_by_side({"a": model, "b": trained()}, "the dog").as_dict()
+    told = as_json(side_by_side({"a": model, "b": trained()}, "the dog"))
     again = json.loads(json.dumps(told, allow_nan=False))
     assert again["models"][0]["bits"] is None and again["models"][0]["tokens"][-1][3] is None
 
@@ -231,7 +232,7 @@ LINE = "un deux trois"
 def test_each_writes_its_translation_and_judges_the_others(name):
     models = {"a": translator(name, seed=1), "b": translator("rnn", seed=2)}
     seen = written_side_by_side(models, LINE)
-    for column in seen.columns:
+    for column in seen.models:
         model = models[column.id]
         (told,) = model.translate([LINE])
         assert column.text == told.text and column.finished == told.n_best[0].finished
@@ -239,10 +240,10 @@ def test_each_writes_its_translation_and_judges_the_others(name):
         best = beam_tree(model, LINE).finished[0]
         assert len(column.tokens) == best.length
         assert "".join(column.text[token.start:token.end] for token in column.tokens) == column.text
-        for other, bits in zip(seen.columns, column.judged, strict=True):
+        for other, bits in zip(seen.models, column.judged, strict=True):
             if bits is not None and other.text:
                 assert bits == pytest.approx(model.score_pairs([LINE], [other.text]).nats / math.log(2), rel=1e-6)
-    json.dumps(seen.as_dict(), allow_nan=False)
+    json.dumps(as_json(seen), allow_nan=False)
 
 
 def test_words_that_a_model_does_not_know_are_spelled_as_in_use_and_their_bits_are_not_believed():
@@ -250,13 +251,13 @@ def test_words_that_a_model_does_not_know_are_spelled_as_in_use_and_their_bits_a
     models = {"a": translator("rnn-attention", seed=1), "b": translator("rnn", seed=2)}
     says_unknown(models["a"].model)
     seen = written_side_by_side(models, line)
-    assert seen.columns[0].text == models["a"].translate([line])[0].text
-    assert "Zorglub" in seen.columns[0].text and "<unk>" not in seen.columns[0].text
-    first = seen.columns[0]
+    assert seen.models[0].text == models["a"].translate([line])[0].text
+    assert "Zorglub" in seen.models[0].text and "<unk>" not in seen.models[0].text
+    first = seen.models[0]
     assert "".join(first.text[token.start:token.end] for token in first.tokens) == first.text
-    count = sum(word not in WORDS.values() for column in seen.columns for word in column.text.split())
-    for column in seen.columns:
+    count = sum(word not in WORDS.values() for column in seen.models for word in column.text.split())
+    for column in seen.models:
         assert column.notes[-1] == (f"{count} of the tokens it judges are <unk>: their bits say only that a word is "
                                     "unknown, not which")
     known = written_side_by_side({"a": translator("rnn", seed=1), "b": translator("rnn", seed=2)}, "un deux")
-    assert not any("<unk>" in note for column in known.columns for note in column.notes)
+    assert not any("<unk>" in note for column in known.models for note in column.notes)

@@ -6,7 +6,7 @@ import torch
 
 from regard.errors import SettingError
 from regard.look import Token, look
-from regard.look.head_statistics import statistics, statistics_by_definition
+from regard.look.head_statistics import statistics
 from regard.look.look import LookSide
 from regard.look.track import Track
 from regard.look.views import (
@@ -16,7 +16,6 @@ from regard.look.views import (
     rollout,
     row_spans,
     thumbnails,
-    thumbnails_by_definition,
     view,
     word_spans,
 )
@@ -31,6 +30,39 @@ def track(shape=(2, 3, 11, 11), kind="weights", signed=False, seed=0, columns="t
         values = values.softmax(-1)
     return Track(name="self", kind=kind, badge="", about="", rows="text", columns=columns, shape=shape, signed=signed,
                  held=values.numpy())
+
+
+def thumbnails_by_definition(values, size = 64, pool = "max"):
+    """Bin by bin."""
+    rows, columns = ([*bounds(side, size), side] for side in values.shape[2:])
+    made = np.zeros((*values.shape[:2], len(rows) - 1, len(columns) - 1), np.float32)
+    for place in np.ndindex(made.shape):
+        layer, head, r, c = place
+        inside = values[layer, head, rows[r]:rows[r + 1], columns[c]:columns[c + 1]]
+        made[place] = inside.sum() if pool == "sum" else inside.flat[np.abs(inside).argmax()]
+    return made
+
+
+def statistics_by_definition(track):
+    """Head by head and row by row, in float64."""
+    names = ("entropy", "distance", "first", "previous")
+    found = {name: np.zeros(track.shape[:2]) for name in names}
+    for n, h in np.ndindex(track.shape[:2]):
+        rows = {name: [] for name in names}
+        for r, amounts in enumerate(np.abs(track.values[n, h].astype(np.float64))):
+            if not amounts.sum():
+                continue
+            p = amounts / amounts.sum()
+            rows["entropy"].append(-sum(each * np.log2(each) for each in p if each > 0))
+            rows["distance"].append(sum(each * abs(r - c) for c, each in enumerate(p)))
+            rows["first"].append(p[0])
+            if r:
+                rows["previous"].append(p[r - 1] if r - 1 < len(p) else 0.0)
+        for name in names:
+            found[name][n, h] = np.mean(rows[name]) if rows[name] else 0.0
+    if track.rows != track.columns:
+        found["distance"] = found["previous"] = None
+    return found
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 11, 11), (1, 2, 5, 17), (1, 1, 1, 1), (2, 1, 8, 4)])

@@ -14,10 +14,12 @@ from regard.report.charts import (
     MARKS,
     Chart,
     Line,
+    describe_lines,
     draw,
     hash_drawing,
     list_places,
     rows_of,
+    style_of,
 )
 
 
@@ -95,6 +97,22 @@ def test_many_lines_have_whiskers_side_by_side_and_in_order(monkeypatch, log_x):
     assert (at[-1, :-1] < at[0, 1:]).all()                                 # those of one place stay together
 
 
+def test_many_lines_of_one_seed_each_stay_in_their_places(monkeypatch):
+    seen = parts(chart(lines=[Line("a" * (not n), [1 + n, 2, 40 + n], [[3, 2, 1]], 0) for n in range(9)]), monkeypatch)
+    assert seen["errorbar"] == 0 and [x[0] for x in seen["plot"]] == list(range(1, 10))
+
+
+def test_points_from_a_place_on_are_open_and_joined_by_dots():
+    whole, cut = (draw(chart(lines=[Line("a", [1, 2, 3, 4], [[4, 3, 2, 1]], open_from=place)])) for place in (None, 2))
+    assert b"fill: #ffffff; stroke: #0072b2" in cut and b"fill: #ffffff; stroke: #0072b2" not in whole
+    assert draw(chart(lines=[Line("a", [5], [[5]], open_from=0)], log_x=True, log_y=True))
+
+
+def test_a_chart_is_told_to_those_who_do_not_see_it():
+    lines = [Line("a<b", [1, 2], [[2.0, 1.0]]), Line("", [1, 2], [[3.0, 1.0]]), Line("c", [1, 4], [[3, 1], [3, 2]])]
+    assert describe_lines(chart(lines=lines)) == "t. a<b: 2 at 1, 1 at 2. c: 3 at 1, 1.5 at 4."
+
+
 def test_bars_on_a_logarithmic_axis_are_marks(monkeypatch):
     assert parts(chart(2, kind="bars"), monkeypatch)["bar"] == 2
     assert parts(chart(2, kind="bars", log_y=True), monkeypatch)["bar"] == 0
@@ -120,6 +138,8 @@ def test_the_hash_of_a_drawing_follows_its_numbers():
 def test_every_line_has_a_colour_dashes_a_mark_and_a_hatch_of_its_own():
     for each in (COLOURS, DASHES, MARKS, HATCHES):
         assert len(each) == len(set(each)) == 9
+    styles = [style_of(Line("a", [], [], style), 0)[:2] for style in range(2 * len(COLOURS))]
+    assert len(set(styles)) == len(styles)                                 # past the last colour too
 
 
 def light(colour):

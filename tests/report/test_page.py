@@ -2,7 +2,7 @@
 
 import re
 
-from regard.report.page import Markup, bullets, facts, folded, grid, page, section, visible
+from regard.report.page import Markup, bullets, facts, figure, folded, grid, page, section, visible
 from regard.report.tables import Cell, html_table, markdown_table, rich_table, text_table
 
 HEADINGS = (("family",), ("bits",), ("training", "tokens/s"))
@@ -22,6 +22,8 @@ def test_text_is_escaped_and_markup_is_not():
     assert facts({"a": "<", "none": ""}) == "<dl><dt>a</dt><dd>&lt;</dd></dl>"
     assert folded("<", "<p>") == "<details><summary>&lt;</summary><p></details>"
     assert grid(["<p>"]) == '<div class="grid">\n<p>\n</div>'
+    assert figure(b"<svg/>", '"', "<") == (
+        '<figure><img alt="&quot;" src="data:image/svg+xml;base64,PHN2Zy8+"><figcaption>&lt;</figcaption></figure>')
     assert visible("a\x00<") == "a�&lt;"
 
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from regard.serve.payload import pack, shade, unpack
+from regard.serve.payload import pack, shade
+from tests.serve.unpacking import unpack
 
 # No subnormal numbers: whoever trained a model in this process has had them flushed to zero.
 ELEMENTS = {np.uint8: st.integers(0, 255), np.int8: st.integers(-128, 127),

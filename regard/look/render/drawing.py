@@ -94,13 +94,13 @@ class Drawing:
 
     def map(self) -> Map:
         """The view, as a map that can be drawn anywhere."""
-        own = self.chosen
+        track = self.chosen
         return Map(
             [name.strip(" ") or name for name in self.row_names()],
             [name.strip(" ") or name for name in self.column_names()],
             self.values().astype(np.float64), title=self.title(),
-            row_title=self.look.sides[own.rows].title, column_title=self.look.sides[own.columns].title,
-            kind=own.kind, signed=own.signed)
+            row_title=self.look.sides[track.rows].title, column_title=self.look.sides[track.columns].title,
+            kind=track.kind, signed=track.signed)
 
     def title(self) -> str:
         own = self.chosen
@@ -126,15 +126,16 @@ class Drawing:
             if other.name not in tracks and not other.lazy and int(np.prod(other.shape)) <= room:
                 tracks[other.name] = other
                 room -= int(np.prod(other.shape))
-        told = self.look.as_dict()
-        told["tracks"] = [{**tracks[own.name].as_dict(), "top": tracks[own.name].top, "lazy": False,
-                           "row_by_row": False, "stats": statistics(tracks[own.name])}
-                          for own in self.look.tracks if own.name in tracks]
+        description = self.look.as_dict()
+        shown = [tracks[each.name] for each in self.look.tracks if each.name in tracks]
+        description["tracks"] = [{**each.as_dict(), "top": each.top, "lazy": False, "row_by_row": False,
+                                  "stats": statistics(each)} for each in shown]
         numbers = {name: np.asarray(own.values, np.float32) for name, own in tracks.items()}
         picture = next((side.png for side in self.look.sides.values() if side.png), b"")
         chosen = {"row": self.row, "words": "1" if self.words else None}
         first |= {name: value for name, value in chosen.items() if value is not None}
-        return Saved(self.name or self.look.model or self.look.family, self.look.family, told, numbers, picture, first)
+        return Saved(self.name or self.look.model or self.look.family, self.look.family, description, numbers, picture,
+                     first)
 
     def _only_view(self) -> Track:
         own, values = self.chosen, view(self.chosen, self.layer, self.head)

@@ -99,16 +99,16 @@ def _body() -> str:
 
 def _held(looks: Sequence[Saved]) -> dict[str, Any]:
     """The data that read_local.js answers from. A look's id is its place."""
-    models, told, numbers, pictures = [], {}, {}, {}
+    models, descriptions, numbers, pictures = [], {}, {}, {}
     for place, saved in enumerate(looks, 1):
         id = str(place)
         models.append({"id": id, "name": visible(saved.name), "family": saved.kind, "task": saved.look["task"]})
-        told[id] = {**saved.look, "id": id}
+        descriptions[id] = {**saved.look, "id": id}
         numbers[id] = {name: base64.b64encode(values.astype("<f4").tobytes()).decode()
                        for name, values in saved.numbers.items()}
         if saved.picture:
             pictures[id] = "data:image/png;base64," + base64.b64encode(saved.picture).decode()
-    return {"models": models, "looks": told, "numbers": numbers, "pictures": pictures, "first": looks[0].first}
+    return {"models": models, "looks": descriptions, "numbers": numbers, "pictures": pictures, "first": looks[0].first}
 
 
 def saved_map(seen: Map, number: int = 1) -> Saved:

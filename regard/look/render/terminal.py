@@ -131,17 +131,17 @@ def _key(seen: Map, layout: Layout) -> Iterator[str]:
         named = [f"{number} {in_its_own_direction(fitted(name, layout.width - 6))}"
                  for number, name in enumerate(_names(seen.columns))]
         yield from _wrapped(named, layout.width, " · ")
-    said = [seen.about_weights()]
+    parts = [seen.about_weights()]
     if layout.percent:
-        said.append("in percent")
+        parts.append("in percent")
     elif not layout.colour:
         steps = [f"{shade} {seen.top * ((level - 0.5) / 4) ** 2:.2g}" for level, shade in enumerate(SHADES) if level]
-        said.append("from " + "  ".join(steps))
+        parts.append("from " + "  ".join(steps))
     if seen.signed:
-        said.append(f"{MINUS} below zero")
+        parts.append(f"{MINUS} below zero")
     if seen.links:
-        said.append(f"{DOT} gold link")
-    yield from _wrapped(" · ".join(said).split(" "), layout.width, " ")
+        parts.append(f"{DOT} gold link")
+    yield from _wrapped(" · ".join(parts).split(" "), layout.width, " ")
 
 
 def _wrapped(parts: Sequence[str], width: int, between: str) -> Iterator[str]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from regard.serve.limits import BEAM, gate, run
 from regard.serve.refusals import Refusal
 from regard.serve.registry import Opened, Registry
-from regard.serve.request_fields import Amount, ModelId, Picture, Text, TokenId, read_input
+from regard.serve.request_fields import Amount, ModelId, Picture, StrictRequest, Text, TokenId, read_input
 from regard.serve.result_json import answers, send
 
 router = APIRouter(prefix="/api", tags=["page"])
@@ -20,10 +19,8 @@ router = APIRouter(prefix="/api", tags=["page"])
 NEW_TOKENS, FORCED = 128, 1024
 
 
-class BeamRequest(BaseModel):
+class BeamRequest(StrictRequest):
     """A search for the best translation, summary, caption, or continuation of a prompt."""
-
-    model_config = ConfigDict(extra="forbid")
 
     model: ModelId
     text: Text | None = None
@@ -57,38 +54,26 @@ def search_tree(opened: Opened, ask: BeamRequest) -> Response:
 # ----------------------------------------------------------------------------------------- side by side
 
 
-class SideBySideRequest(BaseModel):
+class SideBySideRequest(StrictRequest):
     """Two to four models of one task, on one text or picture."""
-
-    model_config = ConfigDict(extra="forbid")
 
     models: list[ModelId] = Field(min_length=2, max_length=4)
     text: Text | None = None
     image: Picture | None = None
 
 
-class SideBySideAnswer(BaseModel):
-    """`kind` is `text` for language models, and `written` for those that write from a source. A token is [piece, start,
-    end, bits, [[id, piece, p] of the likeliest ten]]; `null` in the place of bits stands for infinity."""
-
-    kind: str
-    text: str
-    models: list[dict[str, Any]]
-    pairs: list[dict[str, Any]]
-
-
-@router.post("/side-by-side")
-async def side_by_side(request: Request, ask: SideBySideRequest) -> SideBySideAnswer:
+@router.post("/side-by-side", **answers("regard.look.side_by_side", "SideBySide"))
+async def side_by_side(request: Request, ask: SideBySideRequest) -> Response:
     """Several models on the same text, aligned by its characters."""
     registry: Registry = request.app.state.registry
     if len(set(ask.models)) < len(ask.models):
         raise Refusal(422, "models: each may be named once", param="models")
     opened = [registry.get(id) for id in ask.models]
     async with gate(request):
-        return SideBySideAnswer(**await run(compare, opened, ask))
+        return await run(compare, opened, ask)
 
 
-def compare(opened: list[Opened], ask: SideBySideRequest) -> dict[str, Any]:
+def compare(opened: list[Opened], ask: SideBySideRequest) -> Response:
     from regard.look import side_by_side as texts
     from regard.look import side_by_side_written as written
 
@@ -100,4 +85,4 @@ def compare(opened: list[Opened], ask: SideBySideRequest) -> dict[str, Any]:
     with ExitStack() as held:
         for each in sorted(opened, key=lambda each: each.id):            # in one order, so that nobody waits in a ring
             held.enter_context(each.lock)
-        return align({each.id: each.trained for each in opened}, given).as_dict()
+        return send(align({each.id: each.trained for each in opened}, given))

@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from regard.serve.held_looks import HeldLook, looks_of
 from regard.serve.limits import gate, run
 from regard.serve.refusals import Refusal
-from regard.serve.request_fields import Place
+from regard.serve.request_fields import Place, StrictRequest
 from regard.serve.result_json import answers, send
 
 router = APIRouter(prefix="/api", tags=["computing"])
@@ -31,10 +31,8 @@ EditedScore = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=Fals
 ARITHMETIC = answers("regard.look.arithmetic", "Arithmetic")
 
 
-class CellRequest(BaseModel):
+class CellRequest(StrictRequest):
     """A cell of a look; layers, heads and channels count from 1, rows and columns from 0."""
-
-    model_config = ConfigDict(extra="forbid")
 
     look: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
     track: Annotated[str, Field(pattern="^[a-z0-9-]{1,40}$")]

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from regard.serve.held_looks import HeldLook, HeldLooks, looks_of
 from regard.serve.limits import BEAM, gate, run
 from regard.serve.payload import MEDIA_TYPE
 from regard.serve.refusals import Refusal
 from regard.serve.registry import Opened
-from regard.serve.request_fields import Amount, ModelId, Picture, Text, read_picture
+from regard.serve.request_fields import Amount, ModelId, Picture, StrictRequest, Text, read_picture
 
 if TYPE_CHECKING:
     from regard.look import Look
@@ -39,10 +39,8 @@ router = APIRouter(prefix="/api/look", tags=["looking"])
 # ------------------------------------------------------------------------------------------------ requests
 
 
-class SamplingOptions(BaseModel):
+class SamplingOptions(StrictRequest):
     """Options for drawing new tokens."""
-
-    model_config = ConfigDict(extra="forbid")
 
     temperature: Amount = 1.0
     top_k: Annotated[int, Field(ge=0, le=1_000_000)] = 0
@@ -50,10 +48,8 @@ class SamplingOptions(BaseModel):
     seed: Annotated[int, Field(ge=0, lt=2**53)] = 0
 
 
-class LookRequest(BaseModel):
+class LookRequest(StrictRequest):
     """A text, a source (and a target), or a picture (and a caption) to look at."""
-
-    model_config = ConfigDict(extra="forbid")
 
     model: ModelId
     text: Text | None = None

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from regard.serve.limits import CHARACTERS, gate, run
 from regard.serve.registry import Opened, Registry
-from regard.serve.request_fields import ModelId, Picture, Text, TokenId, read_input
+from regard.serve.request_fields import ModelId, Picture, StrictRequest, Text, TokenId, read_input
 
 router = APIRouter(tags=["generating"])
 
@@ -20,10 +20,8 @@ SAID, STEPS = 512, 50
 LOWEST = -9999.0                             # for log 0, which JSON cannot say
 
 
-class NextRequest(BaseModel):
+class NextRequest(StrictRequest):
     """A text, and the tokens said after it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     model: ModelId
     text: str = Field("", max_length=CHARACTERS, description="The prompt of a language model.")

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from regard.serve.events import Events
 from regard.serve.limits import CHARACTERS, DRAWS, gate, run
 from regard.serve.refusals import Refusal
 from regard.serve.registry import Opened, Registry
-from regard.serve.request_fields import ModelId, Text, TokenId
+from regard.serve.request_fields import ModelId, StrictRequest, Text, TokenId
 
 if TYPE_CHECKING:
     from regard.serve.completion import CompletionRow, Completions  # needs torch, which is loaded when first used
@@ -36,10 +36,8 @@ class StreamOptions(BaseModel):
     include_usage: bool | None = None
 
 
-class CompletionRequest(BaseModel):
+class CompletionRequest(StrictRequest):
     """A text to continue."""
-
-    model_config = ConfigDict(extra="forbid")
 
     model: ModelId = Field(description="The id of a language model, from /v1/models.")
     prompt: (Text | Annotated[list[Text], Field(min_length=1, max_length=PROMPTS)] | Ids

@@ -29,7 +29,7 @@ def numbers(sheet, name):
 
 
 def test_a_cell_is_told_with_its_steps_and_what_follows(client, seen, cell):
-    from regard.serve.payload import unpack
+    from tests.serve.unpacking import unpack
 
     sheet = client.post("/api/compute", json=cell).json()
     assert [step["title"] for step in sheet["steps"]][-1] == "Values, weighed and added up"

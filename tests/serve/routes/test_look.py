@@ -18,10 +18,11 @@ from regard.look.views import join_words, rollout, row_spans, thumbnails, view, 
 from regard.serve import refusals
 from regard.serve.held_looks import ROOM, HeldLook, HeldLooks
 from regard.serve.limits import FairLock, Gate
-from regard.serve.payload import shade, unpack
+from regard.serve.payload import shade
 from regard.serve.registry import UnknownModel
 from regard.serve.routes.look import router
 from tests.look.models import TEXT, captioner, language_model, masked_model, pair_model, picture
+from tests.serve.unpacking import unpack
 
 TRAINED = {
     "transformer": lambda: language_model("transformer"), "rnn": lambda: language_model("rnn"),
