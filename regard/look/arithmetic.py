@@ -128,10 +128,10 @@ def watched(look: Look) -> Recorder:
 
 
 def of_counts(trained: Any, look: Look, track: Track, row: int, column: int) -> Arithmetic:
-    model, details = trained.model, track.details
+    details, model = track.details, trained.model
     own = {name: details[name][row] for name in ("count", "total", "discount", "weight", "share", "rest")}
     sheet = backoff_sheet(own, smoothing=str(details["smoothing"]), words=model.vocab - UNPREDICTED,
-                          p=math.exp(-look.predictions[row].bits * math.log(2)), k=model.k)
+                          p=math.exp(float(details["log_prob"][row])), k=getattr(model, "ngram", model).k)
     named = [f"{k}: {context(look.sides[track.columns], row, k - 1)}" for k in range(1, int(details["order"]) + 1)]
     return Arithmetic.of("back-off", f"{details['smoothing']}, order {details['order']}", sheet,
                       {"columns": pieces(look, track.columns), "orders": named}, column)

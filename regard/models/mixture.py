@@ -101,6 +101,22 @@ class Mixture(nn.Module, LanguageModel):
         assert joined is not None
         return mix_by(share[:, None], log_probs, found.to(log_probs)), joined
 
+    def follow(self, tokens: Tensor, state: State, lengths: Tensor, places: Tensor) -> tuple[Tensor, MixtureState]:
+        """Return (B, W, V) log-probabilities of what follows the tokens at places (B, W), and the next state."""
+        before, counted = split_state(state)
+        assert before is not None and counted is not None, "a pass needs a state: start(batch, capacity)"
+        h, after = self.network.encode(tokens, before, lengths)
+        ours = self.network.head(h.gather(1, places[..., None].expand(-1, -1, h.shape[-1])))
+        read, top, rows = tokens.cpu(), ours.amax(-1), []
+        for column, ends in enumerate((places + 1).clamp(max=lengths[:, None]).cpu().unbind(1)):
+            found, contexts, _ = self.ngram.step_in_context(read, counted, ends)
+            share = self.share(top[:, column], contexts)
+            rows.append(mix_by(share[:, None], ours[:, column], found.to(ours)))
+        _, _, said = self.ngram.step_in_context(read, counted, lengths.cpu())
+        joined = self._join(after, said)
+        assert joined is not None
+        return torch.stack(rows, 1), joined
+
     def share(self, top: Tensor, contexts: Contexts) -> Tensor:
         """Return the logit of the network's share, from its largest log-probability and the n-gram's contexts."""
         return find_share(self.numbers.to(top), top, *(each.to(top.device) for each in contexts))

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from regard.training.choices import FORWARD_SHARE, steps_for_tokens
 from regard.training.settings import TrainingSettings
 
 CHECKED = 0.02             # of the budget lies between two looks at the clock
 TOLERATED = 0.02           # of the steps left: a smaller change is not worth recording
 LATEST = 0.6               # how much the newest measurement of the pace counts against those before it
+FITTING = 1.5              # a pass that fits a mixture looks at all logits: it takes longer than a validation
 
 
 @dataclass
@@ -57,3 +59,16 @@ class Pace:
         each = self.step_seconds + validation / max(1, s.valid_every)
         steps = step + max(1, int(left / max(each, 1e-9)))
         return min(steps, max(self.most, step + 1)) if self.most else steps
+
+
+def make_pace(s: TrainingSettings, per_step: int, tokens: int, held_out: int, fitted: int) -> Pace | None:
+    """Return the pace of a budget of minutes; None where the number of steps is fixed.
+
+    A step reads `per_step` of the `tokens` to learn from; a mixture is fitted on `fitted` at most, 0: there is none.
+    """
+    if not s.lead:
+        return None
+    validated = max(1.0, held_out / max(1, s.valid_one_in))
+    return Pace(60 * s.minutes - s.lead, steps_for_tokens(int(s.epochs * tokens), per_step) if s.epochs else 0,
+                passes_after=FITTING * min(fitted, held_out) / validated,
+                validation_steps=FORWARD_SHARE * validated / per_step)

@@ -65,6 +65,11 @@ class TrainingPlan:
     saved: dict[str, dict[str, Any]] | None = None         # of a resumed run: its tables
     changes: tuple[str, ...] = ()          # of a resumed run: a line for each setting that differs now
 
+    @property
+    def fitted(self) -> int:
+        """The tokens that a mixture is fitted on, at most; 0: there is none."""
+        return 0 if self.ngram is None or self.task.mixing is None else self.task.mixing.fitted
+
     def tables(self) -> dict[str, dict[str, Any]]:
         """Return every setting of the run: what run.toml holds."""
         training = {"training": as_values(self.training)}

@@ -7,17 +7,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from math import isinf
 from typing import Any
 
 import torch
 
 from regard.contract import Learner
 from regard.errors import RunError, SettingError
-from regard.metrics.perplexity import impossible
 from regard.run_folder import RunFolder
 from regard.run_lock import use_folder
 from regard.trained import load
@@ -30,9 +28,10 @@ from regard.training.checkpoint import (
     read_session,
     set_conditions,
 )
-from regard.training.choices import FORWARD_SHARE, check_tables, settle_steps, steps_for_tokens
+from regard.training.choices import check_tables, settle_steps
+from regard.training.counted import count_alone, count_beside
 from regard.training.loop import TrainingJob, fit
-from regard.training.minutes import Pace
+from regard.training.minutes import make_pace
 from regard.training.report import (
     TrainingProgress,
     TrainingReport,
@@ -45,8 +44,6 @@ from regard.training.report import (
 )
 from regard.training.request import TrainingPlan, TrainRequest, claim_folder, plan_new, plan_resumed
 from regard.training.step import TrainingPosition, TrainingStep, make_forward_backward, out_of_memory, tokens_a_step
-
-FITTING = 1.5                  # a pass that fits a mixture looks at all logits: it takes longer than a validation
 
 
 def train(
@@ -92,7 +89,7 @@ def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, 
     say = progress.say
     plan = plan_new(request, say)
     if plan.family.count is not None:
-        return count(plan, folder, progress, began)
+        return count_alone(plan, folder, progress, began)
     torch.manual_seed(plan.training.seed)
     model = build_model(plan)
     folder.begin()
@@ -186,26 +183,9 @@ class Parts:
             Checkpoints(self.folder, step, self.report, s.keep),
             judge=None if task.judge is None else partial(task.judge, self.model, plan.corpus, context),
             write_sample=task.sampler(self.model, plan.corpus, context) if s.samples else None,
-            pace=self.make_pace(plan),
+            pace=make_pace(s, tokens_a_step(self.batches), len(plan.corpus.train.tokens),
+                           len(plan.corpus.valid.tokens), plan.fitted),
             save_plan=lambda changed: self.folder.save_settings(replace(plan, training=changed).tables()))
-
-    def make_pace(self, plan: TrainingPlan) -> Pace | None:
-        """Return the pace of a budget of minutes; None where the number of steps is fixed."""
-        s = plan.training
-        if not s.lead:
-            return None
-        per_step, held_out = tokens_a_step(self.batches), len(plan.corpus.valid.tokens) / max(1, s.valid_one_in)
-        most = steps_for_tokens(int(s.epochs * len(plan.corpus.train.tokens)), per_step) if s.epochs else 0
-        return Pace(60 * s.minutes - s.lead, most, validation_steps=FORWARD_SHARE * held_out / per_step,
-                    passes_after=self.passes_after(plan, held_out))
-
-    @staticmethod
-    def passes_after(plan: TrainingPlan, held_out: float) -> float:
-        """Return the work behind the last validation, as a number of validations: a mixture is fitted."""
-        mixing = plan.task.mixing
-        if plan.ngram is None or mixing is None:
-            return 0.0
-        return FITTING * min(mixing.fitted, len(plan.corpus.valid.tokens)) / max(1.0, held_out)
 
 
 def finish(plan: TrainingPlan, job: TrainingJob, position: TrainingPosition, folder: RunFolder) -> Any:
@@ -224,50 +204,4 @@ def finish(plan: TrainingPlan, job: TrainingJob, position: TrainingPosition, fol
         assert plan.task.mixing is not None
         losses = plan.task.mixing.fit(trained, plan.corpus, folder)
         job.report.say("mixture    held-out loss " + " · ".join(f"{name} {loss:.4f}" for name, loss in losses.items()))
-    return trained
-
-
-def count_beside(plan: TrainingPlan, folder: RunFolder, say: Callable[[str], None]) -> None:
-    """Count the n-gram that is mixed in, save it, and say its score: the line to beat."""
-    began, mixing = time.monotonic(), plan.task.mixing
-    assert mixing is not None
-    model = mixing.count(plan.ngram, plan.corpus, plan.training)
-    folder.save_ngram(model.saved_tensors())
-    ends = plan.corpus.valid.ends if plan.training.reading == "documents" else None
-    loss = -float(model.score_text(plan.corpus.valid.tokens, ends).double().mean())
-    say(f"n-gram     {plan.ngram.order}-gram counted in {time.monotonic() - began:.1f} s: held-out loss {loss:.4f}, "
-        "the line to beat; the two are mixed")
-
-
-def count(plan: TrainingPlan, folder: RunFolder, progress: TrainingProgress, began: float) -> Any:
-    """Count a model that needs no loop: fit, save, score once."""
-    assert plan.family.count is not None
-    corpus, say = plan.corpus, progress.say
-    ends = corpus.train.ends if plan.training.reading == "documents" else None
-    model = plan.family.count(plan.model, corpus.tokenizer.vocab_size, corpus.train.tokens, ends)
-    for note in getattr(model, "notes", ()):
-        say(f"note       {note}")
-    folder.begin()
-    folder.save_tokenizer(corpus.tokenizer)
-    folder.save_weights(model.saved_tensors())
-    tables = plan.tables()
-    folder.save_settings(tables)
-    trained = plan.task.trained(model, corpus.tokenizer, tables, folder.path)
-    surprise = trained.score_shard(corpus.valid)
-    never = impossible(model, trained.held_out(corpus.valid), corpus.tokenizer.token) if isinf(surprise.loss) else None
-    row = {"step": 1, "tokens": len(corpus.train.tokens), "seconds": round(time.monotonic() - began, 3)}
-    report = TrainingReport(folder, progress)
-    report.metrics.row({**row, "valid_loss": surprise.loss, **(never.as_dict() if never else {})})
-    if plan.training.samples:
-        asked = time.monotonic()
-        written = plan.task.sampler(model, corpus)()
-        took = round(time.monotonic() - asked, 3)
-        report.samples.row({"step": 1, "seconds": row["seconds"], "took": took, **written})
-    for log in (report.metrics, report.samples):
-        log.sync()
-    describe_text(corpus, say)
-    describe_model(plan.family.name, plan.model, model, say)
-    if never:
-        say(f"infinite   {never}")
-    say(f"done in {row['seconds']:.1f} s · validation loss {surprise.loss:.4f} · {folder.path}")
     return trained

@@ -52,7 +52,7 @@ class LastWords(State):
 
 
 class Contexts(NamedTuple):
-    """What an n-gram has seen of the contexts of some words, whose shape `...` is."""
+    """The contexts of some words, whose shape `...` is, as far as an n-gram has seen them."""
 
     known: Tensor       # (...) the length of the longest that was seen
     left: Tensor        # (..., n-1) log γ of each length: what it leaves to shorter ones; 0 where it was not seen
@@ -151,7 +151,7 @@ class NGram(LanguageModel):
         known[real] = np.where(read[real] == PAD, 0, ending)
         left = np.zeros((*read.shape, self.order - 1), np.float32)
         left[real] = weights[scored]
-        self._show(matched[scored], real, read, targets.numpy(), state)
+        self._show(matched[scored], result, real, read, targets.numpy(), state)
         after = None if state is None else self._after(state, read, real)
         return torch.from_numpy(result), Contexts.of(known, left), after
 
@@ -196,7 +196,9 @@ class NGram(LanguageModel):
 
     # ------------------------------------------------------------------------------------- what it read
 
-    def _show(self, matched: Ints, real: Bools, read: Ints, targets: Ints, state: State | None) -> None:
+    def _show(
+        self, matched: Ints, scores: Floats, real: Bools, read: Ints, targets: Ints, state: State | None
+    ) -> None:
         """To a watcher: the length of the n-gram that gave each probability, and the whole path to it."""
         recorder = watching()
         if recorder is None:
@@ -210,7 +212,8 @@ class NGram(LanguageModel):
         missing = "" if self.orders[0].counts is not None else (
             "this model has kept no counts: train it with counts = true; a model from an ARPA file has none")
         recorder.add(self, "back-off", lengths, order=self.order, smoothing=self.smoothing, discounts=self.discounts,
-                     missing=missing, **{name: _spread(each, real) for name, each in found.as_dict().items()})
+                     missing=missing, log_prob=torch.from_numpy(scores),
+                     **{name: _spread(each, real) for name, each in found.as_dict().items()})
 
     def impossible(self, read: Tensor, target: int) -> tuple[int, ...]:
         """The n-gram that was never seen and so makes this target impossible after the words read (T,)."""
