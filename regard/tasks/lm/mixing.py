@@ -83,16 +83,27 @@ def load_mixture(network: NeuralLM, folder: RunFolder, tables: dict[str, dict[st
     return Mixture(network, restore_ngram(settings, network.vocab, folder.read_ngram()), torch.tensor(numbers))
 
 
+def mix_beside(trained: Any, corpus: Corpus, training: Any) -> Mixture:
+    """Return a trained network mixed with an n-gram of its text, as `--mix` would have it; nothing is saved."""
+    mixture = Mixture(trained.learner, count_beside(NGramSettings(), corpus, training))
+    return fit_parts(mixture, trained, corpus)[0]
+
+
+def fit_parts(mixture: Mixture, trained: Any, corpus: Corpus) -> tuple[Mixture, PartScores]:
+    """Return the mixture with numbers that were fitted on held-out text, and the scores they were fitted on."""
+    one_in = -(-len(corpus.valid.tokens) // FITTED)
+    parts = score_parts(mixture, corpus.valid, trained.held_out(corpus.valid), one_in)
+    numbers = fit_numbers(parts.network, parts.ngram, parts.top, parts.contexts)
+    return Mixture(mixture.network, mixture.ngram, numbers).to(mixture.device), parts
+
+
 def fit_mixture(trained: Any, corpus: Corpus, folder: RunFolder) -> dict[str, float]:
     """Fit the mixture on held-out text, save it, and make it the trained model; return the losses of all three."""
     settings, network = fill(NGramSettings, trained.tables["ngram"], "ngram"), trained.learner
     ngram = restore_ngram(settings, network.vocab, folder.read_ngram())
-    one_in = -(-len(corpus.valid.tokens) // FITTED)
-    parts = score_parts(Mixture(network, ngram), corpus.valid, trained.held_out(corpus.valid), one_in)
-    numbers = fit_numbers(parts.network, parts.ngram, parts.top, parts.contexts)
-    trained.model = Mixture(network, ngram, numbers).to(network.device)
+    trained.model, parts = fit_parts(Mixture(network, ngram), trained, corpus)
     losses = parts.losses(trained.model)
-    folder.save_mixture(numbers.tolist(), losses)
+    folder.save_mixture(trained.model.numbers.tolist(), losses)
     return losses
 
 
