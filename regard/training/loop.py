@@ -51,7 +51,7 @@ def fit(job: TrainingJob, position: TrainingPosition) -> TrainingPosition:
                 report_step(job, *waiting.popleft())
             if measure:
                 position = validate(job, position, clock)
-            if job.pace is not None and (changed := job.pace.replan(position.step, clock.seconds(), s)) is not None:
+            if job.pace is not None and (changed := follow_clock(job, position, clock, measure)) is not None:
                 job = record_plan(job, changed)
                 s = job.settings
             if save or is_over(position, s):
@@ -94,6 +94,16 @@ class TrainingJob:
         set_random_states(random, device)
         took = round(time.monotonic() - began, 3)
         samples.row({"step": position.step, "seconds": position.seconds, "took": took, **written})
+
+
+def follow_clock(job: TrainingJob, position: TrainingPosition, clock: Clock, measured: bool) -> TrainingSettings | None:
+    """Return the settings with another number of steps: as the clock asks, or fewer where the held-out loss turned."""
+    assert job.pace is not None
+    s = job.settings
+    if measured and (changed := job.pace.end_early(position.step, position.waited, s)) is not None:
+        job.report.say(f"the held-out loss no longer falls: training ends at step {changed.steps:,}, not {s.steps:,}")
+        return changed
+    return job.pace.replan(position.step, clock.seconds(), s)
 
 
 def record_plan(job: TrainingJob, changed: TrainingSettings) -> TrainingJob:

@@ -2,7 +2,9 @@
 
 The first number is estimated from a few steps. A machine that becomes busy, or free, makes steps slower or quicker;
 so the pace is measured all along, and where the estimate is off the plan is changed (schedule.py says how the learning
-rate follows). Bits are those of the recorded plan: a run that is resumed, or given the same plan, ends the same.
+rate follows). Where the held-out loss has turned, the schedule is brought to its end early: more minutes would only
+learn the text by heart. Bits are those of the recorded plan: a run that is resumed, or given the same plan, ends the
+same.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from regard.training.settings import TrainingSettings
 CHECKED = 0.02             # of the budget lies between two looks at the clock
 TOLERATED = 0.02           # of the steps left: a smaller change is not worth recording
 LATEST = 0.6               # how much the newest measurement of the pace counts against those before it
+TURNED = 2                 # validations without a better one, after which the held-out loss counts as turned
+ENDING = 0.15              # of the steps made so far are left then, for the learning rate to fall
 FITTING = 1.5              # a pass that fits a mixture looks at all logits: it takes longer than a validation
 
 
@@ -31,6 +35,7 @@ class Pace:
     step: int = field(default=-1)        # at the last look at the clock
     clock: float = 0.0
     elsewhere: float = 0.0               # seconds since then that did not go into steps
+    ending: bool = False                 # the schedule is being brought to its end
 
     def count_validation(self, seconds: float) -> None:
         self.validation = max(self.validation, seconds)
@@ -38,6 +43,8 @@ class Pace:
 
     def replan(self, step: int, clock: float, s: TrainingSettings) -> TrainingSettings | None:
         """Return the settings with another number of steps, if the pace asks for it."""
+        if self.ending:
+            return None
         if self.step < 0:
             self.step, self.clock = step, clock
             return None
@@ -50,7 +57,15 @@ class Pace:
         steps = self.affordable(step, clock, s)
         if abs(steps - s.steps) <= max(1, TOLERATED * (s.steps - step)):
             return None
-        return replace(s, steps=steps, plan=(*(s.plan or (0, s.steps)), step, steps))
+        return change_steps(s, step, steps)
+
+    def end_early(self, step: int, waited: int, s: TrainingSettings) -> TrainingSettings | None:
+        """Return the settings with fewer steps, if the held-out loss has not fallen for `waited` validations."""
+        steps = step + max(1, s.valid_every, int(ENDING * step))
+        if self.ending or waited < TURNED or steps >= s.steps:
+            return None
+        self.ending = True
+        return change_steps(s, step, steps)
 
     def affordable(self, step: int, clock: float, s: TrainingSettings) -> int:
         """Return how many steps the budget buys in all: time left for steps and validations, at the pace measured."""
@@ -59,6 +74,14 @@ class Pace:
         each = self.step_seconds + validation / max(1, s.valid_every)
         steps = step + max(1, int(left / max(each, 1e-9)))
         return min(steps, max(self.most, step + 1)) if self.most else steps
+
+
+def change_steps(s: TrainingSettings, step: int, steps: int) -> TrainingSettings:
+    """Return the settings with another number of steps in all, from this step on; a change at the same step is one."""
+    before = s.plan or (0, s.steps)
+    if before[-2] == step:
+        before = before[:-2]
+    return replace(s, steps=steps, plan=(*before, step, steps))
 
 
 def make_pace(s: TrainingSettings, per_step: int, tokens: int, held_out: int, fitted: int) -> Pace | None:

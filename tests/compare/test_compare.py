@@ -77,7 +77,7 @@ def test_the_report_needs_nothing_but_itself_and_holds_it_all(quick):
     assert page.count('<img alt="') >= 5 and "regard compare lm text.txt" in page
     assert "prefers-color-scheme: dark" in page and str(Path.cwd()) not in page
     assert Path("out", "table.md").read_text().startswith("| family | bits/byte | with the n-gram |")
-    mixed = {row["family"]: row["mixed"] for row in json.loads(Path("out", "results.json").read_text())["rows"]}
+    mixed = {row["family"]: row["mixed"] for row in json.loads(Path("out", "results.json").read_text())["table"]}
     assert mixed["ngram"] is None and 0 < mixed["rnn"] < 8
 
 

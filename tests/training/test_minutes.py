@@ -9,6 +9,7 @@ import regard
 from regard.errors import SettingError
 from regard.run_folder import RunFolder
 from regard.training.minutes import Pace
+from regard.training.report import TEXT_READS, advise_minutes
 from regard.training.schedule import place_in_schedule, rate
 from regard.training.settings import TrainingSettings
 
@@ -57,6 +58,22 @@ def test_a_validation_is_reckoned_with_before_one_was_measured():
 def test_the_text_is_read_no_more_often_than_it_shall_be():
     s, took = simulate(lambda n: 0.01, steps=300, most=400)
     assert s.steps == 400 and took < 5
+
+
+def test_a_loss_that_turned_brings_the_schedule_to_its_end():
+    s, pace = TrainingSettings(steps=1000, valid_every=50), Pace(100.0)
+    assert pace.end_early(400, 1, s) is None                     # one worse validation is noise
+    ended = pace.end_early(400, 2, s)
+    assert ended.plan == (0, 1000, 400, 460) and rate(459, ended) < 0.01
+    assert rate(400, ended) == rate(400, s)
+    assert pace.end_early(450, 3, ended) is None and pace.replan(450, 90.0, ended) is None
+    assert Pace(100.0).end_early(960, 5, s) is None              # it ends soon anyway
+
+
+def test_too_few_minutes_are_said_with_those_that_would_do():
+    assert advise_minutes(5, 0.7, TEXT_READS) == (
+        "0.7 times the data in 5 minutes: expect broken sentences; about 21 minutes read it 3 times")
+    assert not advise_minutes(5, 1.2, TEXT_READS) and not advise_minutes(0, 0.1, TEXT_READS)
 
 
 def test_without_a_change_the_schedule_is_that_of_the_steps():
