@@ -43,7 +43,7 @@ class Pace:
 
     def replan(self, step: int, clock: float, s: TrainingSettings) -> TrainingSettings | None:
         """Return the settings with another number of steps, if the pace asks for it."""
-        if self.ending:
+        if self.ending or is_replayed(step, s):
             return None
         if self.step < 0:
             self.step, self.clock = step, clock
@@ -62,7 +62,7 @@ class Pace:
     def end_early(self, step: int, waited: int, s: TrainingSettings) -> TrainingSettings | None:
         """Return the settings with fewer steps, if the held-out loss has not fallen for `waited` validations."""
         steps = step + max(1, s.valid_every, int(ENDING * step))
-        if self.ending or waited < TURNED or steps >= s.steps:
+        if self.ending or waited < TURNED or steps >= s.steps or is_replayed(step, s):
             return None
         self.ending = True
         return change_steps(s, step, steps)
@@ -74,6 +74,11 @@ class Pace:
         each = self.step_seconds + validation / max(1, s.valid_every)
         steps = step + max(1, int(left / max(each, 1e-9)))
         return min(steps, max(self.most, step + 1)) if self.most else steps
+
+
+def is_replayed(step: int, s: TrainingSettings) -> bool:
+    """Return whether a resumed run has not yet come to the last change that its plan records."""
+    return bool(s.plan) and step < s.plan[-2]
 
 
 def change_steps(s: TrainingSettings, step: int, steps: int) -> TrainingSettings:
@@ -89,7 +94,7 @@ def make_pace(s: TrainingSettings, per_step: int, tokens: int, held_out: int, fi
 
     A step reads `per_step` of the `tokens` to learn from; a mixture is fitted on `fitted` at most, 0: there is none.
     """
-    if not s.lead:
+    if not (s.lead and s.minutes):
         return None
     validated = max(1.0, held_out / max(1, s.valid_one_in))
     return Pace(60 * s.minutes - s.lead, steps_for_tokens(int(s.epochs * tokens), per_step) if s.epochs else 0,

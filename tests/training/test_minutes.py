@@ -70,6 +70,14 @@ def test_a_loss_that_turned_brings_the_schedule_to_its_end():
     assert Pace(100.0).end_early(960, 5, s) is None              # it ends soon anyway
 
 
+def test_a_resumed_run_first_comes_to_the_last_change_that_is_recorded():
+    s, pace = TrainingSettings(steps=300, valid_every=50, plan=(0, 100, 60, 300)), Pace(100.0)
+    pace.replan(10, 1.0, s)
+    assert pace.replan(20, 50.0, s) is None and pace.end_early(50, 9, s) is None
+    pace.replan(60, 51.0, s)
+    assert pace.replan(70, 61.0, s).plan[:4] == (0, 100, 60, 300)
+
+
 def test_too_few_minutes_are_said_with_those_that_would_do():
     assert advise_minutes(5, 0.7, TEXT_READS) == (
         "0.7 times the data in 5 minutes: expect broken sentences; about 21 minutes read it 3 times")
