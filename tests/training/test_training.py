@@ -11,6 +11,7 @@ import torch
 from regard.corpora import ab
 from regard.errors import Interrupted, RunError, SettingError, StorageError, TrainingStopped
 from regard.run_folder import RunFolder, unpack
+from regard.trained import load
 from regard.training import checkpoint, loop
 from regard.training import step as steps_of
 from regard.training.checkpoint import Checkpoints
