@@ -94,6 +94,8 @@ def arithmetic(
     check_cell(track, layer, head, row, column)
     if scores is not None and track.kind != "weights":
         raise SettingError(f"scores can be edited of attention only, and {track.name} is {track.kind}: leave them out")
+    if track.kind == "weights" and not track.places:
+        raise SettingError(f"{track.name} is no attention, and its arithmetic is not shown: choose another map")
     if track.kind == "influence":
         return Arithmetic.of("influence", track.badge, influence_sheet(trained, look, track, row, column),
                           {"columns": pieces(look, track.columns)}, column)

@@ -28,7 +28,7 @@ from regard.models.ngram.model import Contexts
 from regard.watching import watching
 
 ROUNDS = 100               # of the fit: L-BFGS on a few numbers is done long before
-PRIOR = 1.0                # how many tokens' worth of doubt there is that a number is far from zero
+PRIOR = 0.01               # how many tokens worth of doubt there is that a number is far from zero
 LEAST = -20.0              # log γ: an n-gram that is not smoothed leaves nothing
 
 

@@ -9,6 +9,7 @@ import torch
 import regard
 from regard.cli import main
 from regard.errors import RunError, SettingError
+from regard.look.arithmetic import arithmetic
 from regard.look.look import Request, look
 from regard.models.mixture import Mixture
 
@@ -73,6 +74,10 @@ def test_the_look_shows_the_share_of_both_in_each_row(mixed):
     values = seen.track("mixture").values
     assert values.shape == (1, 1, len(seen.sides["text"].tokens), 2)
     assert values.sum(-1) == pytest.approx(1.0)
+    sheet = arithmetic(mixed, seen, "back-off", 1, 1, 2, 1)
+    assert sheet.kind == "back-off" and arithmetic(mixed, seen, "self", 1, 1, 2, 1).kind == "attention"
+    with pytest.raises(SettingError, match="mixture is no attention"):
+        arithmetic(mixed, seen, "mixture", 1, 1, 2, 1)
 
 
 def test_a_resumed_run_ends_with_the_same_files(text, tmp_path):
