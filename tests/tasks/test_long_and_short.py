@@ -119,7 +119,7 @@ def test_a_summariser_learns_is_judged_is_used_and_can_be_looked_at(folder, tmp_
     assert len(Continuations(model).after(source=source, steps=3 * CONTEXT).said) <= CONTEXT
     with pytest.raises(DataError, match=f"the model reads at most {CONTEXT}: give a shorter one"):
         Continuations(model).after(source=f"{source} un")
-    assert len(written_side_by_side({"a": model, "b": model}, pairs([(3 * CONTEXT, 1)])[0][0]).columns) == 2
+    assert len(written_side_by_side({"a": model, "b": model}, pairs([(3 * CONTEXT, 1)])[0][0]).models) == 2
 
 
 # ---------------------------------------------------------------------------------------------- captions
