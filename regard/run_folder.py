@@ -5,6 +5,7 @@
       tokenizer.json        Hugging Face format; source-tokenizer.json beside it where a source has its own,
                             labels.json and baseline.safetensors where labels are given
       model.safetensors     the best weights
+      ngram.safetensors     the n-gram that is mixed with them, if one is, and mixture.json, how
       manifest.json         the hash of each of these
       metrics.jsonl         one object a line, append-only
       samples.jsonl         what the model wrote at validations, likewise
@@ -42,8 +43,9 @@ from regard.manifest import (
 SETTINGS, TOKENIZER, SOURCE_TOKENIZER, LABELS, BASELINE, WEIGHTS, METRICS, SAMPLES, CHECKPOINTS = (
     "run.toml", "tokenizer.json", "source-tokenizer.json", "labels.json", "baseline.safetensors", "model.safetensors",
     "metrics.jsonl", "samples.jsonl", "checkpoints")
+NGRAM, MIXTURE = "ngram.safetensors", "mixture.json"
 TOKENIZERS = (TOKENIZER, SOURCE_TOKENIZER, LABELS, BASELINE)   # what a tokenizer saves, as far as it has it
-RECORDED = (SETTINGS, *TOKENIZERS, WEIGHTS)                    # in the manifest
+RECORDED = (SETTINGS, *TOKENIZERS, WEIGHTS, NGRAM, MIXTURE)    # in the manifest
 DAMAGED = "damaged-"           # before the name of a checkpoint that was set aside
 
 
@@ -81,7 +83,7 @@ class RunFolder:
     def begin(self) -> None:
         """Make ready for a new run: what one that never began has left here goes."""
         self.create()
-        files = (self.path / name for name in (*TOKENIZERS, WEIGHTS, METRICS, SAMPLES, MANIFEST))
+        files = (self.path / name for name in (*TOKENIZERS, WEIGHTS, NGRAM, MIXTURE, METRICS, SAMPLES, MANIFEST))
         for path in (*self.checkpoints(), *files):
             storage.remove(path)
 
@@ -191,6 +193,31 @@ class RunFolder:
                            "go on with --resume")
         self.check_file(WEIGHTS)
         return mapped(self.weights_path)
+
+    # -------------------------------------------------------------------------------------- mixture
+
+    def save_ngram(self, tensors: Mapping[str, Any]) -> None:
+        self.write_recorded(NGRAM, pack(tensors))
+
+    def read_ngram(self) -> dict[str, Any]:
+        self.check_file(NGRAM)
+        if not (self.path / NGRAM).is_file():
+            raise RunError(f"{self.path / NGRAM} is missing, though {SETTINGS} names it: take it from a copy")
+        return mapped(self.path / NGRAM)
+
+    def save_mixture(self, numbers: list[list[float]], losses: Mapping[str, float]) -> None:
+        self.write_recorded(MIXTURE, json.dumps({"numbers": numbers, "losses": losses}, indent=2).encode())
+
+    def read_mixture(self) -> list[list[float]] | None:
+        """The fitted numbers of a mixture; None while training has not come to its end."""
+        self.check_file(MIXTURE)
+        path = self.path / MIXTURE
+        if not path.is_file():
+            return None
+        try:
+            return [[float(number) for number in row] for row in json.loads(path.read_bytes())["numbers"]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunError(f"{path} holds no numbers of a mixture ({error}): take it from a copy of the run") from None
 
     # ---------------------------------------------------------------------------------- checkpoints
 

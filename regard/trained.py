@@ -20,10 +20,13 @@ from regard.run_folder import RunFolder
 from regard.tasks import run_task
 
 
-def load(path: str | Path, device: str = "auto", *, trust: bool = False, task: str | None = None) -> Any:
+def load(
+    path: str | Path, device: str = "auto", *, trust: bool = False, task: str | None = None, alone: bool = False
+) -> Any:
     """Load the model of a run folder with its best weights; return its task's trained class (a Trained, ...).
 
     With `task`, a run of another task is refused. Code of the user's own that a run names runs only with `trust`.
+    A network that is mixed with an n-gram comes without it if `alone`.
     """
     folder = RunFolder.open(path)
     tables = folder.read_settings()
@@ -36,6 +39,8 @@ def load(path: str | Path, device: str = "auto", *, trust: bool = False, task: s
     tokenizer = saved.load_tokenizer(folder.tokenizer_path)
     settings = kind.settings_of_run(tables.get("model", {}))
     model = restore(kind, settings, saved.vocab(tokenizer), folder.read_weights())
+    if saved.mixing is not None and "ngram" in tables and not alone:
+        model = saved.mixing.load(model, folder, tables)
     if isinstance(model, nn.Module):
         model = model.to(pick_device(device)).eval()
     return saved.trained(model, tokenizer, tables, folder.path)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from statistics import median
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +17,7 @@ from regard.compare.plan import ComparisonPlan, Entry, Record, Row
 from regard.compare.recall import CUE, DISTANCES, PASSAGE, SEQUENCES, recall
 from regard.compare.subject import Section, Subject, mean, measured_part, why_not_divided
 from regard.compare.units import unit_bytes, unit_ends
+from regard.config import fill
 from regard.data.reading.corpus import Corpus
 from regard.data.tokens.vocabulary import EOS
 from regard.metrics.perplexity import warn_of_unknown
@@ -23,7 +26,9 @@ from regard.report.charts import Chart
 from regard.report.numbers import NOTHING, shorten, show_bytes, show_count, show_seconds
 from regard.report.page import grid, sample, visible
 from regard.report.tables import html_table
+from regard.tasks.lm.mixing import mix_beside
 from regard.tasks.lm.trained import Trained
+from regard.training.settings import TrainingSettings
 
 PROBED = 2**21               # held-out tokens, at most, from which passages and texts to time are taken
 SHOWN = 480                  # characters of sample text
@@ -59,6 +64,7 @@ class LanguageModels(Subject):
         model, text = trained.model, corpus.valid.tokens[:PROBED]
         stream = text[text != EOS]                               # documents one after another
         record: Record = {
+            "mixed": self.measure_mixture(trained, corpus),
             "generation_rate": {str(rows): measure.generation_rate(trained, rows) for rows in (1, 16)},
             "recall": recall(model, stream, DISTANCES, SEQUENCES),
         }
@@ -68,9 +74,19 @@ class LanguageModels(Subject):
             record["samples"] = measure.samples(trained, measure.opening(corpus.valid, trained.tokenizer))
         return record
 
+    def measure_mixture(self, trained: Trained, corpus: Corpus) -> float | None:
+        """Bits per byte of the measured text, of a network mixed with a 5-gram; None for what is counted itself."""
+        if trained.learner is None:
+            return None
+        mixture = mix_beside(trained, corpus, fill(TrainingSettings, trained.tables["training"], "training"))
+        both = replace(trained, model=mixture)
+        return both.score_shard(corpus.judged).bits_per_byte
+
     def row(self, entry: Entry, done: Sequence[Record], level: float | None) -> Row:
         first = next((r for r in done if "state" in r), None) or {}
+        mixed = [record["mixed"] for record in done if record.get("mixed") is not None]
         return {
+            "mixed": median(mixed) if mixed else None,
             "generation_rate": {n: mean(r["generation_rate"][n] for r in done) for n in done[0]["generation_rate"]},
             "state": {str(n): first.get("state", {}).get(str(n)) for n in measure.STATE_LENGTHS},
             "recall": {str(d): mean_recall(done, str(d)) for d in DISTANCES},
@@ -87,6 +103,9 @@ class LanguageModels(Subject):
                    "All the surprise over the whole held-out text, in bits, divided by its bytes: it can be compared "
                    "between tokenizers, unless some of the text is <unk>. A trained model is scored in windows of its "
                    "training context; its weights are those of its best validation."),
+            Column(("with the", "n-gram"), lambda row: f"{row['mixed']:.4f}" if row.get("mixed") else NOTHING,
+                   "Bits per byte of the family mixed with a 5-gram of the same text, as --mix would have it: the "
+                   "median over the seeds."),
             SIZE, TRIED, TRAINED_FOR, TRAINING_RATE,
             Column(("generation", "tokens/s"), lambda row: show_count(row["generation_rate"]["1"]),
                    "One text at a time, up to 256 tokens from nothing, carrying the state. results.json also has 16 at "

@@ -9,7 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.families import transformer
 from regard.families.family import Family
+from regard.models.mixture import Mixture
 from regard.models.ngram import NGram
 from regard.models.ngram.model import check_settings
 from regard.models.ngram.room import check_memory
@@ -43,6 +45,13 @@ def tiny_ngram(dtype: torch.dtype) -> NGram:
     return NGram.fit(text, None, vocab=11, order=3, dtype=dtype)
 
 
+def tiny_mixture(dtype: torch.dtype) -> Mixture:
+    numbers = torch.tensor([[0.3, -0.2], [-0.5, 0.4], [0.1, 1.0]])
+    return Mixture(transformer.FAMILY.example(dtype), tiny_ngram(dtype), numbers).eval()
+
+
 FAMILY = Family(
     "ngram", "counts of the last n-1 tokens, with interpolated Kneser-Ney smoothing",
     NGramSettings, count=count_ngram, restore=restore_ngram, example=tiny_ngram)
+# Not in the table: any network of it may be mixed. It is here for the laws.
+MIXTURE = Family("mixture", "a network and an n-gram, believed by shares", NGramSettings, example=tiny_mixture)

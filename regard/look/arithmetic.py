@@ -94,6 +94,8 @@ def arithmetic(
     check_cell(track, layer, head, row, column)
     if scores is not None and track.kind != "weights":
         raise SettingError(f"scores can be edited of attention only, and {track.name} is {track.kind}: leave them out")
+    if track.kind == "weights" and not track.places:
+        raise SettingError(f"{track.name} is no attention, and its arithmetic is not shown: choose another map")
     if track.kind == "influence":
         return Arithmetic.of("influence", track.badge, influence_sheet(trained, look, track, row, column),
                           {"columns": pieces(look, track.columns)}, column)
@@ -128,10 +130,10 @@ def watched(look: Look) -> Recorder:
 
 
 def of_counts(trained: Any, look: Look, track: Track, row: int, column: int) -> Arithmetic:
-    model, details = trained.model, track.details
+    details, model = track.details, trained.model
     own = {name: details[name][row] for name in ("count", "total", "discount", "weight", "share", "rest")}
     sheet = backoff_sheet(own, smoothing=str(details["smoothing"]), words=model.vocab - UNPREDICTED,
-                          p=math.exp(-look.predictions[row].bits * math.log(2)), k=model.k)
+                          p=math.exp(float(details["log_prob"][row])), k=getattr(model, "ngram", model).k)
     named = [f"{k}: {context(look.sides[track.columns], row, k - 1)}" for k in range(1, int(details["order"]) + 1)]
     return Arithmetic.of("back-off", f"{details['smoothing']}, order {details['order']}", sheet,
                       {"columns": pieces(look, track.columns), "orders": named}, column)

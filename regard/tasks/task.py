@@ -23,6 +23,17 @@ from regard.tasks.score import Scoring
 
 
 @dataclass(frozen=True)
+class Mixing:
+    """The mixing of a trained network with an n-gram that is counted on the same text."""
+
+    settings: type                                         # the [ngram] table
+    count: Callable[..., Any]                              # (settings, corpus, training settings) -> the n-gram
+    load: Callable[..., Any]                               # (network, folder, tables) -> the mixture
+    fit: Callable[..., dict[str, float]]                   # (trained, corpus, folder): the losses of all three
+    fitted: int                                            # tokens that it is fitted on, at most
+
+
+@dataclass(frozen=True)
 class Task:
     card: Card
     trained: Callable[..., Any]                            # the class of its trained models: (model, tokenizer, ...)
@@ -40,6 +51,7 @@ class Task:
     judge: Callable[..., dict[str, float]] | None = None   # (model, corpus, context) -> what else is measured
     score: Scoring | None = None                             # behind `regard score`
     baseline: str = ""                                     # the family in every comparison
+    mixing: Mixing | None = None                           # with an n-gram, for a task that can mix
 
     @property
     def name(self) -> str:

@@ -1,9 +1,9 @@
 """Choices: with only a file given, everything else is chosen here for the text, the machine and the minutes.
 
 What a user says wins over what the family suggests for its scale, which wins over the plain defaults. A budget of
-steps, tokens or minutes becomes a number of steps once, which is then saved and fixed: schedules are functions of the
-step, so it must not depend on how fast the machine happens to be later. With minutes it is estimated from a few real
-steps, after which model and generators are put back.
+steps, tokens or minutes becomes a number of steps, which is saved: schedules are functions of the step. With minutes it
+is estimated from a few real steps, after which model and generators are put back; later it follows the clock, and each
+change is recorded (minutes.py).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from regard.training.step import TrainingStep
 
 DEFAULT_MINUTES = 5.0
 SGD: dict[str, Any] = dict(learning_rate=0.3, weight_decay=0.0)        # of plain descent, unless the user names them
-TABLES = ("data", "tokenizer", "model", "training")
+TABLES = ("data", "tokenizer", "model", "ngram", "training")
 
 TRIAL_SECONDS = 2.0
 KINDS = 6                      # steps that differ in shape, tried in turns
-MARGIN = 0.87                  # of the time left: a machine is rarely as fast for long as in a short trial
+MARGIN = 0.95                  # of the time left: a machine is rarely as fast for long as in a short trial
 VALIDATION_SHARE = 0.06        # of the training time goes into validation, at most
 FORWARD_SHARE = 1 / 3          # a forward pass costs about this much of a training step on the same tokens
 SMALL_SPLIT = 2**18            # tokens: a held-out split up to this size is always measured whole
@@ -142,6 +142,7 @@ def settle_steps(
         steps, s = steps_for_minutes(s, device, make_step, left)
         if s.epochs:
             steps = min(steps, steps_for_tokens(int(s.epochs * len(corpus.train.tokens)), tokens_a_step))
+        s = replace(s, lead=round(time.monotonic() - began, 3))
     s = fill_intervals(s, steps, tokens_a_step, len(corpus.valid.tokens))
     if device.type == "cpu" and not s.threads:
         s = replace(s, threads=torch.get_num_threads())      # another number would round otherwise

@@ -20,6 +20,7 @@ from regard.errors import Interrupted
 from regard.metrics.perplexity import held_out_loss
 from regard.tasks import CARDS
 from regard.training.checkpoint import Checkpoints, random_states, set_random_states
+from regard.training.minutes import Pace
 from regard.training.report import Figures, TrainingReport, format_seconds
 from regard.training.schedule import rate
 from regard.training.settings import TrainingSettings
@@ -50,6 +51,9 @@ def fit(job: TrainingJob, position: TrainingPosition) -> TrainingPosition:
                 report_step(job, *waiting.popleft())
             if measure:
                 position = validate(job, position, clock)
+            if job.pace is not None and (changed := follow_clock(job, position, clock, measure)) is not None:
+                job = record_plan(job, changed)
+                s = job.settings
             if save or is_over(position, s):
                 job.checkpoints.save(position)
             if stopping and not last:
@@ -69,6 +73,8 @@ class TrainingJob:
     checkpoints: Checkpoints
     judge: Callable[[], dict[str, float]] | None = None        # what validation measures beside the loss
     write_sample: Callable[[], dict[str, Any]] | None = None   # what the model writes now
+    pace: Pace | None = None                                   # of a budget of minutes
+    save_plan: Callable[[TrainingSettings], None] | None = None        # into run.toml
 
     def measure(self) -> dict[str, float]:
         """Measure the model on the held-out part; return its loss, and what else the task measures."""
@@ -88,6 +94,24 @@ class TrainingJob:
         set_random_states(random, device)
         took = round(time.monotonic() - began, 3)
         samples.row({"step": position.step, "seconds": position.seconds, "took": took, **written})
+
+
+def follow_clock(job: TrainingJob, position: TrainingPosition, clock: Clock, measured: bool) -> TrainingSettings | None:
+    """Return the settings with another number of steps: as the clock asks, or fewer where the held-out loss turned."""
+    assert job.pace is not None
+    s = job.settings
+    if measured and (changed := job.pace.end_early(position.step, position.waited, s)) is not None:
+        job.report.say(f"the held-out loss no longer falls: training ends at step {changed.steps:,}, not {s.steps:,}")
+        return changed
+    return job.pace.replan(position.step, clock.seconds(), s)
+
+
+def record_plan(job: TrainingJob, changed: TrainingSettings) -> TrainingJob:
+    """Return the job with another number of steps, once the change is recorded."""
+    assert job.save_plan is not None, "a plan that changes is saved"
+    job.save_plan(changed)
+    job.report.progress.change_steps(changed.steps)
+    return replace(job, settings=changed)
 
 
 def is_over(position: TrainingPosition, s: TrainingSettings) -> bool:
@@ -118,6 +142,7 @@ def should_save(job: TrainingJob, step: int) -> bool:
 
 def validate(job: TrainingJob, position: TrainingPosition, clock: Clock) -> TrainingPosition:
     """Measure on the held-out part; keep the weights if they are the best so far."""
+    began = time.monotonic()
     measured = job.measure()
     now = cost(measured)
     better = now < position.best
@@ -129,6 +154,8 @@ def validate(job: TrainingJob, position: TrainingPosition, clock: Clock) -> Trai
     if better:
         job.checkpoints.keep_weights()
     job.sample(position)
+    if job.pace is not None:
+        job.pace.count_validation(time.monotonic() - began)
     return position
 
 

@@ -28,6 +28,7 @@ from regard.training.settings import TrainingSettings
 from regard.training.step import TrainingPosition, TrainingStep, tokens_a_step
 
 Say = Callable[[str], None]
+TEXT_READS, PAIR_READS = (1.0, 3.0), (3.0, 10.0)     # fewer reads than the first are too few; the second would do
 
 
 def format_seconds(seconds: float) -> str:
@@ -114,6 +115,12 @@ class TrainingProgress:
                 transient=True)
             self.bar.start()
             self.task = self.bar.add_task("", total=steps)
+
+    def change_steps(self, steps: int) -> None:
+        """Show another number of steps from now on."""
+        self.steps = steps
+        if self.bar is not None:
+            self.bar.update(self.task, total=steps)
 
     def step(self, step: int, loss: float, rate: float, left: float) -> None:
         text = f"loss {loss:.4f} · {rate:,.0f} tokens/s · {format_seconds(left)} left"
@@ -253,8 +260,20 @@ def describe_training(s: TrainingSettings, per_step: int, tokens: int, say: Say)
     batch = f"{s.batch:,} tokens of" if s.reading == "pairs" else f"{s.batch}"
     say(f"training   {s.steps:,} steps × {batch} {s.reading} = {total:,} tokens, "
         f"{total / max(1, tokens):.1f} times the text")
+    if advice := advise_minutes(s.minutes, total / max(1, tokens), PAIR_READS if s.reading == "pairs" else TEXT_READS):
+        say(f"advice     {advice}")
     part = "" if s.valid_one_in == 1 else f" on 1 in {s.valid_one_in:,} of the held-out batches"
     say(f"           {rates}, {s.schedule} schedule; validation every {s.valid_every:,} steps{part}")
+
+
+def advise_minutes(minutes: float, reads: float, wanted: tuple[float, float]) -> str:
+    """Return what to expect where the minutes are too few to read the data often enough, and how many would do."""
+    few, enough = wanted
+    if not minutes or reads >= few:
+        return ""
+    asked = minutes * enough / max(reads, 1e-9)
+    return (f"{reads:.1f} times the data in {minutes:g} minutes: expect broken sentences; about {asked:,.0f} minutes "
+            f"read it {enough:g} times")
 
 
 def describe_pairs(batches: Any, held_out: Any, context: int, say: Say) -> None:

@@ -23,8 +23,8 @@ from regard.training.choices import changed_settings, check_early, choose
 from regard.training.settings import TrainingSettings
 
 # What may be changed when a run is resumed; the rest would make it another run.
-CHANGEABLE = ("steps", "learning_rate", "muon_rate", "clip", "valid_every", "checkpoint_every", "keep", "patience",
-              "log_every", "micro_batch", "samples", "threads")
+CHANGEABLE = ("steps", "plan", "lead", "learning_rate", "muon_rate", "clip", "valid_every", "checkpoint_every", "keep",
+              "patience", "log_every", "micro_batch", "samples", "threads")
 Say = Callable[[str], None]
 
 
@@ -41,6 +41,7 @@ class TrainRequest:
     start_over: bool = False               # with resume: from the first step where no checkpoint can be used
     base: str | None = None                # a run whose weights to begin with
     params: int | None = None              # how many parameters the model shall have; None: chosen
+    mix: bool | None = None                # with an n-gram of the same text; None: where no family is named
     device: str = "auto"
     trust: bool = False                    # import the code that a run resumed or begun with names
     tensorboard: bool = False
@@ -60,8 +61,14 @@ class TrainingPlan:
     training: TrainingSettings
     device: torch.device
     base: Any = None                       # the trained run whose weights to begin with
+    ngram: Any = None                      # the settings of the n-gram that is mixed in; None: none is
     saved: dict[str, dict[str, Any]] | None = None         # of a resumed run: its tables
     changes: tuple[str, ...] = ()          # of a resumed run: a line for each setting that differs now
+
+    @property
+    def fitted(self) -> int:
+        """The tokens that a mixture is fitted on, at most; 0: there is none."""
+        return 0 if self.ngram is None or self.task.mixing is None else self.task.mixing.fitted
 
     def tables(self) -> dict[str, dict[str, Any]]:
         """Return every setting of the run: what run.toml holds."""
@@ -69,8 +76,10 @@ class TrainingPlan:
         if self.saved is not None:
             return {**self.saved, **training}
         run = {"format": FORMAT, "task": self.task.name, "family": self.family.name, "from": self.request.base}
+        mixed = {} if self.ngram is None else {"ngram": as_values(self.ngram)}
         return {"run": run, "data": as_values(self.corpus.resolved(self.data)),
-                "tokenizer": as_values(self.corpus.tokenizer_settings), "model": as_values(self.model), **training}
+                "tokenizer": as_values(self.corpus.tokenizer_settings), "model": as_values(self.model), **mixed,
+                **training}
 
 
 def plan_new(request: TrainRequest, say: Say) -> TrainingPlan:
@@ -87,10 +96,26 @@ def plan_new(request: TrainRequest, say: Say) -> TrainingPlan:
         refuse_params(request, "--from")
         wanted = settings_from_base(base, family, wanted)
     check_early(family, wanted)
+    ngram = choose_ngram(request, task, family, wanted)
     device = pick_device(request.device) if family.build is not None else torch.device("cpu")
     corpus = task.prepare(data, tokens, say=say)
     chosen = choose(family, corpus, wanted, device, request.params, task.vocab(corpus.tokenizer))
-    return TrainingPlan(request, task, family, data, corpus, chosen.model, chosen.training, device, base)
+    return TrainingPlan(request, task, family, data, corpus, chosen.model, chosen.training, device, base,
+                        ngram)
+
+
+def choose_ngram(request: TrainRequest, task: Task, family: Family, wanted: Tables) -> Any:
+    """Return the settings of the n-gram to mix in; None where none was asked for, and a family was named."""
+    mix = request.mix if request.mix is not None else request.family is None
+    possible = task.mixing is not None and family.build is not None
+    if request.mix and not possible:
+        raise SettingError(f"--mix: a {family.name} of the task {task.name} is not mixed with an n-gram; leave it out")
+    if not (mix and possible):
+        if "ngram" in wanted:
+            raise SettingError("the table [ngram] is of a mixture: add --mix, or leave it out")
+        return None
+    assert task.mixing is not None
+    return fill(task.mixing.settings, wanted.get("ngram", {}), "ngram")
 
 
 def settings_from_base(base: Any, family: Family, wanted: Tables) -> Tables:
@@ -118,17 +143,27 @@ def plan_resumed(request: TrainRequest, folder: RunFolder, say: Say) -> Training
     if family.count is not None:
         raise RunError(f"{folder.path} was counted in one go: there is nothing to resume")
     wanted = request.settings or {}
+    if request.mix is not None and request.mix != ("ngram" in tables):
+        raise SettingError(f"--{'' if request.mix else 'no-'}mix: {folder.path} was begun "
+                           f"{'with' if 'ngram' in tables else 'without'} an n-gram; leave it out")
+    ngram = None
+    if "ngram" in tables and task.mixing is not None:
+        ngram, _ = changed_settings(fill(task.mixing.settings, tables["ngram"], "ngram"), wanted.get("ngram", {}),
+                                    "ngram", ())
     data = resumed_data(request, tables, task)
     model, _ = changed_settings(family.settings_of_run(tables["model"]), wanted.get("model", {}), "model", ())
+    asked = dict(wanted.get("training", {}))
+    if "steps" in asked:
+        asked = {"plan": (), "lead": 0.0, **asked}              # a number of steps that was given follows no clock
     training, changes = changed_settings(
-        fill(TrainingSettings, tables["training"], "training"), wanted.get("training", {}), "training", CHANGEABLE)
+        fill(TrainingSettings, tables["training"], "training"), asked, "training", CHANGEABLE)
     device = pick_device(request.device)
     folder.check_tokenizer()
     corpus = task.prepare(data, task.load_tokenizer(folder.tokenizer_path), say=say)
     if data.content and corpus.content != data.content:
         raise RunError(f"the text has changed since {folder.path} began: resume with the same text, "
                        "or start a new run with --from")
-    return TrainingPlan(request, task, family, data, corpus, model, training, device, saved=tables,
+    return TrainingPlan(request, task, family, data, corpus, model, training, device, saved=tables, ngram=ngram,
                         changes=tuple(changes))
 
 

@@ -10,14 +10,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from math import isinf
 from typing import Any
 
 import torch
 
 from regard.contract import Learner
 from regard.errors import RunError, SettingError
-from regard.metrics.perplexity import impossible
 from regard.run_folder import RunFolder
 from regard.run_lock import use_folder
 from regard.trained import load
@@ -31,7 +29,9 @@ from regard.training.checkpoint import (
     set_conditions,
 )
 from regard.training.choices import check_tables, settle_steps
+from regard.training.counted import count_alone, count_beside
 from regard.training.loop import TrainingJob, fit
+from regard.training.minutes import make_pace
 from regard.training.report import (
     TrainingProgress,
     TrainingReport,
@@ -89,7 +89,7 @@ def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, 
     say = progress.say
     plan = plan_new(request, say)
     if plan.family.count is not None:
-        return count(plan, folder, progress, began)
+        return count_alone(plan, folder, progress, began)
     torch.manual_seed(plan.training.seed)
     model = build_model(plan)
     folder.begin()
@@ -98,6 +98,8 @@ def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, 
     describe_text(plan.corpus, say)
     describe_pairs(parts.batches, parts.held_out, plan.model.context, say)
     describe_model(plan.family.name, plan.model, model, say)
+    if plan.ngram is not None:
+        count_beside(plan, folder, say)
     per_step = tokens_a_step(parts.batches)
     plan = replace(plan, training=settle_steps(
         plan.training, plan.corpus, plan.device, parts.make_step, per_step, began))
@@ -109,7 +111,7 @@ def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, 
     if plan.base is not None:
         job.checkpoints.save(position)              # the weights begun with belong to the run, which may be moved
     folder.save_settings(plan.tables())
-    return finish(job, position, folder)
+    return finish(plan, job, position, folder)
 
 
 def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress) -> Any:
@@ -139,7 +141,7 @@ def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress)
         "and place in the text are kept" + (f"; changed: {', '.join(plan.changes)}" if plan.changes else ""))
     if files is not None and (differs := changed_conditions(session.get("conditions"), current_conditions(model))):
         say(f"the last bits may differ from a run that was never stopped: {'; '.join(differs)}")
-    return finish(job, position, folder)
+    return finish(plan, job, position, folder)
 
 
 def build_model(plan: TrainingPlan) -> Learner:
@@ -180,11 +182,14 @@ class Parts:
             s, step, replace(self.held_out, every=max(1, s.valid_one_in)), self.report,
             Checkpoints(self.folder, step, self.report, s.keep),
             judge=None if task.judge is None else partial(task.judge, self.model, plan.corpus, context),
-            write_sample=task.sampler(self.model, plan.corpus, context) if s.samples else None)
+            write_sample=task.sampler(self.model, plan.corpus, context) if s.samples else None,
+            pace=make_pace(s, tokens_a_step(self.batches), len(plan.corpus.train.tokens),
+                           len(plan.corpus.valid.tokens), plan.fitted),
+            save_plan=lambda changed: self.folder.save_settings(replace(plan, training=changed).tables()))
 
 
-def finish(job: TrainingJob, position: TrainingPosition, folder: RunFolder) -> Any:
-    """Train to the end; return the best weights, loaded from the folder."""
+def finish(plan: TrainingPlan, job: TrainingJob, position: TrainingPosition, folder: RunFolder) -> Any:
+    """Train to the end, and fit the mixture if there is one; return the best weights, loaded from the folder."""
     job.report.progress.begin(job.settings.steps)
     try:
         position = fit(job, position)
@@ -194,38 +199,9 @@ def finish(job: TrainingJob, position: TrainingPosition, folder: RunFolder) -> A
     job.report.say(f"done: {position.tokens:,} tokens in {position.seconds:.0f} s "
                    f"({position.tokens / max(position.seconds, 1e-9):,.0f} tokens/s) · best validation {best} · "
                    f"{folder.path}")
-    return load(folder.path, device=str(job.step.model.device), trust=True)          # its code runs already
-
-
-def count(plan: TrainingPlan, folder: RunFolder, progress: TrainingProgress, began: float) -> Any:
-    """Count a model that needs no loop: fit, save, score once."""
-    assert plan.family.count is not None
-    corpus, say = plan.corpus, progress.say
-    ends = corpus.train.ends if plan.training.reading == "documents" else None
-    model = plan.family.count(plan.model, corpus.tokenizer.vocab_size, corpus.train.tokens, ends)
-    for note in getattr(model, "notes", ()):
-        say(f"note       {note}")
-    folder.begin()
-    folder.save_tokenizer(corpus.tokenizer)
-    folder.save_weights(model.saved_tensors())
-    tables = plan.tables()
-    folder.save_settings(tables)
-    trained = plan.task.trained(model, corpus.tokenizer, tables, folder.path)
-    surprise = trained.score_shard(corpus.valid)
-    never = impossible(model, trained.held_out(corpus.valid), corpus.tokenizer.token) if isinf(surprise.loss) else None
-    row = {"step": 1, "tokens": len(corpus.train.tokens), "seconds": round(time.monotonic() - began, 3)}
-    report = TrainingReport(folder, progress)
-    report.metrics.row({**row, "valid_loss": surprise.loss, **(never.as_dict() if never else {})})
-    if plan.training.samples:
-        asked = time.monotonic()
-        written = plan.task.sampler(model, corpus)()
-        took = round(time.monotonic() - asked, 3)
-        report.samples.row({"step": 1, "seconds": row["seconds"], "took": took, **written})
-    for log in (report.metrics, report.samples):
-        log.sync()
-    describe_text(corpus, say)
-    describe_model(plan.family.name, plan.model, model, say)
-    if never:
-        say(f"infinite   {never}")
-    say(f"done in {row['seconds']:.1f} s · validation loss {surprise.loss:.4f} · {folder.path}")
+    trained = load(folder.path, device=str(job.step.model.device), trust=True, alone=True)   # its code runs already
+    if plan.ngram is not None:
+        assert plan.task.mixing is not None
+        losses = plan.task.mixing.fit(trained, plan.corpus, folder)
+        job.report.say("mixture    held-out loss " + " · ".join(f"{name} {loss:.4f}" for name, loss in losses.items()))
     return trained

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from regard.config import at_least, one_of, shares
+from regard.errors import SettingError
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
     steps: int = 0                     # 0: as many as the tokens or minutes allow
     tokens: int = 0                    # budget in tokens, if given
-    minutes: float = 0.0               # budget in minutes, if given; the steps it buys are estimated once
+    minutes: float = 0.0               # budget in minutes, if given; the steps it buys follow the clock
+    lead: float = 0.0                  # with minutes: seconds of them that passed before the first step
+    plan: tuple[int, ...] = ()         # 0, steps, step, steps ...: at which steps their number was changed, and to what
     epochs: float = 0.0                # with minutes: read the text at most this often, if given
     batch: int = 32                    # rows in a step; of pairs, target tokens with their pads
     micro_batch: int = 0               # rows at once, the rest accumulated; 0: all of them
@@ -54,10 +58,23 @@ class TrainingSettings:
         one_of("training.precision", self.precision, ("auto", "float32", "bfloat16"))
         one_of("training.recompute", self.recompute, ("no", "some", "activations", "cheap"))
         one_of("training.compile", self.compile, ("auto", "yes", "no", "graphs", "capture"))
-        at_least("training", self, 0, "steps", "tokens", "minutes", "epochs", "micro_batch", "learning_rate",
+        check_plan(self.plan, self.steps)
+        at_least("training", self, 0, "steps", "tokens", "minutes", "lead", "epochs", "micro_batch", "learning_rate",
                  "muon_rate", "weight_decay", "clip", "final", "valid_every", "valid_one_in", "checkpoint_every",
                  "patience", "log_every", "widths", "threads")
         at_least("training", self, 1, "batch", "keep")
         at_least("training", self, -(2**63), "seed")
         at_least("training", self, 0, "learning_rate", "muon_rate", most=1000)
         shares("training", self, "warmup", "decay", "label_smoothing", "ema", "beta1", "beta2", "momentum")
+
+
+def check_plan(plan: tuple[int, ...], steps: int) -> None:
+    """Refuse a plan that no run could have recorded: steps rise, and each number of steps lies behind its step."""
+    begins, totals = plan[::2], plan[1::2]
+    fits = not plan or (len(begins) == len(totals) and begins[0] == 0 and totals[-1] == steps
+                        and all(before < after for before, after in pairwise(begins))
+                        and all(begin < total for begin, total in zip(begins, totals, strict=True))
+                        and all(after < total for after, total in zip(begins[1:], totals, strict=False)))
+    if not fits:
+        raise SettingError(f"training.plan = {list(plan)} is no plan of {steps:,} steps: give 0, steps, step, steps, "
+                           "... as a run recorded it, with its last number as training.steps")

@@ -181,7 +181,8 @@ def test_the_rows_of_lines_add_up_to_the_total(regard, runs, family):
 
 def test_scores_for_people(regard, runs):
     text = regard("score", runs / "transformer", "text.txt").done()
-    assert [line.split("  ")[0] for line in text.splitlines()] == ["loss", "perplexity", "bits per byte", "over"]
+    assert [line.split("  ")[0] for line in text.splitlines()] == [
+        "loss", "perplexity", "bits per byte", "over", "network", "n-gram", "mixture"]
     assert len(regard("score", runs / "transformer", "text.txt", "--per-line").done().splitlines()) == 80
     assert len(regard("score", runs / "transformer", "text.txt", "--per-token").done().splitlines()) > 1000
 

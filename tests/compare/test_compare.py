@@ -76,7 +76,9 @@ def test_the_report_needs_nothing_but_itself_and_holds_it_all(quick):
         assert f"<h2>{heading}</h2>" in page
     assert page.count('<img alt="') >= 5 and "regard compare lm text.txt" in page
     assert "prefers-color-scheme: dark" in page and str(Path.cwd()) not in page
-    assert Path("out", "table.md").read_text().startswith("| family | bits/byte |")
+    assert Path("out", "table.md").read_text().startswith("| family | bits/byte | with the n-gram |")
+    mixed = {row["family"]: row["mixed"] for row in json.loads(Path("out", "results.json").read_text())["table"]}
+    assert mixed["ngram"] is None and 0 < mixed["rnn"] < 8
 
 
 def test_what_is_done_is_kept_and_more_may_be_added(quick):

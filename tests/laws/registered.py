@@ -10,13 +10,15 @@ import torch
 
 from regard.families import FAMILIES, LAYERS
 from regard.families.caption import CAPTION
+from regard.families.ngram import MIXTURE
 from regard.families.translate import TRANSLATE
 from regard.kernels.precision import exact_arithmetic
 from regard.laws import LawSkipped, LayerReader, ModelReader
 
 TRANSLATORS = {f"translate-{name}": family for name, family in TRANSLATE.items()}
 CAPTIONERS = {f"caption-{name}": family for name, family in CAPTION.items()}
-TABLES: dict[str, dict[str, Any]] = {"LAYERS": LAYERS, "FAMILIES": {**FAMILIES, **TRANSLATORS, **CAPTIONERS}}
+MIXED = {"mixture": MIXTURE}
+TABLES: dict[str, dict[str, Any]] = {"LAYERS": LAYERS, "FAMILIES": {**FAMILIES, **MIXED, **TRANSLATORS, **CAPTIONERS}}
 DEVICE = torch.device(os.environ.get("REGARD_TEST_DEVICE", "cpu"))
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -69,13 +70,15 @@ def speculative_tokens(
 
 
 def after_each(
-    model: NeuralLM, tokens: Tensor, state: State | None, lengths: Tensor, first: Tensor, width: int
+    model: Any, tokens: Tensor, state: State | None, lengths: Tensor, first: Tensor, width: int
 ) -> tuple[Tensor, State]:
     """Return log-probabilities (B, W, V) of what follows the W tokens of each row from index `first` (B,) on, and the
     next state. Past the end of a row they mean nothing."""
+    index = (first[:, None] + torch.arange(width, device=first.device)).clamp(max=tokens.shape[1] - 1)
+    if not model.in_one_pass:
+        return model.follow(tokens, state, lengths, index)
     h, after = model.encode(tokens, state, lengths)
     assert after is not None, "a pass needs a state: start(batch, capacity)"
-    index = (first[:, None] + torch.arange(width, device=first.device)).clamp(max=tokens.shape[1] - 1)
     return model.head(h.gather(1, index[..., None].expand(-1, -1, h.shape[-1]))), after
 
 

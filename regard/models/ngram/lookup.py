@@ -25,10 +25,13 @@ from regard.models.ngram.smoothing import Floats
 BLOCK = 1 << 15           # words at a time: what they need stays in the processor's cache
 
 
-def score_words(orders: list[OrderTable], words: Ints, additive: bool) -> tuple[Floats, Ints]:
+def score_words(
+    orders: list[OrderTable], words: Ints, additive: bool, left: Floats | None = None
+) -> tuple[Floats, Ints]:
     """log p of each word (N,) after those before it, and the length of the n-gram that gave it.
 
-    <pad> separates texts: nothing is read across one. So is <bos>, which may only be the first of a text.
+    <pad> separates texts: nothing is read across one. So is <bos>, which may only be the first of a text. Into `left`
+    (N, n-1) goes log γ of each of its contexts, 0 where one was never seen.
     """
     reach, score = len(orders) - 1, _score_block_add_k if additive else _score_block
     values, lengths = np.empty(len(words)), np.empty(len(words), np.int8)
@@ -37,17 +40,24 @@ def score_words(orders: list[OrderTable], words: Ints, additive: bool) -> tuple[
         before = min(start, reach)                          # a block begins with the context of its first word
         block = slice(start, start + BLOCK)
         here = np.append(words[start - before:start + BLOCK], PAD)
-        some_values, some_lengths = score(orders, here)
+        some_left = None if left is None else np.zeros((len(here), reach), np.float32)
+        some_values, some_lengths = score(orders, here, some_left)
         values[block], lengths[block] = some_values[before:-1], some_lengths[before:-1]
+        if left is not None and some_left is not None:
+            left[block] = some_left[before:-1]
 
     in_parallel(score_block, range(0, len(words), BLOCK))
     return values, lengths
 
 
-def score_documents(orders: list[OrderTable], tokens: Ints, starts: Ints, additive: bool, values: Floats) -> None:
+def score_documents(
+    orders: list[OrderTable], tokens: Ints, starts: Ints, additive: bool, values: Floats,
+    contexts: tuple[Ints, Floats] | None = None
+) -> None:
     """log p of each token (N,) into `values`; a document begins at each of the starts, after a <bos> not written there.
 
-    The text may lie in a file: little of it is held at a time.
+    Into `contexts` go the length of the longest that was seen, and log γ of each. The text may lie in a file: little
+    of it is held at a time.
     """
     reach, score = len(orders) - 1, _score_block_add_k if additive else _score_block
 
@@ -55,7 +65,13 @@ def score_documents(orders: list[OrderTable], tokens: Ints, starts: Ints, additi
         begin = max(0, first - reach)                       # with the context of the first word
         some = tokens[begin:first + BLOCK]
         framed, places = _framed(some, starts[slice(*np.searchsorted(starts, (begin, begin + len(some))))] - begin)
-        values[first:first + BLOCK] = score(orders, framed)[0].take(places[first - begin:])
+        left = None if contexts is None else np.zeros((len(framed), reach), np.float32)
+        scores, lengths = score(orders, framed, left)
+        block, places = slice(first, first + BLOCK), places[first - begin:]
+        values[block] = scores.take(places)
+        if contexts is not None and left is not None:
+            contexts[0][block] = np.minimum(lengths.take(places - 1), reach)           # a <bos> or a word stands before
+            contexts[1][block] = left[places]
 
     in_parallel(score_block, range(0, len(tokens), BLOCK))
 
@@ -83,18 +99,22 @@ def in_parallel(work: Callable[[int], None], starts: range) -> None:
         list(pool.map(work, starts[1:]))                    # numpy lets go of the interpreter while it works
 
 
-def _score_block(orders: list[OrderTable], words: Ints) -> tuple[Floats, Ints]:
+def _score_block(orders: list[OrderTable], words: Ints, left: Floats | None = None) -> tuple[Floats, Ints]:
     values = orders[0].logprobs.take(words).astype(np.float64)
     lengths = np.ones(len(words), np.int8)
     contexts = words[:-1]                                   # the known contexts of k - 1 words
     for k, (shorter, order) in enumerate(pairwise(orders), start=2):
         if k == 2:                                          # every word is known; nothing is after <pad>, the last
-            values[1:] += shorter.backoff(contexts)
+            values[1:] += (weights := shorter.backoff(contexts))
+            if left is not None:
+                left[1:, 0] = weights
             there, contexts = order.seek(contexts, words[1:])
             at = there + 1
         else:
             after = at + 1
-            values[after] += shorter.backoff(contexts)
+            values[after] += (weights := shorter.backoff(contexts))
+            if left is not None:
+                left[after, k - 2] = weights
             may = np.flatnonzero(after[:-1] == at[1:])      # a k-gram is there only if both its parts are
             after = after.take(may)
             there, contexts = order.seek(contexts.take(may), words.take(after))
@@ -105,7 +125,7 @@ def _score_block(orders: list[OrderTable], words: Ints) -> tuple[Floats, Ints]:
     return values, lengths
 
 
-def _score_block_add_k(orders: list[OrderTable], words: Ints) -> tuple[Floats, Ints]:
+def _score_block_add_k(orders: list[OrderTable], words: Ints, left: Floats | None = None) -> tuple[Floats, Ints]:
     values = orders[0].logprobs[words].astype(np.float64)
     lengths = np.ones(len(words), np.int8)
     at = in_text = np.flatnonzero(words != PAD)             # where a known context of k - 1 words ends
@@ -114,7 +134,9 @@ def _score_block_add_k(orders: list[OrderTable], words: Ints) -> tuple[Floats, I
         after = at + 1
         values[in_text + 1] = uniform(len(orders[0]))
         in_text = in_text[words[in_text + 1] > BOS] + 1
-        values[after] = shorter.backoff(contexts)
+        values[after] = weights = shorter.backoff(contexts)
+        if left is not None:
+            left[after, k - 2] = weights
         there, contexts = order.seek(contexts, words[after])
         at = after[there]
         values[at] = order.logprobs[contexts]
@@ -142,6 +164,17 @@ def all_words(orders: list[OrderTable], history: Ints, additive: bool) -> Floats
         values[rows[of], order.words[ids]] = order.logprobs[ids]
     values[:, :UNPREDICTED] = -np.inf
     return values
+
+
+def known_contexts(orders: list[OrderTable], history: Ints) -> tuple[Ints, Floats]:
+    """The length (B,) of the longest context that was seen at the end of each row of history (B, n-1), and log γ
+    (B, n-1) of each length, 0 where it was not seen."""
+    lengths, rows = np.zeros(len(history), np.int64), np.arange(len(history))
+    left = np.zeros((len(history), len(orders) - 1), np.float32)
+    for size in range(1, len(orders)):
+        rows, contexts = find_contexts(orders, history, rows, size)
+        lengths[rows], left[rows, size - 1] = size, orders[size - 1].backoff(contexts)
+    return lengths, left
 
 
 def find_contexts(orders: list[OrderTable], history: Ints, rows: Ints, size: int) -> tuple[Ints, Ints]:

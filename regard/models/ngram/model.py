@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -28,12 +28,12 @@ from regard.models.ngram.counting import (
     framed,
 )
 from regard.models.ngram.kneser_ney import KneserNey
-from regard.models.ngram.lookup import all_words, score_documents, score_words
+from regard.models.ngram.lookup import all_words, known_contexts, score_documents, score_words
 from regard.models.ngram.order_table import OrderTable
 from regard.models.ngram.path import longest_seen, path
 from regard.models.ngram.room import Ints, room_for
 from regard.models.ngram.saved import orders_from_smoothed, orders_of, tensors_of
-from regard.models.ngram.smoothing import AddK, SmoothingRule, Unsmoothed, smooth
+from regard.models.ngram.smoothing import AddK, Floats, SmoothingRule, Unsmoothed, smooth
 from regard.watching import watching
 
 SMOOTHINGS = ("kneser-ney", "add-k", "none")
@@ -49,6 +49,17 @@ class LastWords(State):
 
     words: Tensor       # (B, n-1), <pad> where there is none yet
     count: Tensor       # (B,)
+
+
+class Contexts(NamedTuple):
+    """The contexts of some words, whose shape `...` is, as far as an n-gram has seen them."""
+
+    known: Tensor       # (...) the length of the longest that was seen
+    left: Tensor        # (..., n-1) log γ of each length: what it leaves to shorter ones; 0 where it was not seen
+
+    @classmethod
+    def of(cls, known: Ints, left: Floats) -> Self:
+        return cls(torch.from_numpy(known), torch.from_numpy(left))
 
 
 class NGram(LanguageModel):
@@ -121,29 +132,59 @@ class NGram(LanguageModel):
     def score(
         self, tokens: Tensor, targets: Tensor, state: State | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, LastWords | None]:
+        scores, _, after = self.score_in_context(tokens, targets, state, lengths)
+        return scores, after
+
+    def score_in_context(
+        self, tokens: Tensor, targets: Tensor, state: State | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, Contexts, LastWords | None]:
+        """As `score`, with what was seen of each target's contexts, (B, T) each."""
         read, real = _real(tokens, lengths)
         before = np.zeros((len(read), 0), np.int64) if state is None else _last_words(state)
         texts, scored = _texts(before, read, np.where(real, targets.numpy(), PAD), real, self.order - 1)
-        values, matched = score_words(self.orders, texts, self.smoothing == "add-k")
+        weights = np.zeros((len(texts), self.order - 1), np.float32)
+        values, matched = score_words(self.orders, texts, self.smoothing == "add-k", weights)
         result = np.zeros(read.shape, np.float64 if self.dtype == torch.float64 else np.float32)
         result[real] = values[scored]
-        self._show(matched[scored], real, read, targets.numpy(), state)
-        return torch.from_numpy(result), None if state is None else self._after(state, read, real)
+        known = np.zeros(read.shape, np.int64)
+        ending = np.minimum(matched[np.flatnonzero(scored) - 1], self.order - 1)        # with the word before a target
+        known[real] = np.where(read[real] == PAD, 0, ending)
+        left = np.zeros((*read.shape, self.order - 1), np.float32)
+        left[real] = weights[scored]
+        self._show(matched[scored], result, real, read, targets.numpy(), state)
+        after = None if state is None else self._after(state, read, real)
+        return torch.from_numpy(result), Contexts.of(known, left), after
 
     def score_text(self, tokens: Ints, ends: Ints | None = None) -> Tensor:
         """(N,) log-probabilities of the tokens of a text, each document after <bos>; None: it is one document.
 
         What `score` says of them in any batches, but quicker, unwatched, and with little of a long text held at a time.
         """
+        return self._score_text(tokens, ends)
+
+    def score_text_in_context(self, tokens: Ints, ends: Ints | None = None) -> tuple[Tensor, Contexts]:
+        """As `score_text`, with what was seen of each token's contexts, (N,) each."""
+        known, left = np.empty(len(tokens), np.int64), np.empty((len(tokens), self.order - 1), np.float32)
+        return self._score_text(tokens, ends, (known, left)), Contexts.of(known, left)
+
+    def _score_text(self, tokens: Ints, ends: Ints | None, contexts: tuple[Ints, Floats] | None = None) -> Tensor:
         starts = np.zeros(1, np.int64) if ends is None else document_starts(np.asarray(ends), len(tokens))
         values = np.empty(len(tokens), np.float64 if self.dtype == torch.float64 else np.float32)
-        score_documents(self.orders, tokens, starts, self.smoothing == "add-k", values)
+        score_documents(self.orders, tokens, starts, self.smoothing == "add-k", values, contexts)
         return torch.from_numpy(values)
 
     def step(self, tokens: Tensor, state: State, lengths: Tensor | None = None) -> tuple[Tensor, LastWords]:
+        log_probs, _, after = self.step_in_context(tokens, state, lengths)
+        return log_probs, after
+
+    def step_in_context(
+        self, tokens: Tensor, state: State, lengths: Tensor | None = None
+    ) -> tuple[Tensor, Contexts, LastWords]:
+        """As `step`, with what was seen of the contexts, (B,) each."""
         after = self._after(state, *_real(tokens, lengths))
-        values = all_words(self.orders, _last_words(after), self.smoothing == "add-k")
-        return torch.from_numpy(values).to(self.dtype), after
+        words = _last_words(after)
+        values = all_words(self.orders, words, self.smoothing == "add-k")
+        return torch.from_numpy(values).to(self.dtype), Contexts.of(*known_contexts(self.orders, words)), after
 
     def _after(self, state: State, read: Ints, real: Bools) -> LastWords:
         """The state after these words (B, T)."""
@@ -155,7 +196,9 @@ class NGram(LanguageModel):
 
     # ------------------------------------------------------------------------------------- what it read
 
-    def _show(self, matched: Ints, real: Bools, read: Ints, targets: Ints, state: State | None) -> None:
+    def _show(
+        self, matched: Ints, scores: Floats, real: Bools, read: Ints, targets: Ints, state: State | None
+    ) -> None:
         """To a watcher: the length of the n-gram that gave each probability, and the whole path to it."""
         recorder = watching()
         if recorder is None:
@@ -169,7 +212,8 @@ class NGram(LanguageModel):
         missing = "" if self.orders[0].counts is not None else (
             "this model has kept no counts: train it with counts = true; a model from an ARPA file has none")
         recorder.add(self, "back-off", lengths, order=self.order, smoothing=self.smoothing, discounts=self.discounts,
-                     missing=missing, **{name: _spread(each, real) for name, each in found.as_dict().items()})
+                     missing=missing, log_prob=torch.from_numpy(scores),
+                     **{name: _spread(each, real) for name, each in found.as_dict().items()})
 
     def impossible(self, read: Tensor, target: int) -> tuple[int, ...]:
         """The n-gram that was never seen and so makes this target impossible after the words read (T,)."""

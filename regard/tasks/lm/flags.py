@@ -13,6 +13,8 @@ With only a file given, everything else is chosen for the text and the machine, 
 """
 PARAMS = [
     click.Option(["--family"], help=f"Kind of model: {FAMILIES}, or module:Layer.  [default: transformer]"),
+    click.Option(["--mix/--no-mix"], default=None,
+                 help="Mix the model with an n-gram of the same text.  [default: --mix, unless --family is given]"),
     *TEXT,
     Flag("--order", "model.order", type=int, help="n of an n-gram or a window."),
     Flag("--smoothing", "model.smoothing", type=choice("kneser-ney", "add-k", "none"), help="Smoothing of an n-gram."),

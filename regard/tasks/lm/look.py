@@ -19,7 +19,7 @@ from regard.decoding.sampling import Sampling
 from regard.errors import DataError
 from regard.look.influence import evaluating, influence, ways_of
 from regard.look.influence_tracks import influence_tracks
-from regard.look.look import Look, Prediction, Request, Token
+from regard.look.look import Look, LookSide, Prediction, Request, Token
 from regard.look.predictions import GUESS, make_predictions
 from regard.look.reading_tracks import count_maps, find_readings, group_tracks, is_map, name_layers
 from regard.look.side_tokens import read_tokens, special_token, text_side
@@ -31,6 +31,8 @@ from regard.watching import Reading, Recorder, watch
 MOST_TOKENS = 4096                   # read by a model that has no limit of its own
 MOST_KERNEL = 1024                   # by one whose implicit kernels are worked out: their cost grows with the square
 MOST_NUMBERS = 100_000_000           # of all maps together: 400 MB
+PARTS = LookSide("parts", "parts of the mixture", "network n-gram",
+                 (Token(0, "network", 0, 7, word=0), Token(1, "n-gram", 8, 14, word=1)))
 
 
 def build(trained: Trained, request: Request) -> Look:
@@ -52,9 +54,11 @@ def build(trained: Trained, request: Request) -> Look:
         return watch_scores(model, ids, predicted, closely)
 
     predicted, seen = predict_rows(trained, ids, following)
-    tracks = [*read_tracks(model, seen, len(read), notes), *influences(model, ids, predicted)]
-    return Look(request, trained.family, trained.task.name, {"text": text_side("text", "text", text, read)}, "text",
-                predicted, tuple(tracks), tuple(notes), watched=watched)
+    shares = [share_track(reading) for reading in seen.readings if reading.kind == "share"]
+    tracks = [*read_tracks(model, seen, len(read), notes), *shares, *influences(model, ids, predicted)]
+    sides = {"text": text_side("text", "text", text, read), **({PARTS.name: PARTS} if shares else {})}
+    return Look(request, trained.family, trained.task.name, sides, "text", predicted, tuple(tracks), tuple(notes),
+                watched=watched)
 
 
 # ----------------------------------------------------------------------------------------------- the text
@@ -165,6 +169,16 @@ def back_off(reading: Reading, length: int, place: int) -> Track:
         rows="text", columns="text", shape=(1, 1, length, length), row_label="writes", causal=True,
         layer_names=("n-gram",), head_names=("context",), held=staircase(matched), places=(place,),
         details={"matched": matched, **details})
+
+
+def share_track(reading: Reading) -> Track:
+    """The shares of a mixture: how far the network and the n-gram are believed in each row."""
+    share = reading.values[0].float().cpu().numpy()                                    # (T,)
+    return Track(
+        name="mixture", kind="weights", badge="mixture: share of the network and of the n-gram",
+        about="How far each of the two is believed about the next token; the two shares of a row sum to 1.",
+        rows="text", columns=PARTS.name, shape=(1, 1, len(share), 2), row_label="writes", layer_names=("mixture",),
+        head_names=("share",), held=np.stack((share, 1 - share), -1)[None, None])
 
 
 def staircase(matched: Any) -> Floats:

@@ -8,7 +8,8 @@ from typing import Any
 
 from regard.data.embedded import known
 from regard.data.reading.shards import Shard
-from regard.metrics.perplexity import impossible
+from regard.metrics.perplexity import Surprise, impossible
+from regard.models.mixture import Mixture
 from regard.tasks.lm.trained import Trained
 from regard.tasks.score import Options, Outcome, Row, Say, Scoring, warning_rows
 
@@ -20,7 +21,8 @@ def measure(model: Trained, files: tuple[str, ...], options: Options, say: Say) 
         return Outcome(each=score_lines(model, shard))
     if options["per_token"]:
         return Outcome(each=score_tokens(model, shard, documents))
-    surprise = model.score_shard(shard, documents)
+    parts = score_mixture(model, shard, documents) if isinstance(model.model, Mixture) else {}
+    surprise = parts["mixture"] if parts else model.score_shard(shard, documents)
     values: dict[str, Any] = surprise.as_dict()
     rows: list[Row] = [
         ("loss", f"{surprise.loss:.4f} nats a token"),
@@ -28,6 +30,9 @@ def measure(model: Trained, files: tuple[str, ...], options: Options, say: Say) 
         ("bits per byte", f"{surprise.bits_per_byte:.4f}"),
         ("over", f"{surprise.tokens:,} tokens, {surprise.words:,} words, {surprise.bytes:,} bytes"
                  + (f", {surprise.unknown:,} of the tokens unknown" if surprise.unknown else ""))]
+    for name, each in parts.items():
+        rows.append((name, f"{each.loss:.4f} nats a token · {each.bits_per_byte:.4f} bits per byte"))
+        values[name] = {"loss": each.loss, "bits_per_byte": each.bits_per_byte}
     if known(files):
         rows.append(("of", f"the {options['part'] or 'test'} part of {' and '.join(files)}"))
     never = None
@@ -36,6 +41,14 @@ def measure(model: Trained, files: tuple[str, ...], options: Options, say: Say) 
     if never:
         values, rows = {**values, **never.as_dict()}, [*rows, ("infinite", str(never))]
     return Outcome(values, rows + warning_rows(values))
+
+
+def score_mixture(model: Trained, shard: Shard, documents: str | None) -> dict[str, Surprise]:
+    """Return the surprise of the network, of the n-gram and of their mixture."""
+    found = model.part_scores(shard, documents)
+    assert isinstance(model.model, Mixture)
+    scores = {"network": found.network, "n-gram": found.ngram, "mixture": found.mix(model.model)}
+    return {name: model.surprise(shard, -float(each.double().sum())) for name, each in scores.items()}
 
 
 def score_tokens(model: Trained, shard: Shard, documents: str | None) -> Iterator[tuple[dict[str, Any], str]]:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.contract import LanguageModel
+from regard.contract import LanguageModel, Learner
 from regard.data.batching.text_batches import Batch
 from regard.data.reading.corpus import encode_files
 from regard.data.reading.readers import ReadSettings
@@ -31,7 +31,9 @@ from regard.errors import DataError, RunError, SettingError
 from regard.laws.check import Report, check_model
 from regard.look.opening import Opening
 from regard.metrics.perplexity import Surprise, score_batches
+from regard.models.mixture import Mixture
 from regard.tasks.lm.batches import HeldOut, reading_for
+from regard.tasks.lm.mixing import PartScores, score_parts
 from regard.tasks.trained_model import TrainedModel
 
 if TYPE_CHECKING:
@@ -51,6 +53,12 @@ class Trained(TrainedModel):
     def language_model(self) -> LanguageModel:
         """The model, by the name that it had first."""
         return self.model
+
+    @property
+    def learner(self) -> Learner | None:
+        """The network, if it learns by gradients; of a mixture, the part that does."""
+        network = self.model.network if isinstance(self.model, Mixture) else self.model
+        return network if isinstance(network, Learner) else None
 
     @property
     def documents(self) -> str:
@@ -211,6 +219,9 @@ class Trained(TrainedModel):
 
     def _scores(self, shard: Shard, documents: str | None) -> Iterator[Tensor]:
         """Yield the scores of the shard's tokens in order; at once, by a model with a `score_text`."""
+        if isinstance(self.model, Mixture):
+            yield self.part_scores(shard, documents).mix(self.model)
+            return
         whole = getattr(self.model, "score_text", None)
         if whole is not None:
             framed = reading_for(documents or self.documents) == "documents"
@@ -218,6 +229,11 @@ class Trained(TrainedModel):
             return
         for batch, scores in score_batches(self.model, self.held_out(shard, documents)):
             yield scores[batch.is_real().to(scores.device)]
+
+    def part_scores(self, shard: Shard, documents: str | None = None) -> PartScores:
+        """Return the scores of the parts of a mixture: the network's and the n-gram's."""
+        assert isinstance(self.model, Mixture), "only a mixture has parts"
+        return score_parts(self.model, shard, self.held_out(shard, documents))
 
     def held_out(self, shard: Shard, documents: str | None = None) -> HeldOut:
         framed = reading_for(documents or self.documents) == "documents"

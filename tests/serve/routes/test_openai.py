@@ -59,7 +59,7 @@ def test_streamed_pieces_together_are_the_whole(ask):
     chunks = list(ask.completions.create(**same, stream=True, stream_options={"include_usage": True}))
     assert chunks[-1].usage == whole.usage and not chunks[-1].choices
     pieces = [chunk.choices[0] for chunk in chunks[:-1]]
-    assert "".join(piece.text for piece in pieces) == whole.choices[0].text and len(pieces) > 5
+    assert "".join(piece.text for piece in pieces) == whole.choices[0].text and len(pieces) > 3
     assert [piece.finish_reason for piece in pieces][-1] == whole.choices[0].finish_reason
     assert {piece.finish_reason for piece in pieces[:-1]} == {None}
     assert len({chunk.id for chunk in chunks}) == 1
@@ -301,10 +301,10 @@ def test_too_many_at_once_are_told_to_come_again(running, registry, monkeypatch)
 
 def test_the_failure_of_one_does_not_touch_another(running, registry, monkeypatch):
     server, model = running(), registry.get(LM).trained.language_model
-    step = model.step
+    step, rare = model.step, model.vocab - 1                   # a token that the good text does not come to
 
     def fails(tokens, *rest):
-        if 5 in tokens.tolist()[0]:
+        if rare in tokens.tolist()[0]:
             raise RuntimeError("a fault of ours")
         time.sleep(0.01)
         return step(tokens, *rest)
@@ -314,7 +314,7 @@ def test_the_failure_of_one_does_not_touch_another(running, registry, monkeypatc
         good = client.completions.create(model=LM, prompt=[7], max_tokens=10, temperature=0, stream=True)
         next(iter(good))
         with pytest.raises(openai.InternalServerError, match="its log says why"):
-            client.completions.create(model=LM, prompt=[5], max_tokens=2)
+            client.completions.create(model=LM, prompt=[rare], max_tokens=2)
         assert len(list(good)) > 1
 
 

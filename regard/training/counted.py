@@ -1,0 +1,59 @@
+"""Counting in the place of training: a family that is counted, and the n-gram that is mixed with a network."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from math import isinf
+from typing import Any
+
+from regard.metrics.perplexity import impossible
+from regard.run_folder import RunFolder
+from regard.training.report import TrainingProgress, TrainingReport, describe_model, describe_text
+from regard.training.request import TrainingPlan
+
+
+def count_alone(plan: TrainingPlan, folder: RunFolder, progress: TrainingProgress, began: float) -> Any:
+    """Count a model that needs no loop: fit, save, score once."""
+    assert plan.family.count is not None
+    corpus, say = plan.corpus, progress.say
+    ends = corpus.train.ends if plan.training.reading == "documents" else None
+    model = plan.family.count(plan.model, corpus.tokenizer.vocab_size, corpus.train.tokens, ends)
+    for note in getattr(model, "notes", ()):
+        say(f"note       {note}")
+    folder.begin()
+    folder.save_tokenizer(corpus.tokenizer)
+    folder.save_weights(model.saved_tensors())
+    tables = plan.tables()
+    folder.save_settings(tables)
+    trained = plan.task.trained(model, corpus.tokenizer, tables, folder.path)
+    surprise = trained.score_shard(corpus.valid)
+    never = impossible(model, trained.held_out(corpus.valid), corpus.tokenizer.token) if isinf(surprise.loss) else None
+    row = {"step": 1, "tokens": len(corpus.train.tokens), "seconds": round(time.monotonic() - began, 3)}
+    report = TrainingReport(folder, progress)
+    report.metrics.row({**row, "valid_loss": surprise.loss, **(never.as_dict() if never else {})})
+    if plan.training.samples:
+        asked = time.monotonic()
+        written = plan.task.sampler(model, corpus)()
+        took = round(time.monotonic() - asked, 3)
+        report.samples.row({"step": 1, "seconds": row["seconds"], "took": took, **written})
+    for log in (report.metrics, report.samples):
+        log.sync()
+    describe_text(corpus, say)
+    describe_model(plan.family.name, plan.model, model, say)
+    if never:
+        say(f"infinite   {never}")
+    say(f"done in {row['seconds']:.1f} s · validation loss {surprise.loss:.4f} · {folder.path}")
+    return trained
+
+
+def count_beside(plan: TrainingPlan, folder: RunFolder, say: Callable[[str], None]) -> None:
+    """Count the n-gram that is mixed in, save it, and say its score: the line to beat."""
+    began, mixing = time.monotonic(), plan.task.mixing
+    assert mixing is not None
+    model = mixing.count(plan.ngram, plan.corpus, plan.training)
+    folder.save_ngram(model.saved_tensors())
+    ends = plan.corpus.valid.ends if plan.training.reading == "documents" else None
+    loss = -float(model.score_text(plan.corpus.valid.tokens, ends).double().mean())
+    say(f"n-gram     {plan.ngram.order}-gram counted in {time.monotonic() - began:.1f} s: held-out loss {loss:.4f}, "
+        "the line to beat; the two are mixed")
