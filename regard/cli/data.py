@@ -189,3 +189,41 @@ def cache(clear: bool, days: float, as_json: bool) -> None:
 
 def _bytes(number: int) -> str:
     return f"{number / 1e6:,.1f} MB" if number >= 1e5 else f"{number / 1e3:,.1f} KB"
+
+
+@command.command("check")
+@click.argument("files", nargs=-1, required=True, metavar="FILES...")
+@click.option("--valid", multiple=True, metavar="FILE", help="Held-out text.  [default: the last 10%, as in training]")
+@click.option("--test", multiple=True, metavar="FILE", help="Another part, by which nothing is chosen.")
+@click.option("--run", metavar="RUN", help="Also show the bits per byte of this language model on lines that stand in "
+              "the training part and on the others.")
+@click.option("--json", "as_json", is_flag=True)
+def check(
+    files: tuple[str, ...], valid: tuple[str, ...], test: tuple[str, ...], run: str | None, as_json: bool
+) -> None:
+    """Find held-out lines that stand in the training part too, word for word or nearly, and count them."""
+    from regard.cli.output import print_json
+    from regard.data.reading.corpus import DataSettings
+    from regard.data.reading.overlap import LEAST, check_overlap
+    from regard.tasks import USUAL
+    from regard.trained import load
+
+    lines, overlaps = check_overlap(DataSettings(files, valid=valid, test=test))
+    model = None if run is None else load(run, task=USUAL)
+    rows = [each.as_dict() for each in overlaps]
+    for row, each in zip(rows, overlaps, strict=True):
+        row |= {} if model is None else {"bits_per_byte": model.score_overlap(each)}
+    if as_json:
+        print_json({"train": lines, "parts": rows})
+        return
+    click.echo(f"{'train':<6} {lines:,} lines")
+    for row, each in zip(rows, overlaps, strict=True):
+        whole = max(1, len(each.lines))
+        click.echo(f"{each.part:<6} {len(each.lines):,} lines of {LEAST} words or more: {len(each.same):,} "
+                   f"({len(each.same) / whole:.1%}) stand in train word for word, {len(each.near):,} "
+                   f"({len(each.near) / whole:.1%}) nearly")
+        for line, other in each.examples():
+            click.echo(f"       {line[:100]}" + ("" if line == other else f"\n       ~ {other[:100]}"))
+        if model is not None:
+            click.echo("       bits per byte: " + " · ".join(
+                f"{name} {value:.4f}" for name, value in row["bits_per_byte"].items() if value is not None))

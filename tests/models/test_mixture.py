@@ -130,7 +130,8 @@ def test_the_fit_is_the_best_of_a_grid():
 
     def loss(a, b):
         share = 1 / (1 + np.exp(-(a + b * top.numpy())))
-        return -np.log(share * network.exp().numpy() + (1 - share) * ngram.exp().numpy()).sum() + 0.005 * (a * a + b * b)
+        mixed = share * network.exp().numpy() + (1 - share) * ngram.exp().numpy()
+        return -np.log(mixed).sum() + 0.005 * (a * a + b * b)
 
     best = min(loss(x, y) for x in np.arange(-4, 4, 0.1) for y in np.arange(-4, 4, 0.1))
     assert loss(a, b) <= best

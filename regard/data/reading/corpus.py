@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,29 @@ def prepare(
                                           say, "test")
         corpus.measured_on = "half"
     return corpus
+
+
+def find_parts(data: DataSettings, cache: Path | None = None) -> dict[str, Callable[[], Iterator[str]]]:
+    """The texts of train, valid and, where there is one, test, as `prepare` divides them; each may be read again."""
+    store, built_in = Cache(cache, lambda text: None), embedded.known(data.files)
+    settings = ReadSettings(_documents(data.documents, "auto", built_in), data.on_bad_text, data.field)
+    settings.check()
+    parts = {"train": (_sources(data.files, "train", store), WHOLE)}
+    if held_out := (data.files if built_in and not data.valid else data.valid):
+        parts["valid"] = (_sources(held_out, "valid", store), WHOLE)
+    else:
+        sources = parts["train"][0]
+        survey = survey_of(sources, settings, store, lambda text: None)
+        spans = split(survey.characters, survey.documents, settings.documents, data.valid_share)
+        parts = {name: (sources, span) for name, span in zip(("train", "valid"), spans, strict=True)}
+    if tested := data.test or (data.files if built_in and not data.valid else ()):
+        parts["test"] = (_sources(tested, "test", store), WHOLE)
+    return {name: partial(_texts_of, *each, settings) for name, each in parts.items()}
+
+
+def _texts_of(sources: list[TextFile], span: TextSpan, settings: ReadSettings) -> Iterator[str]:
+    for piece in take(read(sources, settings), span):
+        yield piece.text + ("\n" if piece.ends else "")
 
 
 def _content(survey: Survey, held: Survey, data: DataSettings, store: Cache) -> str:

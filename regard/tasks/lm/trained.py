@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 from regard.contract import LanguageModel, Learner
 from regard.data.batching.text_batches import Batch
 from regard.data.reading.corpus import encode_files
+from regard.data.reading.overlap import Overlap
 from regard.data.reading.readers import ReadSettings
 from regard.data.reading.shards import Counts, Shard
 from regard.data.tokens.tokenizers import Tokenizer
@@ -184,6 +186,14 @@ class Trained(TrainedModel):
         counts = Counts(tokens=len(tokens), documents=len(ends))
         scores = self.token_scores(Shard(Path(), tokens, ends, counts, "", ""), "line").double().numpy()
         return torch.from_numpy(np.add.reduceat(scores, np.append(0, ends[:-1])))
+
+    def score_overlap(self, overlap: Overlap) -> dict[str, float | None]:
+        """Return the bits per byte of a part's lines: of all, of those in the training part too, and of the others."""
+        nats, shared = -self.score_lines(overlap.lines).numpy(), np.array(overlap.shared, bool)
+        sizes = np.array([len(line.encode()) + 1 for line in overlap.lines])
+        rows = {"all": np.ones(len(nats), bool), "in train too": shared, "others": ~shared}
+        return {name: float(nats[some].sum() / math.log(2) / sizes[some].sum()) if some.any() else None
+                for name, some in rows.items()}
 
     def score_files(self, files: Sequence[str], **reading: Any) -> Surprise:
         """Return the surprise over whole files, streamed; each document ends with <eos>."""
