@@ -42,6 +42,7 @@ def known_settings() -> frozenset[str]:
     for task in TASKS.values():
         tables += [("data", task.data), ("tokenizer", task.tokenizer)]
         tables += [("model", family.settings) for family in task.families.values()]
+        tables += [("ngram", task.mixing.settings)] if task.mixing else []
     return frozenset(f"{table}.{field.name}" for table, kind in tables for field in dataclasses.fields(kind))
 
 
