@@ -260,6 +260,7 @@ class LanguageModel(ABC):
     one_text: bool = False           # source and target are read as one text: both count for the context
     in_one_pass: bool = False        # `encode` gives the vectors of all positions in one pass, `head` what follows each
     reach: int | None = None         # a prediction depends on the last so many tokens; None: on all of them
+    asks_host: bool = False          # a step computes on the host, too: it cannot be recorded
 
     @property
     @abstractmethod

@@ -46,6 +46,7 @@ class Mixture(nn.Module, LanguageModel):
     `numbers` (n, 2) has a and b in its first row, u_k and g_k in row k.
     """
 
+    asks_host = True                         # the n-gram looks words up there
     vectors_from = "network.norm"            # the module whose vectors the network's head reads
     numbers: Tensor
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from regard.decoding.fast import recorded_beam, recorded_stream
 from regard.families.ngram import tiny_mixture, tiny_ngram
 from regard.laws import MODEL_LAWS, LawBroken, ModelReader
 from regard.models.distributions import distributions
@@ -98,6 +99,20 @@ def test_a_step_with_the_share_of_another_context_breaks_a_law():
     planted = SharesOfAnotherContext(honest.network, honest.ngram, honest.numbers)
     with pytest.raises(LawBroken):
         MODEL_LAWS["steps"].check(ModelReader(planted))
+
+
+class OnAGPU(Mixture):
+    """It says that it is on a GPU."""
+
+    device = torch.device("cuda")
+
+
+def test_steps_that_ask_the_host_are_not_recorded(monkeypatch):
+    honest = tiny_mixture(torch.float32)
+    model = OnAGPU(honest.network, honest.ngram)
+    assert not recorded_stream.fits(model, 1000) and not recorded_beam.fits(model, 64, 1000)
+    monkeypatch.setattr(OnAGPU, "asks_host", False)
+    assert recorded_stream.fits(model, 1000)
 
 
 # ----------------------------------------------------------------------------------------------- the fit

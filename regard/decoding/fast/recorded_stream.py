@@ -118,7 +118,8 @@ def keep_in_place(state: State, after: State) -> None:
 
 def fits(model: LanguageModel, new_tokens: int) -> bool:
     """Return whether a recording is worthwhile: on a GPU, of a neural model, when nobody watches."""
-    return model.device.type == "cuda" and isinstance(model, nn.Module) and new_tokens >= WORTH and watching() is None
+    return (model.device.type == "cuda" and isinstance(model, nn.Module) and not model.asks_host
+            and new_tokens >= WORTH and watching() is None)
 
 
 def room_for(capacity: int, context: int | None) -> int:
