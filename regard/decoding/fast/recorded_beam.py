@@ -230,7 +230,8 @@ def size_for(sources: int) -> int:
 def fits(model: LanguageModel, rows: int, limit: int) -> bool:
     """Return whether a recording is worthwhile: on a GPU, of a neural model, with enough rows and tokens, unwatched."""
     return (model.device.type == "cuda" and isinstance(model, nn.Module) and not model.asks_host
-            and rows >= LEAST_ROWS and limit >= WORTH and watching() is None and not torch.is_autocast_enabled("cuda")          # which caches cast weights
+            and rows >= LEAST_ROWS and limit >= WORTH and watching() is None
+            and not torch.is_autocast_enabled("cuda")                                 # which caches cast weights
             and not RECORDINGS.why_not(model))
 
 
