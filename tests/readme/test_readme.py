@@ -83,7 +83,7 @@ def tiny(command: str) -> str:
         lines = re.search(r"--lines (\d+)", command)
         return f"{command} --lines {min(int(lines[1]), MOST_LINES)}" if lines else f"{command} {TINY_CORPUS}"
     if command.startswith("regard score") and "phrasebook" in command and "--part" not in command:
-        return f"{command} --part valid"                       # the test part comes after 10,000 pairs, all of them made
+        return f"{command} --part valid"                       # the test part begins after 10,000 pairs
     return command
 
 
