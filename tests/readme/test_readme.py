@@ -25,6 +25,7 @@ import pytest
 import torch
 
 from regard.cli import main
+from regard.compare import comparison, trial
 from regard.tasks import CARDS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -118,6 +119,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(comparison, "in_a_process", lambda folder, plan, each, _: trial.run_trial(folder, plan, each))
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield tmp_path
