@@ -23,6 +23,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,12 @@ def fields_of(node: ast.ClassDef) -> dict[str, tuple[str, str]]:
             if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and each.value is not None}
 
 
+@cache
+def nodes_of(tree: ast.Module) -> list[ast.AST]:
+    """All nodes of a file; walking it takes longer than looking at them."""
+    return list(ast.walk(tree))
+
+
 def by_package(places: Iterable[tuple[Path, int, str]]) -> dict[str, list[str]]:
     """Each package of regard/, or file beside them, with its places."""
     packages = defaultdict(list)
@@ -182,7 +189,7 @@ def by_package(places: Iterable[tuple[Path, int, str]]) -> dict[str, list[str]]:
 
 def find_openings(trees: dict[Path, ast.Module]) -> Iterator[tuple[Path, int, str]]:
     for path, tree in trees.items():
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 text = ast.get_docstring(node) or ""
                 if OPENINGS.match(text):
@@ -193,7 +200,7 @@ def find_vague(trees: dict[Path, ast.Module], longer: int = 5) -> Iterator[tuple
     """Parameters and local variables of VAGUE, from where they are bound to their last use more than `longer` lines."""
     for path, tree in trees.items():
         seen = set()                                # a name of an inner function is met in the outer one too
-        for function in ast.walk(tree):
+        for function in nodes_of(tree):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 for name, (first, last) in lives_of(function).items():
                     if name in VAGUE and last - first > longer and (name, first) not in seen:
@@ -219,10 +226,10 @@ def find_isinstance(trees: dict[Path, ast.Module]) -> Iterator[str]:
     for path, tree in trees.items():
         own = path.relative_to(REGARD).parts[0]
         origin: dict[str, str] = defaultdict(str)
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("regard."):
                 origin |= {alias.asname or alias.name: node.module.split(".")[1] for alias in node.names}
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
                 classes = [each.id for each in ast.walk(node.args[1]) if isinstance(each, ast.Name)]
                 if foreign := [name for name in classes if origin[name] not in ("", own, "contract", "errors")]:

@@ -242,8 +242,9 @@ def check_length(headers: Headers, most: int) -> None:
 
 
 def too_large(most: int) -> Refusal:
-    return Refusal(413, f"the body has more than {most:,} bytes: send less at once", code="too_large",
-                   headers={"Connection": "close"})
+    """Return the refusal. The connection stays open: the rest of the body is read and forgotten, for as long as the
+    server has patience. Closed with bytes unread, it would be reset, and the client might lose the answer."""
+    return Refusal(413, f"the body has more than {most:,} bytes: send less at once", code="too_large")
 
 
 def cookie_name(scope: Scope) -> str:

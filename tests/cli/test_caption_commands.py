@@ -1,12 +1,14 @@
 """`train caption`, `caption`, and `score` of captions, through the command line."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from regard.cli import main
 from regard.corpora import shapes
+from regard.data import embedded
 from tests.cli.scores import WARNING, warned
 
 RUN = ["--tokenizer", "word", "--image", "16", "--patch", "4", "--width", "16", "--batch", "128", "--steps", "3",
@@ -114,7 +116,8 @@ def test_unknown_words_of_captions_are_warned_of(regard, captioners):
     assert len(rows) == 1 and rows[0].endswith(WARNING) and found["oov"] == 2 and not found["comparable"]
 
 
-def test_captions_longer_than_the_context_are_left_out_of_the_loss_and_of_the_gaze(regard, here):
+def test_captions_longer_than_the_context_are_left_out_of_the_loss_and_of_the_gaze(regard, here, monkeypatch):
+    monkeypatch.setitem(embedded.PICTURED, "shapes", replace(embedded.PICTURED["shapes"], count=300, held_out=50))
     regard("train", "caption", "shapes", *RUN[:2], "--patch", "8", *RUN[6:], "--context", "7", "--out", "run",
            "--family", "transformer", "--heads", "2", "--set", "model.positions=learned").done()
     outcome = regard("score", "run", "shapes", "--first", 40, "--beam", 1, "--json")

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from regard.cli import main
+from regard.compare import comparison, trial
 from regard.data.labels.labelled_tokenizer import LabelledTokenizer
 from regard.errors import DataError, SettingError
 from regard.families import names
@@ -194,7 +195,8 @@ def test_a_long_text_is_read_as_far_as_the_context_goes(classifiers):
 # -------------------------------------------------------------------------------------------- comparing
 
 
-def test_families_stand_beside_the_ngrams_and_the_majority(regard, classifiers, here):
+def test_families_stand_beside_the_ngrams_and_the_majority(regard, classifiers, here, monkeypatch):
+    monkeypatch.setattr(comparison, "in_a_process", lambda folder, plan, each, _: trial.run_trial(folder, plan, each))
     told = regard("compare", "classify", classifiers / "things.tsv", "--families", "window,average", "--seeds", 1,
                   "--steps", 20, "--tokenizer", "word", "--device", "cpu", "--set", "model.width=16", "--set",
                   "data.valid_share=0.5", "--out", "c")

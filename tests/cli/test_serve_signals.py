@@ -68,8 +68,8 @@ def seconds_to_start(runs):
 
 
 def ask(line, tokens=1):
-    """A text of the model at the address in the line, streamed."""
-    body = f'{{"model": "transformer", "max_tokens": {tokens}, "stream": true, "stop": ["never to be seen"]}}'
+    """The likeliest text of the model at the address in the line, streamed; it has no end but that of its tokens."""
+    body = f'{{"model": "transformer", "max_tokens": {tokens}, "temperature": 0, "stream": true}}'
     return urllib.request.urlopen(urllib.request.Request(
         re.search(r"http://\S+", line)[0] + "v1/completions", body.encode(), {"content-type": "application/json"}),
         timeout=LOST)

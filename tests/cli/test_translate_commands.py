@@ -23,6 +23,12 @@ def write(folder):
     (folder / "pairs.en").write_text("".join(f"{line}\n" for line in TARGETS))
 
 
+@pytest.fixture
+def short_phrasebook(monkeypatch):
+    """A phrasebook of 1,000 pairs: its test part begins after 100 others, which are all made."""
+    monkeypatch.setitem(embedded.PAIRED, "phrasebook", replace(embedded.PAIRED["phrasebook"], count=1_000))
+
+
 @pytest.fixture(scope="session")
 def translators(tmp_path_factory):
     """Small runs: of words with attention and without, and of bytes."""
@@ -175,7 +181,7 @@ def test_gold_alignments_give_an_error_rate_for_every_head(regard, translators, 
     assert "alignment error" in shown and "  layer 1" in shown
 
 
-def test_the_phrasebook_has_its_own_gold_alignments(regard, translators):
+def test_the_phrasebook_has_its_own_gold_alignments(regard, translators, short_phrasebook):
     for run, known in (("attention", True), ("blind", False)):
         (told,) = rows(regard("score", translators / run, "phrasebook", "--part", "unseen", "--first", "5", "--json"))
         assert told["sentences"] == 5 and (told["aer"] is not None) == known
@@ -190,7 +196,7 @@ def test_the_phrasebook_is_scored_on_its_test_part_unless_told(regard, translato
     assert loss[None] == loss["test"] != loss["valid"]
 
 
-def test_quality_is_told_by_the_length_of_the_source(regard, translators):
+def test_quality_is_told_by_the_length_of_the_source(regard, translators, short_phrasebook):
     (told,) = rows(regard("score", translators / "attention", "phrasebook", "--first", "30", "--by-length", "--json"))
     assert sum(each["sentences"] for each in told["by_length"]) == 30 and told["by_length"][0]["words"] == "1-5"
     shown = regard("score", translators / "attention", "phrasebook", "--first", "9", "--by-length").done()

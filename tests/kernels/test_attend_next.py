@@ -1,11 +1,7 @@
 """A step of attention: the definition against attention in general, and the kernel against the definition."""
 
 import importlib.util
-import os
-import subprocess
-import sys
 from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +10,7 @@ from regard.kernels import attend_next as kernel
 from regard.kernels.attend_next import attend_next, by_definition
 from regard.layers.self_attention import SelfAttention
 from regard.watching import watch
+from tests.kernels.interpreter import interpret
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="the GPU tries the kernels themselves")
@@ -24,10 +21,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GP
 @without_gpu
 @pytest.mark.parametrize("trial", ["plain", "parted", "grouped", "sloped", "turned", "halves"])
 def test_it_equals_torch_in_the_interpreter(trial):
-    script = Path(__file__).parent / "cuda" / "attend_next_interpreted.py"
-    ran = subprocess.run([sys.executable, script, trial], capture_output=True, text=True,
-                         env={**os.environ, "OMP_NUM_THREADS": "1"})
-    assert ran.returncode == 0, ran.stderr[-3000:]
+    interpret("attend_next_interpreted.py", trial)
 
 
 @pytest.mark.parametrize("positions", ["rotary", "alibi", "none"])

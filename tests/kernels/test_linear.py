@@ -1,10 +1,6 @@
 """A few vectors through a matrix, and adding with normalising: the kernels against the definitions."""
 
 import importlib.util
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,6 +11,7 @@ from regard.kernels.linear import ACTIVATIONS
 from regard.layers.feedforward import FeedForward
 from regard.layers.self_attention import SelfAttention
 from regard.layers.stack import Block
+from tests.kernels.interpreter import interpret
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="the GPU tries the kernels themselves")
@@ -25,10 +22,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GP
 @without_gpu
 @pytest.mark.parametrize("trial", ["lines", "norms"])
 def test_they_equal_torch_in_the_interpreter(trial):
-    script = Path(__file__).parent / "cuda" / "matvec_interpreted.py"
-    ran = subprocess.run([sys.executable, script, trial], capture_output=True, text=True,
-                         env={**os.environ, "OMP_NUM_THREADS": "1"})
-    assert ran.returncode == 0, ran.stderr[-3000:]
+    interpret("matvec_interpreted.py", trial)
 
 
 @pytest.mark.parametrize("activation", linear.IN_MATVEC[1:])

@@ -1,16 +1,13 @@
 """Drawing the next token by one kernel: what is drawn is what sampling.py defines."""
 
 import importlib.util
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 
 from regard.decoding.sampling import Sampling, choose_by, choose_next, row_noise, uniform
 from regard.kernels import sample
+from tests.kernels.interpreter import interpret
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="the GPU tries the kernels themselves")
@@ -92,9 +89,7 @@ def what_is_defined_is_drawn(vocab, top_k, device="cpu"):
 @needs_triton
 @without_gpu
 def test_the_likeliest_are_found_in_the_interpreter():
-    ran = subprocess.run([sys.executable, __file__], capture_output=True, text=True,
-                         env={**os.environ, "OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "1"})
-    assert ran.returncode == 0, ran.stderr[-3000:]
+    interpret(__file__)
 
 
 @needs_triton
@@ -109,10 +104,7 @@ def test_the_likeliest_are_found_on_the_gpu():
 @without_gpu
 @pytest.mark.parametrize("trial", ["likeliest", "everything"])
 def test_they_draw_the_same_in_the_interpreter(trial):
-    script = Path(__file__).parent / "cuda" / "sample_interpreted.py"
-    ran = subprocess.run([sys.executable, script, trial], capture_output=True, text=True,
-                         env={**os.environ, "OMP_NUM_THREADS": "1"})
-    assert ran.returncode == 0, ran.stderr[-3000:]
+    interpret("sample_interpreted.py", trial)
 
 
 def test_there_is_room_for_every_candidate_or_the_kernel_is_not_asked():

@@ -1,16 +1,13 @@
 """The selective scan: every path equals the loop, outputs, last state and gradients."""
 
 import importlib.util
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 
 from regard.kernels import selective_scan as module
 from regard.kernels.selective_scan import CHUNK, choose_backend, last_path, selective_scan, selective_scan_loop
+from tests.kernels.interpreter import interpret
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="the GPU tries the kernels themselves")
@@ -106,11 +103,7 @@ def test_a_triton_that_does_not_work_is_said_aloud_once():
 @needs_triton
 @without_gpu
 def test_the_triton_kernels_equal_the_loop_in_the_interpreter():
-    script = Path(__file__).parent / "cuda" / "selective_scan_interpreted.py"
-    ran = subprocess.run([sys.executable, script], capture_output=True, text=True,
-                         env={**os.environ, "OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "1"})
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    assert ran.stdout.splitlines()[-1] == "all passed"
+    assert interpret("selective_scan_interpreted.py").splitlines()[-1] == "all passed"
 
 
 @needs_triton

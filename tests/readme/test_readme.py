@@ -25,13 +25,15 @@ import pytest
 import torch
 
 from regard.cli import main
+from regard.compare import comparison, trial
 from regard.tasks import CARDS
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 IDS = [str(page.relative_to(ROOT)) for page in PAGES]
 
-SMALL = "--steps 4 --layers 1 --width 16 --context 32 --batch 4"
+BRIEF = "--steps 4 --batch 4 --set training.valid_every=4 --set training.valid_one_in=50"
+SMALL = f"{BRIEF} --layers 1 --width 16 --context 32"
 RECURRENT = f"{SMALL} --hidden 16"
 TINY = {
     "transformer": f"{SMALL} --heads 2",
@@ -40,8 +42,10 @@ TINY = {
     "mamba": SMALL, "hybrid": f"{SMALL} --heads 2", "rnn-attention": RECURRENT, "prefix": f"{SMALL} --heads 2",
 }
 TINY_TABLES = {"model": {"layers": 1, "width": 16, "heads": 2, "context": 32}, "training": {"steps": 4, "batch": 4}}
-TINY_COMPARE = "--steps 2 --seeds 1 --params 30k --orders 2-3 --families rnn,transformer --device cpu"
+TINY_COMPARE = "--steps 2 --seeds 1 --params 30k --device cpu"
+LANGUAGE_MODELS = "--orders 2-3 --families rnn,transformer"
 TINY_CORPUS = "--lines 300"               # what `regard data get` writes out, where the page does not say
+MOST_LINES = 2000                         # and where it does
 
 BLOCK = re.compile(r"^(?:<!-- test: (?P<test>.+?) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
 FORBIDDEN = re.compile(r"(?<![\w.~])/(?:work|home|root|tmp|Users|mnt|data|opt|srv)/|\b[A-Z]:\\|localhost|127\.0\.0\.1|file://")
@@ -69,26 +73,35 @@ def tiny(command: str) -> str:
         if "--resume" in command:                              # the run knows its sizes and its steps
             return command
         if "--from" in command:
-            return f"{command} --steps 4 --batch 4"
+            return f"{command} {BRIEF}"
         named = re.search(r"--family (\S+)", command)
         family = named[1] if named else CARDS[command.split()[2]].usual
         return f"{command} {TINY.get(family, TINY['hybrid'])}"
-    if command.startswith("regard compare lm"):
-        return f"{re.sub(r'--minutes [0-9.]+|--params [0-9]+M', '', command)} {TINY_COMPARE}"
-    if command.startswith("regard data get") and "--lines" not in command:
-        return f"{command} {TINY_CORPUS}"
+    if command.startswith("regard compare"):
+        few = LANGUAGE_MODELS if command.split()[2] == "lm" else ""
+        return f"{re.sub(r'--minutes [0-9.]+|--params [0-9]+M', '', command)} {TINY_COMPARE} {few}"
+    if command.startswith("regard data get"):
+        lines = re.search(r"--lines (\d+)", command)
+        return f"{command} --lines {min(int(lines[1]), MOST_LINES)}" if lines else f"{command} {TINY_CORPUS}"
+    if command.startswith("regard score") and "phrasebook" in command and "--part" not in command:
+        return f"{command} --part valid"                       # the test part begins after 10,000 pairs
     return command
 
 
 def run(command: str) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr. A plain `regard` command runs in this process, which has imported torch already."""
+    """Exit code, stdout and stderr. A plain `regard` command runs in this process, which has imported torch already;
+    so does one that is given a line by `echo`."""
     words = shlex.split(command, comments=True)
+    given = ""
+    if words[0] == "echo" and words[2:4] == ["|", "regard"]:
+        given, words = words[1] + "\n", words[3:]
     if words[0] != "regard" or any(mark in words for mark in "|<>;&"):
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=os.environ | {"PATH": path})
         return done.returncode, done.stdout, done.stderr
     out, err, code = io.StringIO(), io.StringIO(), 0
-    with redirect_stdout(out), redirect_stderr(err):
+    with redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode()), encoding="utf-8"))
         try:
             main(words[1:])
         except SystemExit as end:
@@ -106,6 +119,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(comparison, "in_a_process", lambda folder, plan, each, _: trial.run_trial(folder, plan, each))
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield tmp_path

@@ -1,6 +1,7 @@
 """Each rule, with a request that breaks it."""
 
 import socket
+import time
 
 import pytest
 from starlette.routing import Route
@@ -170,6 +171,26 @@ def test_a_large_body_is_refused_as_it_arrives(client):
 
     asked = client.post("/v1/completions", content=pieces(), headers={"content-type": "application/json"})
     line_of(asked, 413)
+
+
+@pytest.mark.parametrize("length", [b"Content-Length: 3000000", b"Transfer-Encoding: chunked"])
+def test_the_refusal_reaches_who_first_sends_all_of_a_large_body(running, length):
+    """Closed with bytes unread, a connection is reset, and what was answered on it may be lost."""
+    chunked = b"chunked" in length
+    with socket.create_connection(("127.0.0.1", running().port)) as connection:
+        connection.settimeout(10)
+        connection.sendall(b"POST /detect HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                           + length + b"\r\n\r\n")
+        for _ in range(30):
+            connection.sendall((b"186a0\r\n" if chunked else b"") + b" " * 100_000 + (b"\r\n" if chunked else b""))
+            time.sleep(0.01)
+        connection.sendall(b"0\r\n\r\n" if chunked else b"")
+        answer = b""
+        while not answer.endswith(b"}"):
+            answer += connection.recv(65536)
+        assert b" 413 " in answer.splitlines()[0] and b"send less at once" in answer
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")              # and goes on
+        assert b" 200 " in connection.recv(65536)
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(registry, running):

@@ -1,7 +1,7 @@
 """Kills training at enumerated operations on the disk, resumes it, and compares with a run that was left alone.
 
-A program of its own: it imports torch once and forks a child for every life of a run, so that fifty deaths take
-seconds. `python killer.py FOLDER POINTS` prints one JSON object.
+A program of its own: it imports everything and builds the kernels in C once, and forks a child for every life of a run,
+so that fifty deaths take seconds. `python killer.py FOLDER POINTS` prints one JSON object.
 """
 
 import hashlib
@@ -17,6 +17,8 @@ import torch
 import torch._dynamo
 
 from regard import storage
+from regard.kernels.cpu import native
+from regard.tasks import TASKS
 from regard.training.report import SampleLog
 from regard.training.run import TrainRequest, run_training
 
@@ -86,6 +88,8 @@ def outcome(out):
 def main(folder, points):
     text = folder / "text.txt"
     text.write_text("".join(f"the cat number {i * 7 % 13} sat on mat {i * 5 % 11}\n" for i in range(80)))
+    native.why_not()                                         # asked once: built, and known to every child
+    assert TASKS["lm"].name == "lm"                          # imported
     result = {"killed": 0, "survived": 0, "different": []}
     for variant in VARIANTS:
         undisturbed = folder / f"{variant}-undisturbed"

@@ -12,6 +12,7 @@ from regard.training import recorded_step, step
 from regard.training.recorded_step import RecordedForwardBackward, tensors_of
 from regard.training.settings import TrainingSettings
 from regard.training.step import ForwardBackward, make_forward_backward
+from tests import toy_pairs
 from tests.toy_pairs import pairs, tokenizers, translator
 
 CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -221,7 +222,8 @@ def test_what_is_worked_out_again_is_the_same_and_is_not_kept(activation):
 
 
 @pytest.mark.skipif(not any(map(shutil.which, ("g++", "clang++"))), reason="needs a C++ compiler")
-def test_a_compiled_pass_on_a_cpu_equals_the_pass_as_it_is():
+def test_a_compiled_pass_on_a_cpu_equals_the_pass_as_it_is(monkeypatch):
+    monkeypatch.setitem(toy_pairs.SETTINGS, "prefix", replace(toy_pairs.SETTINGS["prefix"], layers=1))
     model, piece = translator("prefix", dtype=torch.float32).model.train(), batch(12)
     loss, _ = ForwardBackward(model, bfloat16=False)(piece, None, 1 / piece.real)
     wanted = gradients(model)

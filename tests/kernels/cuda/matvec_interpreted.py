@@ -23,7 +23,7 @@ def lines():
     for rows, deep, wide in ((1, 16, 24), (3, 21, 7), (2, 40, 33)):
         for dtype, near in NEAR.items():
             x, weight, bias = (torch.randn(*shape, dtype=dtype) for shape in ((rows, 1, deep), (wide, deep), (wide,)))
-            for activation in linear.IN_MATVEC:
+            for activation in linear.IN_MATVEC if (rows, dtype) == (3, torch.float32) else linear.IN_MATVEC[-1:]:
                 for b in (None, bias):
                     torch.testing.assert_close(in_triton.matvec(x, weight, b, activation),
                                                linear.by_definition(x, weight, b, activation), **near)

@@ -1,15 +1,12 @@
 """The Triton kernel of the loss: in Triton's interpreter everywhere, and on the GPU where there is one."""
 
 import importlib.util
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 
 from regard.kernels.cross_entropy import by_definition, linear_cross_entropy
+from tests.kernels.interpreter import interpret
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="the GPU tries the kernels themselves")
@@ -20,10 +17,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GP
 @without_gpu
 @pytest.mark.parametrize("trial", ["plain", "rising", "smoothed", "capped"])
 def test_it_equals_torch_in_the_interpreter(trial):
-    script = Path(__file__).with_name("cross_entropy_interpreted.py")
-    ran = subprocess.run([sys.executable, script, trial], capture_output=True, text=True,
-                         env={**os.environ, "OMP_NUM_THREADS": "1"})
-    assert ran.returncode == 0, ran.stderr[-3000:]
+    interpret("cross_entropy_interpreted.py", trial)
 
 
 @needs_triton

@@ -1,15 +1,12 @@
 """The Triton scan: in Triton's interpreter everywhere, and on the GPU where there is one."""
 
 import importlib.util
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 
 from regard.kernels.scan import scan_loop, scan_triton
+from tests.kernels.interpreter import interpret
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="the GPU tries the kernels themselves")
@@ -20,11 +17,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GP
 @without_gpu
 def test_forward_and_backward_equal_the_loop_in_the_interpreter():
     trials = ["shapes", "state", "segments", "layouts", "planted"]
-    script = Path(__file__).with_name("scan_interpreted.py")
-    ran = subprocess.run([sys.executable, script, *trials], capture_output=True, text=True,
-                         env={**os.environ, "OMP_NUM_THREADS": "1"})
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    assert ran.stdout.split("\n")[:-1] == [f"{trial}: passed" for trial in trials]
+    assert interpret("scan_interpreted.py", *trials).splitlines() == [f"{trial}: passed" for trial in trials]
 
 
 @needs_triton
