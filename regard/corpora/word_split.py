@@ -11,6 +11,8 @@ from functools import cache
 # Numbers, then words with inner apostrophes, then one mark at a time. \p{P} and \p{S} are punctuation and symbols.
 WORDS = r"[0-9]+(?:[.,][0-9]+)*|(?:[^\s\p{P}\p{S}]|_)+(?:['’](?:[^\s\p{P}\p{S}]|_)+)*|[^\s]"
 
+MARKS_END = 0x20000        # beyond lie ideographs, but no space, mark or symbol: to look there takes half a second
+
 
 def split_words(text: str) -> list[str]:
     """The words, numbers and punctuation marks of a text, in order; spaces are lost."""
@@ -28,13 +30,13 @@ def _word_pattern() -> re.Pattern[str]:
 def _between_words() -> str:
     """Spaces, punctuation and symbols but the underscore, as ranges for inside [...]."""
     return character_ranges(lambda character: character != "_" and (
-        unicodedata.category(character)[0] in "PS" or character.isspace()))
+        unicodedata.category(character)[0] in "PS" or character.isspace()), end=MARKS_END)
 
 
-def character_ranges(belongs: Callable[[str], bool]) -> str:
-    """The characters that belong, as ranges for inside [...]."""
+def character_ranges(belongs: Callable[[str], bool], end: int = sys.maxunicode + 1) -> str:
+    """The characters below `end` that belong, as ranges for inside [...]."""
     spans: list[list[int]] = []
-    for code in filter(lambda code: belongs(chr(code)), range(sys.maxunicode + 1)):
+    for code in filter(lambda code: belongs(chr(code)), range(end)):
         if spans and spans[-1][1] == code - 1:
             spans[-1][1] = code
         else:
