@@ -117,7 +117,7 @@ def test_unknown_words_of_captions_are_warned_of(regard, captioners):
 
 
 def test_captions_longer_than_the_context_are_left_out_of_the_loss_and_of_the_gaze(regard, here, monkeypatch):
-    monkeypatch.setitem(embedded.PICTURED, "shapes", replace(embedded.PICTURED["shapes"], count=300, held_out=50))
+    monkeypatch.setitem(embedded.PICTURED, "shapes", replace(embedded.PICTURED["shapes"], count=300, smaller=6))
     regard("train", "caption", "shapes", *RUN[:2], "--patch", "8", *RUN[6:], "--context", "7", "--out", "run",
            "--family", "transformer", "--heads", "2", "--set", "model.positions=learned").done()
     outcome = regard("score", "run", "shapes", "--first", 40, "--beam", 1, "--json")

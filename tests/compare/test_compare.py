@@ -32,6 +32,13 @@ class Broken(SequenceLayer):
 """
 
 
+@pytest.fixture(autouse=True)
+def drawn_charts(request, monkeypatch):
+    """One test draws real charts; to the others a chart is a chart."""
+    if request.node.name != "test_a_comparison_from_text_to_report":
+        monkeypatch.setattr("regard.compare.family_curves.draw", lambda chart: b"<svg></svg>")
+
+
 def results(folder="out"):
     return json.loads(Path(folder, "results.json").read_text())
 

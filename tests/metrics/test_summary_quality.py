@@ -274,7 +274,7 @@ def test_the_lead_is_the_first_sentences():
 
 
 def test_the_lead_of_a_gist_scores_far_below_the_gist():
-    some = list(embedded.PAIRED["gists"].pairs(100, 0, "valid"))
+    some = list(embedded.PAIRED["gists"].draw(100, 0, "valid"))
     wanted, documents = [pair.target for pair in some], [pair.source for pair in some]
     first = measure(lead(documents), wanted)
     assert 10 < first.rougeL.f < 40 and first.exact_match == 0
