@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from regard.data.reading.corpus import DataSettings, find_parts
 
@@ -35,7 +36,7 @@ class Overlap:
         """For each line whether it stands in the training part, word for word or nearly."""
         return [number in self.same or number in self.near for number in range(len(self.lines))]
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         return {"part": self.part, "lines": len(self.lines), "short": self.short, "same": len(self.same),
                 "near": len(self.near), "examples": self.examples()}
 
