@@ -1,4 +1,4 @@
-"""The parts of the pages of `regard compare` and `regard lab`.
+"""Reports: parts of the pages that commands write.
 
     page.py      the page around them, sections, figures, lists of facts
     tables.py    one table as HTML, as text for a terminal, and as Markdown

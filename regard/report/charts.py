@@ -42,6 +42,8 @@ class Line:
     y: Sequence[Sequence[float]]           # (seeds, x)
     style: int | None = None               # the same for what belongs together; None: in turn
     open_from: int | None = None
+    band: Sequence[Sequence[float]] | None = None      # (2, x): low and high, in the place of the spread over seeds
+    joined: bool = True                    # by a line; else marks alone, a dot for each seed
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,9 @@ def list_places(lines: Sequence[Line]) -> list[Any]:
 
 def _spread(line: Line) -> tuple[Any, Any, Any]:
     y = np.asarray(line.y, np.float64)
+    if line.band is not None:
+        low, high = np.asarray(line.band, np.float64)
+        return y.mean(0), low, high
     with np.errstate(invalid="ignore"):
         return y.mean(0), y.min(0), y.max(0)
 
@@ -135,10 +140,17 @@ def _lines(axes: Any, chart: Chart) -> None:
         colour, dashes, mark, _ = style_of(line, at)
         mean, low, high = _drawn(line)
         x = np.array([places.index(each) for each in line.x] if named else line.x, np.float64)
+        if not line.joined:
+            axes.plot(np.tile(x, len(line.y)), np.ravel(line.y), mark, color=colour, label=line.name or "_nolegend_",
+                      markersize=5.5, zorder=3)
+            continue
         if many and len(line.y) > 1:
             x = _beside(x, places, chart.log_x, (at - (len(chart.lines) - 1) / 2) / len(chart.lines))
             axes.errorbar(x, mean, np.maximum(0, [mean - low, high - mean]), fmt="none", ecolor=colour,
                           elinewidth=1, capsize=1.5, alpha=0.6, zorder=1.5)
+        elif len(x) == 1:                                        # a band of no width is not seen
+            axes.errorbar(x, mean, np.maximum(0, [mean - low, high - mean]), fmt="none", ecolor=colour, elinewidth=2,
+                          capsize=4)
         else:
             axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
         drawn: Any = dict(color=colour, marker=mark, markersize=5.5 if len(line.x) <= 24 else 0,

@@ -151,3 +151,15 @@ def light(colour):
 @pytest.mark.parametrize("colour", COLOURS)
 def test_a_line_stands_out_from_the_white_behind_it(colour):
     assert 1.05 / (light(colour) + 0.05) > 2
+
+
+# ------------------------------------------------------------------------------------- bands, points
+
+
+def test_a_line_may_have_a_band_of_its_own_and_points_may_stand_alone():
+    band = Line("fitted", [1, 2], [[3.0, 2.0]], band=[[2.0, 1.0], [5.0, 4.0]])
+    assert [each.tolist() for each in charts._spread(band)] == [[3.0, 2.0], [2.0, 1.0], [5.0, 4.0]]
+    one = Line("one", [4], [[1.5]], band=[[1.0], [2.0]])
+    points = Line("runs", [1, 1, 2], [[3.0, 3.2, 2.1]], joined=False)
+    plain, joined = (draw(chart(lines=[band, one, each])) for each in (points, Line("runs", [1, 1, 2], points.y)))
+    assert plain != joined and b"<svg" in plain
