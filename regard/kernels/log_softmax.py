@@ -48,10 +48,14 @@ def _score(h: Tensor, weight: Tensor, targets: Tensor, smoothing: float, softcap
     return -F.cross_entropy(logits_of(h, weight, softcap), targets, reduction="none", label_smoothing=smoothing)
 
 
-@torch.compiler.assume_constant_result
 def largest_logits(gpu: bool) -> int:
     """Entries held at once; on a GPU, a hundredth or so of its memory in float32."""
     if not gpu:
         return LARGEST_LOGITS
     memory = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
     return min(MOST_LOGITS, max(LARGEST_LOGITS, memory // 256))
+
+
+# torch.compiler.assume_constant_result sets this mark and no more, but calling it imports the compiler: two seconds at
+# the start of every command.
+largest_logits._dynamo_marked_constant = True                 # type: ignore[attr-defined]

@@ -165,8 +165,9 @@ def test_triton_can_be_kept_out(monkeypatch):
         kernels.reason_on(torch.device("cuda"))
 
 
-def test_importing_the_scan_does_not_import_triton():
-    code = "import sys, regard.kernels.scan; assert not {'triton', 'torch._dynamo'} & set(sys.modules)"
+def test_importing_kernels_and_families_does_not_import_triton_or_the_compiler():
+    code = ("import sys, regard.kernels.scan, regard.families.table, regard.trained, regard.training.run; "
+            "assert not {'triton', 'torch._dynamo'} & set(sys.modules)")
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -121,3 +121,8 @@ def test_log_probabilities_without_a_gradient_are_those_with_one(softcap):
     with torch.no_grad():
         assert torch.equal(head(h), learned)
         assert torch.equal(head(h[:, None])[:, 0], learned)
+
+
+def test_the_size_of_a_chunk_is_a_constant_to_the_compiler():
+    """By the mark that torch sets, which we set without importing the compiler."""
+    assert torch.compiler.assume_constant_result(lambda: 0).__dict__ == log_softmax.largest_logits.__dict__ != {}

@@ -7,6 +7,7 @@ import torch
 from regard.decoding.fast import recorded_beam, recorded_stream
 from regard.families.ngram import tiny_mixture, tiny_ngram
 from regard.laws import MODEL_LAWS, LawBroken, ModelReader
+from regard.models import mixture
 from regard.models.distributions import distributions
 from regard.models.mixture import Mixture, fit_numbers, mix_by, score_and_top
 from regard.models.ngram.model import Contexts
@@ -25,7 +26,19 @@ def known_by_definition(text, reach=2):
                 if size == 1 or any(STREAM[i:i + size] == text[-size:] for i in range(len(STREAM)))), default=0)
 
 
-def test_each_probability_is_the_shared_sum_of_both():
+def cached_by_definition(others, text, target, numbers, remembered):
+    """The probability of a target after a text, with the cache: from that of the other models."""
+    last, weights, said = text[-remembered:], [1.0], [others]
+    for order, (v, d) in enumerate(numbers):
+        now = last[len(last) - order:]
+        followed = [last[j] for j in range(order, len(last)) if last[j - order:j] == now and last[j] > 1]
+        if followed and len(now) == order:
+            weights.append(np.exp(v + d * np.log(len(followed))))
+            said.append(followed.count(target) / len(followed))
+    return np.dot(weights, said) / sum(weights)
+
+
+def test_each_probability_is_the_shared_sum_of_all():
     model = tiny_mixture(torch.float64)
     tokens, targets = A_TEXT[:, :-1], A_TEXT[:, 1:]
     found = model.score(tokens, targets)[0][0].detach().numpy()
@@ -43,6 +56,7 @@ def test_each_probability_is_the_shared_sum_of_both():
             logit += u + g * left[row][size]
         share = 1 / (1 + np.exp(-logit))
         wanted = share * np.exp(network[row, target]) + (1 - share) * np.exp(ngram[row, target])
+        wanted = cached_by_definition(wanted, text, target, model.cache.tolist(), model.remembered)
         assert found[row] == pytest.approx(np.log(wanted), abs=1e-6)                # γ is kept in float32
 
 
@@ -76,11 +90,18 @@ def test_watched_it_tells_the_share_of_each_token_and_what_both_read():
     model = tiny_mixture(torch.float64)
     with watch() as seen:
         scores, _ = model.score(A_TEXT[:, :-1], A_TEXT[:, 1:])
-    (share,) = [reading.values for reading in seen.readings if reading.kind == "share"]
+    (shares,) = [reading.values for reading in seen.readings if reading.kind == "share"]
     assert {"weights", "back-off"} <= {reading.kind for reading in seen.readings}
     network, _ = score_and_top(model.network.head, model.network.encode(A_TEXT[:, :-1])[0], A_TEXT[:, 1:])
     ngram = model.ngram.score(A_TEXT[:, :-1], A_TEXT[:, 1:])[0]
-    torch.testing.assert_close(scores, (share * network.exp() + (1 - share) * ngram.exp()).log())
+    ours = shares[..., 0] * network.exp() + shares[..., 1] * ngram.exp()
+    torch.testing.assert_close(shares.sum(-1), torch.ones(1, 12, dtype=torch.float64))
+    assert (scores.exp() >= ours - 1e-12).all() and (scores.exp() - ours <= shares[..., 2] + 1e-12).all()
+    alone = Mixture(model.network, model.ngram, model.numbers)
+    with watch() as seen:
+        scores, _ = alone.score(A_TEXT[:, :-1], A_TEXT[:, 1:])
+    (share,) = [reading.values for reading in seen.readings if reading.kind == "share"]
+    torch.testing.assert_close(scores, (share[..., 0] * network.exp() + share[..., 1] * ngram.exp()).log())
     assert 0 < float(share.min()) < float(share.max()) < 1
 
 
@@ -91,7 +112,7 @@ class SharesOfAnotherContext(Mixture):
         log_probs, after = self.network.step(tokens, state.network, lengths)
         found, contexts, said = self.ngram.step_in_context(tokens, state.ngram, lengths)
         share = self.share(log_probs.amax(-1), contexts._replace(known=contexts.known - 1))
-        return mix_by(share[:, None], log_probs, found), self._join(after, said)
+        return mix_by(share[:, None], log_probs, found), self._join(after, said, None)
 
 
 def test_a_step_with_the_share_of_another_context_breaks_a_law():
@@ -99,6 +120,13 @@ def test_a_step_with_the_share_of_another_context_breaks_a_law():
     planted = SharesOfAnotherContext(honest.network, honest.ngram, honest.numbers)
     with pytest.raises(LawBroken):
         MODEL_LAWS["steps"].check(ModelReader(planted))
+
+
+def test_a_cache_that_forgets_a_cut_breaks_a_law(monkeypatch):
+    """Planted: what is read in a later piece is not remembered."""
+    monkeypatch.setattr(mixture, "read_on", lambda state, tokens, lengths=None: state)
+    with pytest.raises(LawBroken):
+        MODEL_LAWS["cuts"].check(ModelReader(tiny_mixture(torch.float64)))
 
 
 class OnAGPU(Mixture):
@@ -136,12 +164,12 @@ def drawn(count, order, seed=0):
 
 def test_the_fit_finds_the_shares_that_the_tokens_were_drawn_with():
     parts, wanted = drawn(200_000, 3)
-    np.testing.assert_allclose(fit_numbers(*parts).numpy(), wanted, atol=0.1)
+    np.testing.assert_allclose(fit_numbers(*parts)[0].numpy(), wanted, atol=0.1)
 
 
 def test_the_fit_is_the_best_of_a_grid():
     network, ngram, top, contexts = drawn(500, 1, seed=3)[0]
-    a, b = fit_numbers(network, ngram, top, contexts)[0].tolist()
+    a, b = fit_numbers(network, ngram, top, contexts)[0][0].tolist()
 
     def loss(a, b):
         share = 1 / (1 + np.exp(-(a + b * top.numpy())))
@@ -155,6 +183,6 @@ def test_the_fit_is_the_best_of_a_grid():
 def test_a_network_that_knows_nothing_is_left_out():
     ngram, network = torch.full((5000,), -1.0), torch.full((5000,), -9.0)
     nothing = Contexts(torch.zeros(5000, dtype=torch.long), torch.zeros(5000, 0))
-    a, b = fit_numbers(network, ngram, network, nothing)[0]
+    a, b = fit_numbers(network, ngram, network, nothing)[0][0]
     mixed = mix_by(a + b * network, network, ngram)
     assert float(-mixed.mean()) == pytest.approx(1.0, abs=1e-3)

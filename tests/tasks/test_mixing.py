@@ -39,10 +39,9 @@ def test_without_a_family_the_model_is_a_mixture_that_is_saved_whole(text, mixed
     with torch.no_grad():
         alone = regard.load(mixed.path, alone=True)
         assert not isinstance(alone.model, Mixture)
-        state = alone.model.start(1, 8)
-        torch.testing.assert_close(alone.model.step(torch.tensor([[1, *tokens[:3]]]), state)[0],
-                                   loaded.model.network.step(torch.tensor([[1, *tokens[:3]]]),
-                                                             loaded.model.network.start(1, 8))[0])
+        state, ids = alone.model.start(1, 8), torch.tensor([[1, *tokens[:3]]], device=alone.model.device)
+        torch.testing.assert_close(alone.model.step(ids, state)[0],
+                                   loaded.model.network.step(ids, loaded.model.network.start(1, 8))[0])
 
 
 def test_a_named_family_comes_alone_unless_mixing_is_asked_for(text, tmp_path):
@@ -72,7 +71,7 @@ def test_the_look_shows_the_share_of_both_in_each_row(mixed):
     seen = look(mixed, Request(text="the cat sat"))
     assert {"self", "back-off", "mixture"} <= {track.name for track in seen.tracks}
     values = seen.track("mixture").values
-    assert values.shape == (1, 1, len(seen.sides["text"].tokens), 2)
+    assert values.shape == (1, 1, len(seen.sides["text"].tokens), 3)
     assert values.sum(-1) == pytest.approx(1.0)
     sheet = arithmetic(mixed, seen, "back-off", 1, 1, 2, 1)
     assert sheet.kind == "back-off" and arithmetic(mixed, seen, "self", 1, 1, 2, 1).kind == "attention"

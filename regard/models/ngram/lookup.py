@@ -145,36 +145,28 @@ def _score_block_add_k(orders: list[OrderTable], words: Ints, left: Floats | Non
     return values, lengths
 
 
-def all_words(orders: list[OrderTable], history: Ints, additive: bool) -> Floats:
-    """log p of every word (B, V) after each row of history (B, n-1), which has <pad> where there is none."""
+def all_words(orders: list[OrderTable], history: Ints, additive: bool) -> tuple[Floats, Ints, Floats]:
+    """log p of every word (B, V) after each row of history (B, n-1), which has <pad> where there is none; the length
+    (B,) of the longest context at its end that was seen, and log γ (B, n-1) of each length, 0 where it was not seen."""
     vocab = len(orders[0])
     values = np.tile(orders[0].logprobs.astype(np.float64), (len(history), 1))
+    lengths, left = np.zeros(len(history), np.int64), np.zeros((len(history), len(orders) - 1), np.float32)
     rows = in_text = np.arange(len(history))
     for k, order in enumerate(orders[1:], start=2):
         rows, contexts = find_contexts(orders, history, rows, k - 1)
         if additive:
             in_text = in_text[within_text(history[in_text], k - 1)]
             values[in_text] = uniform(vocab)
-        weights = orders[k - 2].backoff(contexts)[:, None]
+        weights = orders[k - 2].backoff(contexts)
+        lengths[rows], left[rows, k - 2] = k - 1, weights
         if additive:
-            values[rows] = weights
+            values[rows] = weights[:, None]
         else:
-            values[rows] += weights
+            values[rows] += weights[:, None]
         ids, of = order.following(contexts)
         values[rows[of], order.words[ids]] = order.logprobs[ids]
     values[:, :UNPREDICTED] = -np.inf
-    return values
-
-
-def known_contexts(orders: list[OrderTable], history: Ints) -> tuple[Ints, Floats]:
-    """The length (B,) of the longest context that was seen at the end of each row of history (B, n-1), and log γ
-    (B, n-1) of each length, 0 where it was not seen."""
-    lengths, rows = np.zeros(len(history), np.int64), np.arange(len(history))
-    left = np.zeros((len(history), len(orders) - 1), np.float32)
-    for size in range(1, len(orders)):
-        rows, contexts = find_contexts(orders, history, rows, size)
-        lengths[rows], left[rows, size - 1] = size, orders[size - 1].backoff(contexts)
-    return lengths, left
+    return values, lengths, left
 
 
 def find_contexts(orders: list[OrderTable], history: Ints, rows: Ints, size: int) -> tuple[Ints, Ints]:

@@ -28,7 +28,7 @@ from regard.models.ngram.counting import (
     framed,
 )
 from regard.models.ngram.kneser_ney import KneserNey
-from regard.models.ngram.lookup import all_words, known_contexts, score_documents, score_words
+from regard.models.ngram.lookup import all_words, score_documents, score_words
 from regard.models.ngram.order_table import OrderTable
 from regard.models.ngram.path import longest_seen, path
 from regard.models.ngram.room import Ints, room_for
@@ -182,9 +182,8 @@ class NGram(LanguageModel):
     ) -> tuple[Tensor, Contexts, LastWords]:
         """As `step`, with what was seen of the contexts, (B,) each."""
         after = self._after(state, *_real(tokens, lengths))
-        words = _last_words(after)
-        values = all_words(self.orders, words, self.smoothing == "add-k")
-        return torch.from_numpy(values).to(self.dtype), Contexts.of(*known_contexts(self.orders, words)), after
+        values, known, left = all_words(self.orders, _last_words(after), self.smoothing == "add-k")
+        return torch.from_numpy(values).to(self.dtype), Contexts.of(known, left), after
 
     def _after(self, state: State, read: Ints, real: Bools) -> LastWords:
         """The state after these words (B, T)."""
