@@ -94,6 +94,17 @@ def read_sealed(path: Path) -> tuple[dict[str, Any], bool]:
     return values, own in (None, digest_values(values))
 
 
+def read_record_of(path: Path, what: str) -> dict[str, Any]:
+    """The values of a sealed record; one that is damaged is refused with the cure. `what` it is of is made again."""
+    try:
+        record, whole = read_sealed(path)
+        if not whole:
+            raise ValueError("it does not match its SHA-256")
+        return record
+    except ValueError as error:
+        raise RunError(f"{path} is damaged ({error}): remove it, and the {what} is made again") from None
+
+
 def check_format(found: object, where: Path | str) -> None:
     """Refuse a folder in a format that this version does not know; older formats are all read."""
     if isinstance(found, bool) or not isinstance(found, int) or found < 0:

@@ -6,6 +6,7 @@
                             labels.json and baseline.safetensors where labels are given
       model.safetensors     the best weights
       ngram.safetensors     the n-gram that is mixed with them, if one is, and mixture.json, how
+      test.json             the figures of the test part, by which nothing was chosen, at the end of training
       manifest.json         the hash of each of these
       metrics.jsonl         one object a line, append-only
       samples.jsonl         what the model wrote at validations, likewise
@@ -43,9 +44,9 @@ from regard.manifest import (
 SETTINGS, TOKENIZER, SOURCE_TOKENIZER, LABELS, BASELINE, WEIGHTS, METRICS, SAMPLES, CHECKPOINTS = (
     "run.toml", "tokenizer.json", "source-tokenizer.json", "labels.json", "baseline.safetensors", "model.safetensors",
     "metrics.jsonl", "samples.jsonl", "checkpoints")
-NGRAM, MIXTURE = "ngram.safetensors", "mixture.json"
+NGRAM, MIXTURE, TEST = "ngram.safetensors", "mixture.json", "test.json"
 TOKENIZERS = (TOKENIZER, SOURCE_TOKENIZER, LABELS, BASELINE)   # what a tokenizer saves, as far as it has it
-RECORDED = (SETTINGS, *TOKENIZERS, WEIGHTS, NGRAM, MIXTURE)    # in the manifest
+RECORDED = (SETTINGS, *TOKENIZERS, WEIGHTS, NGRAM, MIXTURE, TEST)        # in the manifest
 DAMAGED = "damaged-"           # before the name of a checkpoint that was set aside
 
 
@@ -83,7 +84,7 @@ class RunFolder:
     def begin(self) -> None:
         """Make ready for a new run: what one that never began has left here goes."""
         self.create()
-        files = (self.path / name for name in (*TOKENIZERS, WEIGHTS, NGRAM, MIXTURE, METRICS, SAMPLES, MANIFEST))
+        files = (self.path / name for name in (*TOKENIZERS, WEIGHTS, NGRAM, MIXTURE, TEST, METRICS, SAMPLES, MANIFEST))
         for path in (*self.checkpoints(), *files):
             storage.remove(path)
 
@@ -205,19 +206,43 @@ class RunFolder:
             raise RunError(f"{self.path / NGRAM} is missing, though {SETTINGS} names it: take it from a copy")
         return mapped(self.path / NGRAM)
 
-    def save_mixture(self, numbers: list[list[float]], losses: Mapping[str, float]) -> None:
-        self.write_recorded(MIXTURE, json.dumps({"numbers": numbers, "losses": losses}, indent=2).encode())
+    def save_mixture(
+        self, numbers: list[list[float]], cache: list[list[float]], losses: Mapping[str, float]
+    ) -> None:
+        values = {"numbers": numbers, "cache": cache, "losses": losses}
+        self.write_recorded(MIXTURE, json.dumps(values, indent=2).encode())
 
-    def read_mixture(self) -> list[list[float]] | None:
-        """The fitted numbers of a mixture; None while training has not come to its end."""
+    def read_mixture(self) -> dict[str, list[list[float]]] | None:
+        """The fitted numbers of a mixture and of its cache, none in older ones; None while training has not ended."""
         self.check_file(MIXTURE)
         path = self.path / MIXTURE
         if not path.is_file():
             return None
         try:
-            return [[float(number) for number in row] for row in json.loads(path.read_bytes())["numbers"]]
+            values = {"cache": [], **json.loads(path.read_bytes())}
+            return {name: [[float(number) for number in row] for row in values[name]] for name in ("numbers", "cache")}
         except (ValueError, KeyError, TypeError) as error:
             raise RunError(f"{path} holds no numbers of a mixture ({error}): take it from a copy of the run") from None
+
+    # ------------------------------------------------------------------------------------- test part
+
+    def save_test(self, figures: Mapping[str, float]) -> None:
+        """Save the figures of the test part, with the hash of the weights that they are of."""
+        values = {**figures, "weights": self.adopted().files[WEIGHTS]}
+        self.write_recorded(TEST, json.dumps(storage.finite(values), indent=2).encode())
+
+    def read_test(self) -> dict[str, float | None] | None:
+        """The figures of the test part; None while there are none of the weights as they are now."""
+        self.check_file(TEST)
+        path = self.path / TEST
+        if not path.is_file():
+            return None
+        try:
+            figures = dict(json.loads(path.read_bytes()))
+            weights = figures.pop("weights")
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunError(f"{path} holds no figures of a test part ({error}): take it from a copy") from None
+        return figures if weights == self.adopted().files.get(WEIGHTS) else None
 
     # ---------------------------------------------------------------------------------- checkpoints
 

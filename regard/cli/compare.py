@@ -10,7 +10,7 @@ import click
 
 from regard.families import names
 from regard.tasks.classify.flags import FIELDS
-from regard.tasks.flags import COUNT, TOKENIZERS, Flag, one_name, settings_from, without_settings
+from regard.tasks.flags import COUNT, TOKENIZERS, Flag, choose_test, one_name, settings_from, without_settings
 
 
 @click.group("compare")
@@ -85,11 +85,6 @@ def add_command(task: str, about: str, data: str, families: str, *params: click.
     command.add_command(click.Command(task, params=declared, help=about, callback=partial(compare, task, declared)))
 
 
-def choose_test(what: str, **options: Any) -> Flag:
-    return Flag("--test", "data.test", help=f"{what} to report on, by which nothing is chosen.  [default: half of what "
-                "is held out]", **({"multiple": True, "metavar": "FILE"} | options))
-
-
 VALID = partial(Flag, "--valid", "data.valid", multiple=True, metavar="FILE")
 add_command(
     "lm", f"""Compare language models on text: files, folders, or the name of an embedded corpus (stories, ab, sally).
@@ -118,7 +113,7 @@ add_command(
     (origins).
 
     They stand in the order of their accuracy, beside that of the majority class and of a bag of n-grams that learned
-    from the same texts. {GOES_ON}""", "FILES...", ", ".join(names.CLASSIFY), *FIELDS, choose_test("Texts"))
+    from the same texts. {GOES_ON}""", "FILES...", ", ".join(names.CLASSIFY), *FIELDS)
 add_command(
     "tag", f"""Compare taggers on tagged sentences: files, or the embedded corpus `tagged`.
 

@@ -194,7 +194,8 @@ def _bytes(number: int) -> str:
 @command.command("check")
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
 @click.option("--valid", multiple=True, metavar="FILE", help="Held-out text.  [default: the last 10%, as in training]")
-@click.option("--test", multiple=True, metavar="FILE", help="Another part, by which nothing is chosen.")
+@click.option("--test", multiple=True, metavar="FILE", help="Text to report on.  [default: half of what is held "
+              "out, as in training]")
 @click.option("--run", metavar="RUN", help="Also show the bits per byte of this language model on lines that stand in "
               "the training part and on the others.")
 @click.option("--json", "as_json", is_flag=True)
@@ -208,7 +209,7 @@ def check(
     from regard.tasks import USUAL
     from regard.trained import load
 
-    lines, overlaps = check_overlap(DataSettings(files, valid=valid, test=test))
+    lines, overlaps = check_overlap(DataSettings(files, valid=valid, test=test, halve=True))
     model = None if run is None else load(run, task=USUAL)
     rows = [each.as_dict() for each in overlaps]
     for row, each in zip(rows, overlaps, strict=True):

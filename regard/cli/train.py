@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -35,15 +36,18 @@ def train(
     **options: Any,
 ) -> None:
     """Train a model of the task, with the options of its command as they were declared and given."""
+    began = time.monotonic()                                # what is imported now is of the minutes, too
     from regard.training.run import TrainRequest, run_training
 
     settings = settings_from(options, assignments, declared)
-    trained = run_training(TrainRequest(files, task=task, settings=settings, **without_settings(options, declared)))
+    request = TrainRequest(files, task=task, settings=settings, **without_settings(options, declared))
+    trained = run_training(request, began)
     if as_json:
         from regard.cli.output import print_json
+        from regard.run_folder import RunFolder
 
         print_json({"run": str(trained.path), "family": trained.family, "parameters": trained.parameters,
-                    **last_metrics(trained)})
+                    **last_metrics(trained), **(RunFolder(trained.path).read_test() or {})})
 
 
 def last_metrics(trained: Any) -> dict[str, Any]:

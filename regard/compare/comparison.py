@@ -27,7 +27,7 @@ from regard.compare.rows import judge_rows, load_all_units, summarise
 from regard.compare.subject import measured_part, subject_of, why_not_divided
 from regard.compare.trial import trial_file
 from regard.errors import Interrupted, RunError, TrainingStopped
-from regard.manifest import read_sealed, write_sealed
+from regard.manifest import read_record_of, write_sealed
 from regard.run_folder import refuse_links
 from regard.run_lock import LOCK, use_folder
 from regard.training.loop import stop_signals
@@ -167,14 +167,7 @@ def is_done(folder: Path, trial: Trial) -> bool:
 
 
 def read_record(folder: Path, trial: Trial) -> Record:
-    path = trial_file(folder, trial)
-    try:
-        record, whole = read_sealed(path)
-        if not whole:
-            raise ValueError("it does not match its SHA-256")
-        return record
-    except ValueError as error:
-        raise RunError(f"{path} is damaged ({error}): remove it, and the trial is made again") from None
+    return read_record_of(trial_file(folder, trial), "trial")
 
 
 def time_left(plan: ComparisonPlan, waiting: Sequence[Trial], spent: Sequence[float]) -> float | None:

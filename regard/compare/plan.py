@@ -24,6 +24,7 @@ from regard.manifest import read_sealed, write_sealed
 from regard.tasks import task_named
 from regard.trained import pick_device
 from regard.training.choices import choose
+from regard.training.request import HALVE
 from regard.training.run import TrainRequest
 from regard.training.settings import TrainingSettings
 
@@ -31,7 +32,6 @@ ORDERS = (2, 3, 4, 5, 6, 7)
 DEFAULT_MINUTES = 2.0
 SHARED = ("data", "tokenizer", "training", "model")
 FILE = "compare.json"
-HALVE = "halve"                          # the setting of [data] that divides what is held out
 
 Tables = dict[str, dict[str, Any]]
 Record = dict[str, Any]                  # what was measured of one trial
@@ -111,6 +111,7 @@ class ComparisonPlan:
     def request(self, trial: Trial, out: Path) -> TrainRequest:
         """The request to train one trial."""
         tables = family_tables(task_named(self.task).family(trial.family), self.settings, self.budget)
+        tables["data"].setdefault(HALVE, False)              # as the plan has it, where it is silent
         if trial.order is not None:
             tables["model"]["order"] = trial.order
         else:
@@ -118,6 +119,7 @@ class ComparisonPlan:
         params = self.params if trial.order is None else None
         return TrainRequest(self.files, task=self.task, family=trial.family, out=str(out), settings=tables,
                             params=params, device=self.device, quiet=True,
+                            tested=False,     # the comparison measures its models itself, and more of them
                             trust=True)       # the user named the family: its code is trusted
 
     def show_budget(self) -> str:

@@ -85,7 +85,7 @@ def train(plan: ComparisonPlan, trial: Trial, run: RunFolder) -> Any:
     request = plan.request(trial, run.path)
     if run.settings_path.exists() and trial.order is None:
         request = TrainRequest(request.files, task=request.task, family=request.family, out=request.out, resume=True,
-                               device=request.device, trust=True, quiet=True)
+                               device=request.device, tested=False, trust=True, quiet=True)
     elif run.path.exists():
         storage.remove(run.path)
     return run_training(request)

@@ -47,11 +47,12 @@ def tiny_ngram(dtype: torch.dtype) -> NGram:
 
 def tiny_mixture(dtype: torch.dtype) -> Mixture:
     numbers = torch.tensor([[0.3, -0.2], [-0.5, 0.4], [0.1, 1.0]])
-    return Mixture(transformer.FAMILY.example(dtype), tiny_ngram(dtype), numbers).eval()
+    cache = torch.tensor([[-1.5, 0.2], [-1.0, 0.5], [-0.5, 0.3], [0.2, -0.1], [0.5, 0.4]])
+    return Mixture(transformer.FAMILY.example(dtype), tiny_ngram(dtype), numbers, cache, remembered=6).eval()
 
 
 FAMILY = Family(
     "ngram", "counts of the last n-1 tokens, with interpolated Kneser-Ney smoothing",
     NGramSettings, count=count_ngram, restore=restore_ngram, example=tiny_ngram)
 # Not in the table: any network of it may be mixed. It is here for the laws.
-MIXTURE = Family("mixture", "a network and an n-gram, believed by shares", NGramSettings, example=tiny_mixture)
+MIXTURE = Family("mixture", "a network, an n-gram and a cache, believed by shares", NGramSettings, example=tiny_mixture)

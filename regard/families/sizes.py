@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 Tables = Mapping[str, Mapping[str, Any]]
+WeightCount = Callable[[Mapping[str, Any], int], int]                 # (sizes, vocabulary) -> weights
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Scale:
     minutes: float               # of training, if that is the budget; else a guess
     steps: int = 0               # the budget, if it is one of steps
     budget: int = 0              # the budget, if it is one of tokens
+    pace: float = 1.0            # of a CPU: the time it takes for what took the reference machine 1
 
 
 @dataclass(frozen=True)
@@ -35,35 +37,44 @@ class Sizes:
 
     model: dict[str, Any] = dataclasses.field(default_factory=dict)
     training: dict[str, Any] = dataclasses.field(default_factory=dict)
+    why: str = ""                # this size and not the next, in a line
 
 
-# The limit: on a CPU, minutes at most, for a small model that sees the text twice beats a large one that sees half of
-# it; on a GPU, where time is rarely short, tokens to learn from at most. `batch`: rows, or target tokens, in a step.
+# The limit: `fit` takes the last of the rows whose weights each read SEEN tokens in the budget. A number is, on a CPU,
+# minutes at most; on a GPU, where time is rarely short, tokens to learn from at most. `batch`: rows, or target tokens,
+# in a step.
 TABLE = """
 rows                   device  limit  layers  width  heads  context  batch
-transformer            cpu     1.5    3       96     3      128      16
-transformer            cpu     8      4       128    4      128      16
-transformer            cpu     30     6       192    6      192      16
-transformer            cpu     inf    6       256    8      256      16
+transformer            cpu     fit    2       64     2      128      8
+transformer            cpu     fit    3       96     3      128      8
+transformer            cpu     fit    4       128    4      128      16
+transformer            cpu     fit    5       160    5      128      16
+transformer            cpu     fit    6       192    6      192      16
+transformer            cpu     fit    6       256    8      256      16
 transformer            gpu     5e6    6       384    6      256      64
 transformer            gpu     1e8    8       512    8      512      64
 transformer            gpu     inf    12      768    12     1024     32
 
 rows                   device  limit  layers  width  context  batch
-mamba                  cpu     1.5    4       96     128      16
-mamba                  cpu     8      6       128    128      16
-mamba                  cpu     30     8       192    192      16
-mamba                  cpu     inf    8       256    256      16
+mamba                  cpu     fit    3       64     128      8
+mamba                  cpu     fit    4       96     128      8
+mamba                  cpu     fit    6       128    128      8
+mamba                  cpu     fit    8       192    192      16
+mamba                  cpu     fit    8       256    256      16
 mamba                  gpu     5e6    10      384    256      64
 mamba                  gpu     1e8    14      512    512      64
 mamba                  gpu     inf    24      768    1024     32
 
 rows                   device  limit  hidden  batch
-rnn                    cpu     4      256     32
-rnn                    cpu     inf    512     32
+rnn                    cpu     fit    128     16
+rnn                    cpu     fit    256     16
+rnn                    cpu     fit    512     32
 rnn                    gpu     inf    512     32
-gated                  cpu     8      192     32
-gated                  cpu     inf    512     32
+gated                  cpu     fit    128     16
+gated                  cpu     fit    192     16
+gated                  cpu     fit    256     16
+gated                  cpu     fit    384     16
+gated                  cpu     fit    512     32
 gated                  gpu     inf    512     32
 average                cpu     inf    512     32
 average                gpu     inf    512     32
@@ -80,22 +91,30 @@ rows                   device  limit  layers  width  heads
 masked-transformer     cpu     1.5    2       64     2
 
 rows                   device  limit  layers  width  heads  dropout  batch
-translate-transformer  cpu     3      2       128    4      0.1      2048
-translate-transformer  cpu     20     3       192    6      0.1      2048
-translate-transformer  cpu     inf    3       256    8      0.2      2048
+translate-transformer  cpu     fit    1       64     4      0.0      1024
+translate-transformer  cpu     fit    1       96     4      0.0      1024
+translate-transformer  cpu     fit    2       96     4      0.0      1024
+translate-transformer  cpu     fit    2       128    4      0.1      1024
+translate-transformer  cpu     fit    3       128    4      0.1      1024
+translate-transformer  cpu     fit    3       192    6      0.1      2048
+translate-transformer  cpu     fit    3       256    8      0.2      2048
 translate-transformer  gpu     3e6    4       256    4      0.3      4096
 translate-transformer  gpu     3e7    6       512    8      0.2      4096
 translate-transformer  gpu     inf    6       512    8      0.1      4096
-prefix                 cpu     3      4       128    4      0.1      2048
-prefix                 cpu     20     6       192    6      0.1      2048
-prefix                 cpu     inf    6       256    8      0.2      2048
+prefix                 cpu     fit    2       96     4      0.0      1024
+prefix                 cpu     fit    3       96     4      0.0      1024
+prefix                 cpu     fit    4       128    4      0.1      1024
+prefix                 cpu     fit    6       192    6      0.1      2048
+prefix                 cpu     fit    6       256    8      0.2      2048
 prefix                 gpu     3e6    8       256    4      0.3      4096
 prefix                 gpu     3e7    12      512    8      0.2      4096
 prefix                 gpu     inf    12      512    8      0.1      4096
 
 rows                   device  limit  width  hidden  dropout  batch  learning_rate
-translate-rnn          cpu     10     96     192     0.0      256    4e-3
-translate-rnn          cpu     inf    192    384     0.1      512    2e-3
+translate-rnn          cpu     fit    96     128     0.0      1024   6e-3
+translate-rnn          cpu     fit    96     192     0.0      1024   6e-3
+translate-rnn          cpu     fit    128    256     0.0      1024   6e-3
+translate-rnn          cpu     fit    192    384     0.1      1024   3e-3
 translate-rnn          gpu     inf    256    512     0.3      4096   3e-3
 caption-rnn            cpu     20     96     128     0.0      384    3e-3
 caption-rnn            cpu     inf    192    256     0.1      384    3e-3
@@ -119,8 +138,9 @@ caption-transformer    cpu     20     1               1       96     2      0.0 
 caption-transformer    cpu     inf    2               2       192    4      0.1      384
 caption-transformer    gpu     inf    3               3       256    4      0.1      1536
 """
-Row = tuple[float, dict[str, Any]]                                   # up to which limit, and the sizes
+Row = tuple[float | None, dict[str, Any]]                            # up to which limit, None: if it fits; the sizes
 TRAINED = ("batch", "learning_rate")                                 # columns that are settings of training
+NAMED = ("layers", "width", "hidden")                                # columns that name a size
 LARGE_VOCAB = 2048           # a larger vocabulary is too much to learn twice: its embedding is also the output matrix
 
 
@@ -131,17 +151,31 @@ def read_table(text: str) -> dict[tuple[str, str], list[Row]]:
         (_, _, _, *columns), *lines = (line.split() for line in block.splitlines())
         for name, device, limit, *values in lines:
             numbers = (int(value) if value.isdigit() else float(value) for value in values)
-            found.setdefault((name, device), []).append((float(limit), dict(zip(columns, numbers, strict=True))))
+            found.setdefault((name, device), []).append(
+                (None if limit == "fit" else float(limit), dict(zip(columns, numbers, strict=True))))
     return found
 
 
 ROWS = read_table(TABLE)
 
 
-def row_for(name: str, scale: Scale) -> dict[str, Any]:
-    """The sizes under a name, for this device and limit; none where the table goes no further."""
-    rows, size = ROWS.get((name, "gpu" if scale.gpu else "cpu"), ()), scale.tokens if scale.gpu else scale.minutes
-    return dict(next((sizes for limit, sizes in rows if size <= limit), {}))
+def row_for(name: str, scale: Scale, weights: WeightCount | None = None) -> tuple[dict[str, Any], str]:
+    """The sizes under a name, for this device, limit and budget, and why; none where the table goes no further.
+
+    `weights` counts those of sizes that are taken if they fit.
+    """
+    rows, size = ROWS.get((name, "gpu" if scale.gpu else "cpu"), []), scale.tokens if scale.gpu else scale.minutes
+    limited = [(limit, sizes) for limit, sizes in rows if limit is not None]
+    if limited or not rows:
+        return dict(next((sizes for limit, sizes in limited if size <= limit), {})), ""
+    assert weights is not None, f"{name}: sizes that fit are told by their weights"
+    read = [tokens_read(scale, count) / count for count in (weights(sizes, scale.vocab) for _, sizes in rows)]
+    place = max((n for n, tokens in enumerate(read) if tokens >= SEEN), default=0)
+    why = f"in {scale.minutes:g} minutes each weight reads about {read[place]:.1f} tokens"
+    if place + 1 < len(rows):
+        bigger = " ".join(f"{each} {value}" for each, value in rows[place + 1][1].items() if each in NAMED)
+        why += f"; of the next size, {bigger}, {read[place + 1]:.1f}, and {SEEN:g} is the least that pays"
+    return dict(rows[place][1]), why
 
 
 # ---------------------------------------------------------------------------------------------- recipes
@@ -158,21 +192,33 @@ class Recipe:
     rows: str                                                        # its name in the table
     training: dict[str, Any] = dataclasses.field(default_factory=dict)
     often: dict[str, Any] | None = None                              # in its place, for a text that is read often
-    weights: Callable[[Mapping[str, Any], int], int] | None = None
+    weights: WeightCount | None = None
     context: int = 0                                                 # tokens read at once, where no row says
     asked: tuple[str, ...] = ()                                      # sizes that others follow where a user gives them
     head: int = 0                                                    # channels of a head, where a user gives the width
     cpu: Sizes = Sizes()                                             # added on a CPU
     gpu: Sizes = Sizes()                                             # added on a GPU
     gentle: tuple[str, ...] = ()                                     # cells that want a quarter of the rates
+    by_heart: bool = True                                            # `weights` tell how much to drop, too
 
 
-def of_stack(times: int) -> Callable[[Mapping[str, Any], int], int]:
+def of_stack(times: float) -> WeightCount:
     """Weights of layers that have so many times their width squared; a large vocabulary's embedding counts once."""
-    return lambda s, vocab: times * s["layers"] * s["width"]**2 + vocab * s["width"] * (1 if vocab > LARGE_VOCAB else 2)
+    return lambda s, vocab: int(
+        times * s["layers"] * s["width"]**2 + vocab * s["width"] * (1 if vocab > LARGE_VOCAB else 2))
 
 
-def of_recurrence(gates: int, directions: int = 1) -> Callable[[Mapping[str, Any], int], int]:
+def of_pairs(s: Mapping[str, Any], vocab: int) -> int:
+    """Weights of an encoder and a decoder of so many layers each, with one embedding."""
+    return int(28 * s["layers"] * s["width"]**2 + vocab * s["width"])
+
+
+def of_recurrent_pairs(s: Mapping[str, Any], vocab: int) -> int:
+    """Weights of a recurrent encoder in both directions and of its decoder, with one embedding."""
+    return int(9 * s["hidden"] * (s["hidden"] + s["width"]) + vocab * s["width"])
+
+
+def of_recurrence(gates: int, directions: int = 1) -> WeightCount:
     """Weights of a state that reads vectors of 128."""
     def count(s: Mapping[str, Any], vocab: int) -> int:
         hidden = directions * s["hidden"]
@@ -191,6 +237,10 @@ UNCOMPILED = dict(compile="no")
 RECORDED = dict(compile="capture", widths=8)        # on a GPU: few shapes, each recorded once
 SMOOTH = dict(label_smoothing=0.1, ema=0.999)
 PAIRS = dict(**MUON, learning_rate=3e-3, muon_rate=0.02)
+# The few thousand steps of some minutes on a CPU: twice the rates, averaged over fewer steps, nothing smoothed. Of five
+# minutes of one core on Multi30k it made 2 BLEU more; by AdamW one minute came to BLEU 18, and so to 30 or more.
+MUON_OF_PAIRS = dict(optimizer="muon", muon_rate=0.04, ema=0.99)
+SHORT = Sizes({}, MUON_OF_PAIRS | dict(learning_rate=6e-3, label_smoothing=0.0))
 LABELS = dict(weight_decay=0.05, ema=0.99)
 RECIPES = {
     "transformer": Recipe("transformer", ONCE, OFTEN, of_stack(12), asked=("layers",), head=32),
@@ -217,14 +267,15 @@ RECIPES = {
     # As the recurrent language model, its state shared out between the two directions.
     "masked-rnn": Recipe("masked-rnn", MUON | dict(learning_rate=6e-3, muon_rate=0.02) | UNCOMPILED, None,
                          of_recurrence(1, directions=2), 64),
-    "translate-transformer": Recipe("translate-transformer", PAIRS | SMOOTH, head=64, gpu=Sizes({}, RECORDED)),
+    "translate-transformer": Recipe("translate-transformer", PAIRS | SMOOTH, weights=of_pairs, by_heart=False, head=64,
+                                    cpu=SHORT, gpu=Sizes({}, RECORDED)),
     # One stack does the work of two.
-    "prefix": Recipe("prefix", PAIRS | SMOOTH, head=64, gpu=Sizes({}, RECORDED)),
-    # On a CPU a small one in many small steps by AdamW: there Muon takes as long as the rest of a step; the additive
-    # score takes half as long again. A simple RNN wants a quarter of the rates of gated cells. At theirs it gets to
-    # BLEU 9 in two minutes on a CPU and diverges on a GPU; at a quarter to 91 and to 98.7 (the phrasebook, e = s · h).
-    "translate-rnn": Recipe("translate-rnn", gentle=("rnn", "relu"),
-                            cpu=Sizes({"score": "scaled-dot"}, UNCOMPILED | dict(ema=0.995)),
+    "prefix": Recipe("prefix", PAIRS | SMOOTH, weights=of_stack(12), by_heart=False, head=64, cpu=SHORT,
+                     gpu=Sizes({}, RECORDED)),
+    # A simple RNN wants a quarter of the rates of gated cells: at theirs it diverges on a GPU. The additive score takes
+    # half as long again on a CPU.
+    "translate-rnn": Recipe("translate-rnn", weights=of_recurrent_pairs, by_heart=False, gentle=("rnn", "relu"),
+                            cpu=Sizes({"score": "scaled-dot"}, UNCOMPILED | MUON_OF_PAIRS),
                             gpu=Sizes({}, dict(optimizer="muon", muon_rate=0.02) | SMOOTH | RECORDED)),
     # Few layers, narrow, without dropout where time is short: to see many pictures counts for more. Steps of about 130
     # or 32 pictures, in tokens of captions; Muon takes the convolutions too, which learn several times faster by it.
@@ -245,7 +296,8 @@ RECIPES = {
 def default_sizes(name: str, scale: Scale, wanted: Tables) -> Sizes:
     """The sizes of the table, with what a user `wanted`, and what follows from them."""
     recipe = RECIPES[name]
-    sizes, said, added = row_for(recipe.rows, scale), wanted.get("model", {}), recipe.gpu if scale.gpu else recipe.cpu
+    said, added = wanted.get("model", {}), recipe.gpu if scale.gpu else recipe.cpu
+    sizes, why = row_for(recipe.rows, scale, recipe.weights)
     if not recipe.head:
         sizes.pop("heads", None)
     if "order" in sizes and scale.vocab > LARGE_VOCAB:
@@ -255,7 +307,7 @@ def default_sizes(name: str, scale: Scale, wanted: Tables) -> Sizes:
         width = sizes["width"] = given(wanted, "model", "width", sizes["width"])
         sizes["heads"] = next(n for n in range(max(1, width // recipe.head), 0, -1) if width % n == 0)
     training = {**recipe.training, **{each: sizes.pop(each) for each in TRAINED if each in sizes}, **added.training}
-    if recipe.weights is not None:
+    if recipe.weights is not None and recipe.by_heart:
         wide = sizes | ({"width": given(wanted, "model", "width", sizes["width"])} if "width" in sizes else {})
         read = given(wanted, "training", "batch", training["batch"])
         read *= given(wanted, "model", "context", sizes.get("context", recipe.context))
@@ -264,7 +316,7 @@ def default_sizes(name: str, scale: Scale, wanted: Tables) -> Sizes:
         training |= recipe.often if recipe.often and risk > 4 else {}
     if said.get("cell") in recipe.gentle:
         training |= {each: training[each] / 4 for each in ("learning_rate", "muon_rate") if each in training}
-    return Sizes({**sizes, **added.model}, training)
+    return Sizes({**sizes, **added.model}, training, "" if any(each in said for each in NAMED) else why)
 
 
 def sizes_of(name: str) -> Callable[[Scale, Tables], Sizes]:
@@ -275,7 +327,7 @@ def sizes_of(name: str) -> Callable[[Scale, Tables], Sizes]:
 def masked_transformer_sizes(scale: Scale, wanted: Tables) -> Sizes:
     """Only one token in seven is learned from, so the same minutes serve a smaller model than a language model's."""
     sizes = default_sizes("transformer", replace(scale, minutes=scale.minutes / 4), wanted)
-    smaller = {} if "width" in wanted.get("model", {}) else row_for("masked-transformer", scale)
+    smaller = {} if "width" in wanted.get("model", {}) else row_for("masked-transformer", scale)[0]
     return Sizes(sizes.model | smaller, sizes.training)
 
 
@@ -294,17 +346,25 @@ def longer(sizes: Callable[[Scale, Tables], Sizes], context: int) -> Callable[[S
 
 
 MOST_EPOCHS = 20.0           # a text is read no more often than this, unless the user says for how long to train
-SPEED = {False: 9e10, True: 6e13}           # floating-point operations a second that training reaches, CPU and GPU
-OVERHEAD = {False: 2.5e-5, True: 0.0}       # seconds a token that do not depend on the size of the model
+SEEN = 1.5                   # tokens that each weight reads in the budget, at least: else a smaller model does more
+IN_STEPS = 0.85              # of a budget of minutes
+# Floating-point operations a second that training reaches, and seconds a token that do not depend on the size of the
+# model; of a CPU, one core of the reference machine.
+SPEED = {False: 3.75e10, True: 6e13}
+OVERHEAD = {False: 1.5e-5, True: 0.0}
+
+
+def tokens_read(scale: Scale, weights: int) -> float:
+    """The tokens that a model of so many weights reads in the minutes, as well as can be said before it is timed."""
+    return scale.minutes * 60 * IN_STEPS / (scale.pace * (6 * weights / SPEED[scale.gpu] + OVERHEAD[scale.gpu]))
 
 
 def risk_of_rote(scale: Scale, weights: int, tokens_a_step: int) -> float:
     """The passes over the text of a model with a weight for each of its tokens; fewer weights, less risk."""
     text = max(1, scale.tokens)
     read: float = scale.budget or scale.steps * tokens_a_step
-    if not read:                                                   # as well as can be said before anything was timed
-        seconds_a_token = 6 * weights / SPEED[scale.gpu] + OVERHEAD[scale.gpu]
-        read = min(MOST_EPOCHS * text, scale.minutes * 60 / seconds_a_token)
+    if not read:
+        read = min(MOST_EPOCHS * text, tokens_read(scale, weights))
     return read / text * min(1.0, weights / text)
 
 

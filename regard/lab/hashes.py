@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import hashlib
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import TypeGuard
 
@@ -33,8 +34,9 @@ def hash_rules(experiment: Experiment) -> str:
     return ""
 
 
+@cache
 def hash_measuring(source: str) -> str:
-    """The SHA-256 of a file's code that measures."""
+    """The SHA-256 of a file's code that measures. It is asked for again after every arm."""
     module = ast.parse(source)
     names = sorted(f"{each.name} as {each.asname or each.name}" for node in ast.walk(module) if _is_ours(node)
                    for each in node.names)
@@ -46,12 +48,13 @@ def _is_ours(node: ast.AST) -> TypeGuard[ast.ImportFrom]:
     return isinstance(node, ast.ImportFrom) and (node.module or "").startswith("regard")
 
 
-def imported_claims(source: str) -> list[str]:
+@cache
+def imported_claims(source: str) -> tuple[str, ...]:
     """The modules of other claims that a claim's file imports: what these measure, it measures, too."""
     imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
     named = [(node.module or "", node.names) for node in imports]
-    return [module for module, _ in named if module.startswith(f"{CLAIMS}.")] + [
-        f"{CLAIMS}.{each.name}" for module, names in named if module == CLAIMS for each in names]
+    return (*(module for module, _ in named if module.startswith(f"{CLAIMS}.")),
+            *(f"{CLAIMS}.{each.name}" for module, names in named if module == CLAIMS for each in names))
 
 
 def hash_rules_in(source: str) -> str:

@@ -106,10 +106,19 @@ COMMON: list[click.Parameter] = [
     click.Option(["--json", "as_json"], is_flag=True, help="Print the outcome as JSON."),
 ]
 
+
+
+def choose_test(what: str, **options: Any) -> Flag:
+    """The flag of the files to report on."""
+    return Flag("--test", "data.test", help=f"{what} to report on, by which nothing is chosen.  [default: half of what "
+                "is held out]", **({"multiple": True, "metavar": "FILE"} | options))
+
+
 # What means the same for every task that learns from text.
 TEXT: list[click.Parameter] = [
     click.Argument(["files"], nargs=-1, required=True, metavar="FILES..."),
     Flag("--valid", "data.valid", multiple=True, metavar="FILE", help="Held-out text.  [default: the last 10%]"),
+    choose_test("Text"),
     Flag("--documents", "data.documents", type=choice("auto", "file", "line", "blank-line"),
          help="What one document is."),
     Flag("--batch", "training.batch", type=int, help="Rows in a step."),

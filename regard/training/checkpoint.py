@@ -179,7 +179,8 @@ def kept_conditions() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(strict)
+        if torch.are_deterministic_algorithms_enabled() != strict:
+            torch.use_deterministic_algorithms(strict)         # imports the compiler, which a count needs not
         DETERMINISTIC.fill_uninitialized_memory = filled
 
 

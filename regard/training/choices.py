@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.nn import functional as F
 
 from regard.config import as_values, change, fill
 from regard.errors import SettingError, did_you_mean
@@ -32,6 +33,8 @@ DEFAULT_MINUTES = 5.0
 SGD: dict[str, Any] = dict(learning_rate=0.3, weight_decay=0.0)        # of plain descent, unless the user names them
 TABLES = ("data", "tokenizer", "model", "ngram", "training")
 
+PACED = 0.2                    # seconds that a CPU's pace is measured for
+PACE = 0.0145                  # seconds that a core of the reference machine took
 TRIAL_SECONDS = 2.0
 KINDS = 6                      # steps that differ in shape, tried in turns
 MARGIN = 0.95                  # of the time left: a machine is rarely as fast for long as in a short trial
@@ -39,6 +42,7 @@ VALIDATION_SHARE = 0.06        # of the training time goes into validation, at m
 FORWARD_SHARE = 1 / 3          # a forward pass costs about this much of a training step on the same tokens
 SMALL_SPLIT = 2**18            # tokens: a held-out split up to this size is always measured whole
 APART = 8.0                    # seconds between validations, at least, where a budget of minutes is given
+JUDGED_APART = 40.0            # the same on a CPU where texts are written and judged: that took 4 to 5 seconds there
 
 MakeStep = Callable[[TrainingSettings], TrainingStep]
 
@@ -49,6 +53,7 @@ class ChosenSettings:
 
     model: Any
     training: TrainingSettings
+    why: str = ""                # this size and not the next, in a line
 
 
 def check_tables(wanted: Tables) -> None:
@@ -75,7 +80,8 @@ def choose(
     asked = fill(TrainingSettings, dict(wanted.get("training", {})), "training")
     minutes = asked.minutes or (DEFAULT_MINUTES if not (asked.steps or asked.tokens) else 0.0)
     scale = Scale(tokens=len(corpus.train.tokens), vocab=corpus.tokenizer.vocab_size, gpu=device.type == "cuda",
-                  minutes=minutes or DEFAULT_MINUTES, steps=asked.steps, budget=asked.tokens)
+                  minutes=minutes or DEFAULT_MINUTES, steps=asked.steps, budget=asked.tokens,
+                  pace=measure_pace() if minutes and device.type == "cpu" and family.build is not None else 1.0)
     model, sizes = choose_sizes(family, scale, wanted, params, scale.vocab if vocab is None else vocab)
     plain = SGD if asked.optimizer == "sgd" else {}
     training = fill(TrainingSettings, {**sizes.training, **plain, **wanted.get("training", {})}, "training")
@@ -83,7 +89,32 @@ def choose(
         training = replace(training, reading=reading_for(corpus.documents))
     if not (asked.steps or asked.tokens or asked.minutes):
         training = replace(training, epochs=training.epochs or MOST_EPOCHS)
-    return ChosenSettings(model, replace(training, minutes=minutes))
+    timed = minutes and params is None
+    return ChosenSettings(model, replace(training, minutes=minutes), sizes.why if timed else "")
+
+
+def measure_pace() -> float:
+    """Return the time that this CPU takes now for what took a core of the reference machine 1.
+
+    It is that of a small feed-forward layer, forward and backward, with all threads or alone: whichever is quicker.
+    """
+    threads = torch.get_num_threads()
+    first, second = torch.randn(512, 128, requires_grad=True), torch.randn(128, 512, requires_grad=True)
+    x, quickest = torch.randn(1024, 128), math.inf
+    try:
+        for number in {threads, 1}:
+            torch.set_num_threads(number)
+            times: list[float] = []
+            began = time.monotonic()
+            while time.monotonic() - began < PACED or len(times) < 3:
+                start = time.monotonic()
+                F.linear(F.gelu(F.linear(x, first)), second).square().mean().backward()
+                first.grad = second.grad = None
+                times.append(time.monotonic() - start)
+            quickest = min(quickest, sorted(times)[len(times) // 2])
+    finally:
+        torch.set_num_threads(threads)
+    return quickest / PACE
 
 
 def choose_sizes(
@@ -131,9 +162,13 @@ def changed_settings(
 
 
 def settle_steps(
-    s: TrainingSettings, corpus: Any, device: torch.device, make_step: MakeStep, tokens_a_step: int, began: float
+    s: TrainingSettings, corpus: Any, device: torch.device, make_step: MakeStep, tokens_a_step: int, began: float,
+    judged: bool = False,
 ) -> TrainingSettings:
-    """Return the settings with the number of steps that the budget allows, and all that follows from it."""
+    """Return the settings with the number of steps that the budget allows, and all that follows from it.
+
+    `judged`: validation writes texts, too.
+    """
     steps = s.steps
     if not steps and s.tokens:
         steps = steps_for_tokens(s.tokens, tokens_a_step)
@@ -143,7 +178,8 @@ def settle_steps(
         if s.epochs:
             steps = min(steps, steps_for_tokens(int(s.epochs * len(corpus.train.tokens)), tokens_a_step))
         s = replace(s, lead=round(time.monotonic() - began, 3))
-    s = fill_intervals(s, steps, tokens_a_step, len(corpus.valid.tokens))
+    apart = JUDGED_APART if judged and device.type == "cpu" else APART
+    s = fill_intervals(s, steps, tokens_a_step, len(corpus.valid.tokens), apart)
     if device.type == "cpu" and not s.threads:
         s = replace(s, threads=torch.get_num_threads())      # another number would round otherwise
     return s
@@ -185,7 +221,7 @@ def quickest_threads(
     return replace(s, threads=threads), per_step
 
 
-def time_steps(step: TrainingStep, micro_batch: int) -> float:
+def time_steps(step: TrainingStep, micro_batch: int, clock: Callable[[], float] = time.monotonic) -> float:
     """Return the seconds a step takes, over a few trial steps that leave no trace in the model and the generators."""
     model = step.model
     random = random_states(model.device)
@@ -194,11 +230,11 @@ def time_steps(step: TrainingStep, micro_batch: int) -> float:
         # Some steps again and again: compiling, recording and allocating are done before the clock starts.
         rounds, kinds = (RECORDED_AFTER + 1, KINDS) if step.forward_backward.recorded else (1, 1)
         for number in range(rounds * kinds):
-            _trial(step, number % kinds, micro_batch)
+            _trial(step, number % kinds, micro_batch, clock)
         began = time.monotonic()
         times: list[float] = []
         while time.monotonic() - began < TRIAL_SECONDS or len(times) < 3:
-            times.append(_trial(step, len(times) % kinds, micro_batch))
+            times.append(_trial(step, len(times) % kinds, micro_batch, clock))
         return sorted(times)[len(times) // 2]
     finally:
         step.optimizers.zero_grad()
@@ -206,25 +242,27 @@ def time_steps(step: TrainingStep, micro_batch: int) -> float:
         set_random_states(random, model.device)
 
 
-def _trial(step: TrainingStep, number: int, micro_batch: int) -> float:
-    began = time.monotonic()
+def _trial(step: TrainingStep, number: int, micro_batch: int, clock: Callable[[], float]) -> float:
+    began = clock()
     step.set_rate(0.0)
     step.backward(number, micro_batch)
     step.clip_gradients()
     step.update_weights()
     if step.model.device.type == "cuda":
         torch.cuda.synchronize()
-    return time.monotonic() - began
+    return clock() - began
 
 
-def plan_validations(steps: int, tokens_a_step: int, held_out: int, minutes: float = 0.0) -> tuple[int, int]:
+def plan_validations(
+    steps: int, tokens_a_step: int, held_out: int, minutes: float = 0.0, apart: float = APART
+) -> tuple[int, int]:
     """Return the steps between validations, and one in how many held-out batches each measures: 1 is the whole split.
 
     Validation may take a small share of the whole. It happens 20 times at most and twice at least, and covers the
-    whole split unless that is large and would take longer than its share. With a budget of minutes it does not come
-    more often than every few seconds: some tasks also write texts to be judged, which takes time of its own.
+    whole split unless that is large and would take longer than its share. With a budget of minutes they are `apart`
+    seconds apart, at least: some tasks also write texts to be judged, which takes time of its own.
     """
-    most = min(20, max(2, int(60 * minutes / APART))) if minutes else 20
+    most = min(20, max(2, int(60 * minutes / apart))) if minutes else 20
     affordable = steps * tokens_a_step * VALIDATION_SHARE                  # in tokens trained on
     cost = held_out * FORWARD_SHARE
     number = int(min(most, max(2, affordable / max(1.0, cost))))
@@ -232,9 +270,11 @@ def plan_validations(steps: int, tokens_a_step: int, held_out: int, minutes: flo
     return max(1, steps // number), max(1, math.ceil(one_in)) if held_out > SMALL_SPLIT else 1
 
 
-def fill_intervals(s: TrainingSettings, steps: int, tokens_a_step: int, held_out: int) -> TrainingSettings:
+def fill_intervals(
+    s: TrainingSettings, steps: int, tokens_a_step: int, held_out: int, apart: float = APART
+) -> TrainingSettings:
     """Return the settings with everything filled in that depends on the number of steps."""
-    every, one_in = plan_validations(steps, tokens_a_step, held_out, s.minutes)
+    every, one_in = plan_validations(steps, tokens_a_step, held_out, s.minutes, apart)
     every = s.valid_every or every
     return replace(
         s, steps=steps, valid_every=every, valid_one_in=s.valid_one_in or one_in,

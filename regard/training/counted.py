@@ -11,6 +11,7 @@ from regard.metrics.perplexity import impossible
 from regard.run_folder import RunFolder
 from regard.training.report import TrainingProgress, TrainingReport, describe_model, describe_text
 from regard.training.request import TrainingPlan
+from regard.training.tested_part import measure_test
 
 
 def count_alone(plan: TrainingPlan, folder: RunFolder, progress: TrainingProgress, began: float) -> Any:
@@ -44,6 +45,7 @@ def count_alone(plan: TrainingPlan, folder: RunFolder, progress: TrainingProgres
     if never:
         say(f"infinite   {never}")
     say(f"done in {row['seconds']:.1f} s · validation loss {surprise.loss:.4f} · {folder.path}")
+    measure_test(plan, trained, folder, say)
     return trained
 
 

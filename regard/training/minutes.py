@@ -19,7 +19,7 @@ TOLERATED = 0.02           # of the steps left: a smaller change is not worth re
 LATEST = 0.6               # how much the newest measurement of the pace counts against those before it
 TURNED = 2                 # validations without a better one, after which the held-out loss counts as turned
 ENDING = 0.15              # of the steps made so far are left then, for the learning rate to fall
-FITTING = 1.5              # a pass that fits a mixture looks at all logits: it takes longer than a validation
+FITTING = 2.5              # a pass that fits a mixture looks at all logits, and counts: longer than a validation
 
 
 @dataclass
@@ -89,14 +89,18 @@ def change_steps(s: TrainingSettings, step: int, steps: int) -> TrainingSettings
     return replace(s, steps=steps, plan=(*before, step, steps))
 
 
-def make_pace(s: TrainingSettings, per_step: int, tokens: int, held_out: int, fitted: int) -> Pace | None:
+def make_pace(
+    s: TrainingSettings, per_step: int, tokens: int, held_out: int, fitted: int, tested: int | None = 0
+) -> Pace | None:
     """Return the pace of a budget of minutes; None where the number of steps is fixed.
 
     A step reads `per_step` of the `tokens` to learn from; a mixture is fitted on `fitted` at most, 0: there is none.
+    The trained model is measured on `tested`, None: on as many as a validation reads.
     """
     if not (s.lead and s.minutes):
         return None
     validated = max(1.0, held_out / max(1, s.valid_one_in))
+    test_passes = (FITTING if fitted else 1.0) * (1.0 if tested is None else tested / validated)
     return Pace(60 * s.minutes - s.lead, steps_for_tokens(int(s.epochs * tokens), per_step) if s.epochs else 0,
-                passes_after=FITTING * min(fitted, held_out) / validated,
+                passes_after=FITTING * min(fitted, held_out) / validated + test_passes,
                 validation_steps=FORWARD_SHARE * validated / per_step)

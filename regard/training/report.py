@@ -29,6 +29,7 @@ from regard.training.step import TrainingPosition, TrainingStep, tokens_a_step
 
 Say = Callable[[str], None]
 TEXT_READS, PAIR_READS = (1.0, 3.0), (3.0, 10.0)     # fewer reads than the first are too few; the second would do
+PAIR_TOKENS = 10**6            # target tokens after which sentences were whole, however many pairs there are
 
 
 def format_seconds(seconds: float) -> str:
@@ -237,10 +238,18 @@ def require_finite(step: int, **values: float) -> None:
 
 
 def describe_text(corpus: Any, say: Say) -> None:
-    train, valid = corpus.train.counts, corpus.valid.counts
-    say(f"text       {train.characters:,} characters to learn from, {valid.characters:,} held out")
+    train = corpus.train.counts
+    say(f"text       {say_sizes(corpus, 'characters', ' characters')}")
     say(f"tokenizer  {corpus.tokenizer.kind} · {corpus.tokenizer.vocab_size:,} tokens known · "
         f"{train.tokens:,} to learn from" + (f", {train.unknown:,} unknown" if train.unknown else ""))
+
+
+def say_sizes(corpus: Any, count: str, unit: str = "") -> str:
+    """Return the sizes of the two or three parts of a corpus by one of their counts."""
+    train, valid, test = (getattr(counts, count, 0) for counts in (
+        corpus.train.counts, corpus.valid.counts, corpus.test_counts()))
+    rest = f" to choose by, {test:,} to report on" if test else ""
+    return f"{train:,}{unit} to learn from, {valid:,} held out{rest}"
 
 
 def describe_model(family: str, settings: Any, model: LanguageModel | Learner, say: Say) -> None:
@@ -260,7 +269,9 @@ def describe_training(s: TrainingSettings, per_step: int, tokens: int, say: Say)
     batch = f"{s.batch:,} tokens of" if s.reading == "pairs" else f"{s.batch}"
     say(f"training   {s.steps:,} steps × {batch} {s.reading} = {total:,} tokens, "
         f"{total / max(1, tokens):.1f} times the text")
-    if advice := advise_minutes(s.minutes, total / max(1, tokens), PAIR_READS if s.reading == "pairs" else TEXT_READS):
+    pairs = s.reading == "pairs"
+    advice = advise_minutes(s.minutes, total / max(1, tokens), PAIR_READS if pairs else TEXT_READS)
+    if advice and not (pairs and total >= PAIR_TOKENS):
         say(f"advice     {advice}")
     part = "" if s.valid_one_in == 1 else f" on 1 in {s.valid_one_in:,} of the held-out batches"
     say(f"           {rates}, {s.schedule} schedule; validation every {s.valid_every:,} steps{part}")
@@ -276,8 +287,10 @@ def advise_minutes(minutes: float, reads: float, wanted: tuple[float, float]) ->
             f"read it {enough:g} times")
 
 
-def describe_pairs(batches: Any, held_out: Any, context: int, say: Say) -> None:
-    """Say how much is too long: pairs are left out, labelled texts are cut."""
+def describe_pairs(corpus: Any, batches: Any, held_out: Any, context: int, say: Say) -> None:
+    """Say how many pairs or texts there are, and how much is too long: pairs are left out, labelled texts are cut."""
+    if noun := {"pair": "pairs", "line": "lines"}.get(corpus.documents):
+        say(f"{noun:<10} {say_sizes(corpus, 'documents')}")
     if texts := getattr(batches, "shortened", 0):
         say(f"too long   {texts:,} texts to learn from have more than {context} tokens, and their first {context} are "
             "read: raise --context to read more")

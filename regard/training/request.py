@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from regard.families.sizes import Tables
 from regard.manifest import FORMAT
 from regard.run_folder import RunFolder
 from regard.tasks import USUAL, task_named
+from regard.tasks.last_measure import LastMeasure
 from regard.tasks.task import Task
 from regard.trained import load, pick_device, run_family, run_task
 from regard.training.choices import changed_settings, check_early, choose
@@ -25,6 +26,7 @@ from regard.training.settings import TrainingSettings
 # What may be changed when a run is resumed; the rest would make it another run.
 CHANGEABLE = ("steps", "plan", "lead", "learning_rate", "muon_rate", "clip", "valid_every", "checkpoint_every", "keep",
               "patience", "log_every", "micro_batch", "samples", "threads")
+HALVE = "halve"                        # the setting of [data] that divides what is held out
 Say = Callable[[str], None]
 
 
@@ -44,6 +46,7 @@ class TrainRequest:
     mix: bool | None = None                # with an n-gram of the same text; None: where no family is named
     device: str = "auto"
     trust: bool = False                    # import the code that a run resumed or begun with names
+    tested: bool = True                    # measure the trained model on the test part, if there is one
     tensorboard: bool = False
     quiet: bool = False
 
@@ -61,6 +64,7 @@ class TrainingPlan:
     training: TrainingSettings
     device: torch.device
     base: Any = None                       # the trained run whose weights to begin with
+    why: str = ""                          # the model has this size and not the next
     ngram: Any = None                      # the settings of the n-gram that is mixed in; None: none is
     saved: dict[str, dict[str, Any]] | None = None         # of a resumed run: its tables
     changes: tuple[str, ...] = ()          # of a resumed run: a line for each setting that differs now
@@ -69,6 +73,12 @@ class TrainingPlan:
     def fitted(self) -> int:
         """The tokens that a mixture is fitted on, at most; 0: there is none."""
         return 0 if self.ngram is None or self.task.mixing is None else self.task.mixing.fitted
+
+    @property
+    def last_measure(self) -> LastMeasure | None:
+        """The measurement of the trained model on the test part; None where there is none to make."""
+        last = self.task.test if self.request.tested else None
+        return last if last is not None and self.corpus.test is not None else None
 
     def tables(self) -> dict[str, dict[str, Any]]:
         """Return every setting of the run: what run.toml holds."""
@@ -87,7 +97,7 @@ def plan_new(request: TrainRequest, say: Say) -> TrainingPlan:
     wanted = request.settings or {}
     task = task_named(request.task)
     family, base = task.family(request.family or task.usual), None
-    data = fill(task.data, {"files": request.files, **wanted.get("data", {})}, "data")
+    data = fill(task.data, {"files": request.files, **hold_out(task, wanted.get("data", {}))}, "data")
     tokens: Any = fill(task.tokenizer, wanted.get("tokenizer", {}), "tokenizer")
     if request.base is not None:
         base = load(request.base, device="cpu", trust=request.trust)
@@ -100,8 +110,15 @@ def plan_new(request: TrainRequest, say: Say) -> TrainingPlan:
     device = pick_device(request.device) if family.build is not None else torch.device("cpu")
     corpus = task.prepare(data, tokens, say=say)
     chosen = choose(family, corpus, wanted, device, request.params, task.vocab(corpus.tokenizer))
-    return TrainingPlan(request, task, family, data, corpus, chosen.model, chosen.training, device, base,
+    return TrainingPlan(request, task, family, data, corpus, chosen.model, chosen.training, device, base, chosen.why,
                         ngram)
+
+
+def hold_out(task: Task, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the [data] table of a new run: what is held out is halved, unless the user says otherwise or names test
+    files. A task that measures no test part needs all of it to choose by."""
+    knows = task.test is not None and HALVE in {each.name for each in fields(task.data)}
+    return {HALVE: True, **wanted} if knows and not wanted.get("test") else dict(wanted)
 
 
 def choose_ngram(request: TrainRequest, task: Task, family: Family, wanted: Tables) -> Any:
@@ -171,7 +188,8 @@ def resumed_data(request: TrainRequest, tables: Tables, task: Task) -> Any:
     """Return the settings of the data, which may lie elsewhere now; its content is compared later."""
     wanted = request.settings or {}
     before = fill(task.data, {**tables["data"], "files": request.files}, "data")
-    after, _ = changed_settings(before, wanted.get("data", {}), "data", ("files", "valid"))
+    moved = ("files", "valid", *(("test",) if getattr(before, "test", ()) else ()))
+    after, _ = changed_settings(before, wanted.get("data", {}), "data", moved)
     kind = wanted.get("tokenizer", {}).get("kind", "auto")
     if kind not in ("auto", tables["tokenizer"]["kind"]):
         raise SettingError(f"tokenizer.kind cannot change from {tables['tokenizer']['kind']} to {kind} when a run is "

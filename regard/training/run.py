@@ -44,6 +44,7 @@ from regard.training.report import (
 )
 from regard.training.request import TrainingPlan, TrainRequest, claim_folder, plan_new, plan_resumed
 from regard.training.step import TrainingPosition, TrainingStep, make_forward_backward, out_of_memory, tokens_a_step
+from regard.training.tested_part import count_tested, measure_test
 
 
 def train(
@@ -59,9 +60,9 @@ def train(
     return run_training(TrainRequest(names, settings=tables, **options))
 
 
-def run_training(request: TrainRequest) -> Any:
-    """Start the run that was asked for, or go on with it; return the trained model."""
-    began = time.monotonic()
+def run_training(request: TrainRequest, began: float | None = None) -> Any:
+    """Start the run that was asked for, or go on with it; return the trained model. Minutes count from `began`."""
+    began = time.monotonic() if began is None else began
     check_tables(request.settings or {})
     progress = TrainingProgress(request.quiet)
     path, new = claim_folder(request)
@@ -96,13 +97,15 @@ def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, 
     folder.save_tokenizer(plan.corpus.tokenizer)
     parts = Parts(plan, model, folder, progress)
     describe_text(plan.corpus, say)
-    describe_pairs(parts.batches, parts.held_out, plan.model.context, say)
+    describe_pairs(plan.corpus, parts.batches, parts.held_out, plan.model.context, say)
     describe_model(plan.family.name, plan.model, model, say)
+    if plan.why:
+        say(f"           {plan.why}")
     if plan.ngram is not None:
         count_beside(plan, folder, say)
     per_step = tokens_a_step(parts.batches)
     plan = replace(plan, training=settle_steps(
-        plan.training, plan.corpus, plan.device, parts.make_step, per_step, began))
+        plan.training, plan.corpus, plan.device, parts.make_step, per_step, began, plan.task.judge is not None))
     job = parts.make_job(plan)
     describe_training(plan.training, per_step, len(plan.corpus.train.tokens), say)
     describe_kernels(job.step, plan.training, say)
@@ -184,12 +187,13 @@ class Parts:
             judge=None if task.judge is None else partial(task.judge, self.model, plan.corpus, context),
             write_sample=task.sampler(self.model, plan.corpus, context) if s.samples else None,
             pace=make_pace(s, tokens_a_step(self.batches), len(plan.corpus.train.tokens),
-                           len(plan.corpus.valid.tokens), plan.fitted),
+                           len(plan.corpus.valid.tokens), plan.fitted, count_tested(plan)),
             save_plan=lambda changed: self.folder.save_settings(replace(plan, training=changed).tables()))
 
 
 def finish(plan: TrainingPlan, job: TrainingJob, position: TrainingPosition, folder: RunFolder) -> Any:
-    """Train to the end, and fit the mixture if there is one; return the best weights, loaded from the folder."""
+    """Train to the end, fit the mixture and measure on the test part, if there are such; return the best weights,
+    loaded from the folder."""
     job.report.progress.begin(job.settings.steps)
     try:
         position = fit(job, position)
@@ -204,4 +208,5 @@ def finish(plan: TrainingPlan, job: TrainingJob, position: TrainingPosition, fol
         assert plan.task.mixing is not None
         losses = plan.task.mixing.fit(trained, plan.corpus, folder)
         job.report.say("mixture    held-out loss " + " · ".join(f"{name} {loss:.4f}" for name, loss in losses.items()))
+    measure_test(plan, trained, folder, job.report.say)
     return trained

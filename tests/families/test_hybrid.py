@@ -45,7 +45,7 @@ def test_a_pattern_is_repeated_from_the_bottom_up():
 
 def test_a_pattern_is_written_with_commas_and_fills_whole_rounds():
     wanted = {"model": {"pattern": "rnn,rnn,attention"}}
-    sizes = FAMILIES["hybrid"].sizes(Scale(tokens=10**6, vocab=69, gpu=False, minutes=2.0), wanted)
+    sizes = FAMILIES["hybrid"].sizes(Scale(tokens=10**6, vocab=69, gpu=False, minutes=5.0), wanted)
     settings = fill(HybridSettings, {**sizes.model, **wanted["model"]}, "model")
     assert settings.pattern == ("rnn", "rnn", "attention") and settings.layers == 6
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from regard.config import fill
 from regard.families import FAMILIES, names
 from regard.families.caption import CAPTION
 from regard.families.masked_encoders import MASKED
-from regard.families.sizes import TABLE, Scale, read_table
-from regard.families.translate import TRANSLATE
+from regard.families.sizes import RECIPES, ROWS, TABLE, Scale, read_table
+from regard.families.translate import TRANSLATE, Vocabularies
 from regard.tasks.summarise.task import SUMMARISE
 
 FILE = Path(__file__).with_name("sizes.json")
@@ -51,10 +52,51 @@ def test_settings_and_sizes_are_the_measured_ones(name):
 def test_another_size_in_the_table_is_seen(monkeypatch):
     from regard.families import sizes
 
-    other = TABLE.replace("96     3      128      16", "96     3      128      17")
+    other = TABLE.replace("96     3      128      8", "96     3      128      9")
+    assert other != TABLE
     monkeypatch.setattr(sizes, "ROWS", read_table(other))
     with pytest.raises(AssertionError):
         test_settings_and_sizes_are_the_measured_ones("lm transformer")
+
+
+FITTED = {"lm transformer": 4096, "lm lstm": 4096, "lm mamba": 69, "translate transformer": 2048,
+          "translate rnn-attention": 2048}
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_on_a_cpu_the_largest_is_taken_whose_weights_each_read_enough(name):
+    """Counted on models that are built, not by the formula of the table."""
+    family, vocab = EVERY[name], FITTED[name]
+    table = ROWS[RECIPES[{"lm lstm": "gated", "translate transformer": "translate-transformer",
+                          "translate rnn-attention": "translate-rnn"}.get(name, name.split()[1])].rows, "cpu"]
+
+    def tokens_a_weight(row, minutes, pace):
+        sizes = {each: value for each, value in row.items() if each not in ("batch", "learning_rate")}
+        text = name.startswith("lm")
+        settings = fill(family.settings, sizes | ({"tied": vocab > 2048} if text else {}), "model")
+        built = family.build(settings, vocab if text else Vocabularies(vocab, vocab, True))
+        weights = sum(each.numel() for each in built.parameters())
+        return minutes * 60 * 0.85 / (pace * (1.5e-5 + 1.6e-10 * weights)) / weights
+
+    taken = []
+    for minutes, pace in ((5.0, 2.5), (5.0, 1.0), (5.0, 0.4), (40.0, 0.4)):
+        sizes = family.sizes(Scale(tokens=10**8, vocab=vocab, gpu=False, minutes=minutes, pace=pace), {}).model
+        place = next(n for n, (_, row) in enumerate(table) if all(
+            sizes[each] == value for each, value in row.items() if each in ("layers", "width", "hidden")))
+        assert place == 0 or tokens_a_weight(table[place][1], minutes, pace) > 1.5 * 0.8
+        assert place == len(table) - 1 or tokens_a_weight(table[place + 1][1], minutes, pace) < 1.5 * 1.25
+        taken.append(place)
+    assert taken == sorted(taken) and taken[0] < taken[-1]            # a quicker machine bears a larger model
+
+
+def test_the_pace_is_that_of_the_machine_as_it_is(monkeypatch):
+    """A clock that runs thirty times as fast sees a slow machine; the machine itself may change meanwhile."""
+    from regard.training import choices
+
+    honest = choices.time.monotonic
+    alone = choices.measure_pace()
+    monkeypatch.setattr(choices.time, "monotonic", lambda: 30 * honest())
+    assert choices.measure_pace() > 5 * alone > 0
 
 
 def test_help_names_the_families_of_the_tables():

@@ -4,6 +4,7 @@ A program of its own: it imports everything and builds the kernels in C once, an
 so that fifty deaths take seconds. `python killer.py FOLDER POINTS` prints one JSON object.
 """
 
+import gc
 import hashlib
 import json
 import os
@@ -13,28 +14,34 @@ from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
+import numpy.ctypeslib
+import numpy.ma
+import safetensors.torch
 import torch
 import torch._dynamo
 
 from regard import storage
 from regard.kernels.cpu import native
 from regard.tasks import TASKS
+from regard.tasks.lm import sample
 from regard.training.report import SampleLog
 from regard.training.run import TrainRequest, run_training
 
+assert numpy.ctypeslib and numpy.ma and safetensors.torch          # every child would import them anew
 torch.set_num_threads(1)
+sample.NEW = 3                                         # tokens
 SampleLog.due = lambda self, seconds: True             # not by the clock, which differs from life to life
 
 VARIANTS = {
     "transformer": dict(
         family="transformer",
         settings={"model": dict(layers=1, width=16, heads=2, context=16, dropout=0.2),
-                  "training": dict(steps=12, batch=4, valid_every=5, checkpoint_every=3, optimizer="muon", ema=0.9),
+                  "training": dict(steps=8, batch=4, valid_every=5, checkpoint_every=3, optimizer="muon", ema=0.9),
                   "tokenizer": dict(kind="char")}),
     "rnn": dict(
         family="rnn",
         settings={"model": dict(width=8, hidden=12, context=8),
-                  "training": dict(steps=12, batch=4, valid_every=4, checkpoint_every=5, reading="streams"),
+                  "training": dict(steps=8, batch=4, valid_every=3, checkpoint_every=5, reading="streams"),
                   "tokenizer": dict(kind="char")}),
 }
 
@@ -90,6 +97,7 @@ def main(folder, points):
     text.write_text("".join(f"the cat number {i * 7 % 13} sat on mat {i * 5 % 11}\n" for i in range(80)))
     native.why_not()                                         # asked once: built, and known to every child
     assert TASKS["lm"].name == "lm"                          # imported
+    gc.freeze()                                              # collecting would copy the pages that a child shares
     result = {"killed": 0, "survived": 0, "different": []}
     for variant in VARIANTS:
         undisturbed = folder / f"{variant}-undisturbed"

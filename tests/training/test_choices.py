@@ -31,3 +31,4 @@ def test_a_budget_of_minutes_has_validations_some_seconds_apart():
     for minutes, most in ((0.1, 2), (0.5, 3), (1, 7), (60, 20)):
         every, _ = plan_validations(1000, 4096, 20_000, minutes)
         assert 1000 // every == most
+    assert 1000 // plan_validations(1000, 4096, 20_000, 5.0, apart=40.0)[0] == 7

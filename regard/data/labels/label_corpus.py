@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import cache as remember
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +64,15 @@ class LabelledShard:
         """Return the number of texts."""
         return len(self.texts.ends)
 
+    def first(self, most: int) -> LabelledShard:
+        """Return the first texts, of `most` tokens at most; the first one is among them whatever its length."""
+        number = max(1, int(np.searchsorted(self.ends, most, "right")))
+        if number >= len(self):
+            return self
+        texts = self.texts.first(int(self.ends[number - 1]))
+        return LabelledShard(texts, self.targets[:len(texts.tokens) if self.of_tokens else number],
+                             lambda: islice(self.lines(), number))
+
 
 @dataclass
 class LabelCorpus:
@@ -83,6 +94,10 @@ class LabelCorpus:
     @property
     def tokenizer_settings(self) -> TokenizerSettings:
         return TokenizerSettings(self.tokenizer.kind, self.tokenizer.vocab_size)
+
+    def test_counts(self) -> Counts | None:
+        """The counts of the test part, where there is one."""
+        return self.test().counts if self.test else None
 
     @property
     def judged(self) -> LabelledShard:
@@ -121,7 +136,7 @@ def prepare_labelled(
         encode(valid, parts.valid_part, tokenizer, labelling, store, say, "valid"), tokenizer, parts.tally,
         parts.content, measured_on=parts.measured_on)
     if (find := parts.test) is not None:
-        corpus.test = lambda: encode(*find(), corpus.tokenizer, labelling, store, say, "test")
+        corpus.test = remember(lambda: encode(*find(), corpus.tokenizer, labelling, store, say, "test"))
     return corpus
 
 

@@ -21,8 +21,8 @@ from regard.data.reading.corpus import SAMPLE as SUBWORDS
 from regard.data.reading.corpus import Learned, Say, Survey, encode_part, learn_tokenizer, survey_of
 from regard.data.reading.readers import ReadSettings, TextFile
 from regard.data.reading.seals import check_folder, write_folder
-from regard.data.reading.shards import Shard
-from regard.data.reading.split import WHOLE, TextSpan, halve, split
+from regard.data.reading.shards import Counts, Shard
+from regard.data.reading.split import WHOLE, TextSpan, first_share, halve, split
 from regard.data.reading.tally import Tally
 from regard.data.reading.text_cache import Cache, content_hash, key_of
 from regard.data.tokens.tokenizer_pair import TokenizerPair
@@ -68,6 +68,11 @@ class PairCorpus:
     @property
     def tokenizer_settings(self) -> PairTokenizerSettings:
         return PairTokenizerSettings(self.tokenizer.kind, self.tokenizer.vocab_size, self.tokenizer.shared)
+
+    def test_counts(self) -> Counts | None:
+        """The pairs of the test part and the characters of their targets, where there is one; it is not encoded."""
+        lengths = None if self.test is None else [len(pair.target) for pair in self.test()]
+        return None if lengths is None else Counts(documents=len(lengths), characters=sum(lengths))
 
     def held_out(self, most: int) -> list[TextPair]:
         """The first held-out pairs, as they were written."""
@@ -155,9 +160,10 @@ def prepare_pairs(
             tokenizer, kind=built_in.tokenizer if tokenizer.kind == "auto" else tokenizer.kind,
             shared=built_in.shared or (tokenizer.shared and tokenizer.kind not in ("auto", "word")))
         tokenizer = learn_pair(train, surveys, parts.train_part, wanted, store, say)
+    learned_part = first_share(parts.train_part, 0, train.tally.kept, "line", data.train_share)
     shards = [encode_part([getattr(clean, side)], key_of(clean.content, side), LINES, part, getattr(tokenizer, side),
                           store, say, f"{name} {side}")
-              for name, clean, part in (("train", train, parts.train_part), ("valid", parts.valid, parts.valid_part))
+              for name, clean, part in (("train", train, learned_part), ("valid", parts.valid, parts.valid_part))
               for side in ("source", "target")]
     for source, target in (shards[:2], shards[2:]):
         if len(source.ends) != len(target.ends):
@@ -196,7 +202,7 @@ def clean(data: PairSettings, langs: str, store: Cache, say: Say) -> Clean:
     given or found: a run that goes on is given what was found at first, and reads the same."""
     sources = find_pair_sources(data.files)
     settings = {name: value for name, value in asdict(data).items()
-                if name not in ("files", "valid", "valid_share", "content", "test", "halve")}
+                if name not in ("files", "valid", "valid_share", "train_share", "content", "test", "halve")}
     content = key_of(VERSION, content_hash(sources), settings | {"langs": langs})
     return keep_clean("pairs", content, lambda tally: read_pairs(data, tally, sources), store, say)
 

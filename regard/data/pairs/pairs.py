@@ -59,6 +59,7 @@ class PairSettings:
     valid_share: float = 0.1
     content: str = ""                  # a hash of the pairs, filled in by training
     test: tuple[str, ...] = ()         # pairs that training never reads: a trained model is measured on them
+    train_share: float = 1.0           # of the training part, its beginning: what is learned from; tokenizers see all
     halve: bool = False                # without them, hold out two halves: training sees one, the other is measured
 
     def __post_init__(self) -> None:

@@ -69,6 +69,9 @@ class PictureCorpus:
     documents: str = "pair"
     langs: str = ""
 
+    def test_counts(self) -> None:
+        """Pictures have no test part: their settings name none."""
+
     def resolved(self, data: PictureDataSettings) -> PictureDataSettings:
         return replace(data, content=self.content)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache as remember
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,8 @@ import numpy as np
 
 from regard.data import embedded
 from regard.data.reading.readers import ReadSettings, TextFile, TextPiece, find_sources, read
-from regard.data.reading.shards import Shard, write_shard
-from regard.data.reading.split import WHOLE, TextSpan, halve, split, take
+from regard.data.reading.shards import Counts, Shard, write_shard
+from regard.data.reading.split import WHOLE, TextSpan, first_share, halve, split, take
 from regard.data.reading.tally import Tally
 from regard.data.reading.text_cache import Cache, content_hash, key_of
 from regard.data.tokens.characters import CODES, code_points
@@ -44,7 +45,8 @@ class DataSettings:
     field: str = "text"
     content: str = ""                # a hash of the text, filled in by training: resuming with another text is refused
     test: tuple[str, ...] = ()       # files that training never reads: a trained model is measured on them
-    halve: bool = False              # without such files, hold out two halves: training sees one, the other is measured
+    train_share: float = 1.0         # of the training part, its beginning: what is learned from; the tokenizer sees all
+    halve: bool = False              # without such files, hold out two halves: one chooses, the other is measured
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,10 @@ class Corpus:
     content: str = ""                # a hash of all the text
     test: Callable[[], Shard] | None = None        # a part that training never reads, where there is one
     measured_on: str = ""                          # what that is: "test", or "half" of what was held out
+
+    def test_counts(self) -> Counts | None:
+        """The counts of the test part, where there is one."""
+        return self.test().counts if self.test else None
 
     @property
     def judged(self) -> Shard:
@@ -110,37 +116,62 @@ def prepare(
     kind = _kind(tokenizer, built_in)
     settings = ReadSettings(_documents(data.documents, kind, built_in), data.on_bad_text, data.field)
     settings.check()
-    sources = _sources(data.files, "train", store)
-    held_out = data.files if built_in and not data.valid else data.valid
+    text = divide(data, settings, store, say)
+    if not isinstance(tokenizer, Tokenizer):
+        survey, part = text.survey, text.train_part
+        learned = Learned(lambda: (piece.text for piece in take(read(text.sources, settings), part)),
+                          int(survey.characters * _share(part, survey)), survey.distinct,
+                          key_of(VERSION, survey.content, asdict(settings), asdict(part)))
+        tokenizer = learn_tokenizer(learned, kind, tokenizer.vocab, store, say)
+    encode = partial(encode_part, settings=settings, tokenizer=tokenizer, store=store, say=say)
+    learned_part = first_share(text.train_part, text.survey.characters, text.survey.documents, settings.documents,
+                               data.train_share)
+    train = encode(text.sources, text.survey.content, part=learned_part, name="train")
+    valid = encode(text.valid_sources, text.held.content, part=text.valid_part, name="valid")
+    corpus = Corpus(train, valid, tokenizer, settings.documents, text.tally, _content(text, data, store))
+    if text.test_files:
+        corpus.test = remember(lambda: encode_files(text.test_files, corpus.tokenizer, settings, cache, say,
+                                                    name="test"))
+        corpus.measured_on = "test"
+    elif (half := text.test_part) is not None:
+        corpus.test = remember(lambda: encode(text.valid_sources, text.held.content, part=half, name="test"))
+        corpus.measured_on = "half"
+    return corpus
+
+
+@dataclass(frozen=True)
+class DividedText:
+    """A text in its parts: to learn from, to hold out and, where there is one, to measure on."""
+
+    sources: list[TextFile]
+    train_part: TextSpan
+    valid_sources: list[TextFile]
+    valid_part: TextSpan
+    survey: Survey                   # of the sources
+    held: Survey                     # of the sources that are held out, or that some is held out of
+    test_files: tuple[str, ...]      # files of its own, or an embedded corpus
+    test_part: TextSpan | None       # or the other half of what is held out
+    tally: Tally
+
+
+def divide(data: DataSettings, settings: ReadSettings, store: Cache, say: Say) -> DividedText:
+    """Read the text once, and return which part of it is for what."""
+    own_parts = embedded.known(data.files) is not None and not data.valid
+    sources = valid_sources = _sources(data.files, "train", store)
     survey = held = survey_of(sources, settings, store, say)
-    valid_sources, tally = sources, survey.tally
-    if held_out:
+    tally = survey.tally
+    if held_out := data.files if own_parts else data.valid:
         valid_sources = _sources(held_out, "valid", store)
         held = survey_of(valid_sources, settings, store, say)
         train_part = valid_part = WHOLE
         tally.add(held.tally)
     else:
         train_part, valid_part = split(survey.characters, survey.documents, settings.documents, data.valid_share)
-    if not isinstance(tokenizer, Tokenizer):
-        learned = Learned(lambda: (piece.text for piece in take(read(sources, settings), train_part)),
-                          int(survey.characters * _share(train_part, survey)), survey.distinct,
-                          key_of(VERSION, survey.content, asdict(settings), asdict(train_part)))
-        tokenizer = learn_tokenizer(learned, kind, tokenizer.vocab, store, say)
-    tested = data.test or (data.files if built_in and not data.valid else ())
-    halves = halve(valid_part, held.characters, held.documents, settings.documents) \
-        if data.halve and not tested else None
-    train = encode_part(sources, survey.content, settings, train_part, tokenizer, store, say, "train")
-    valid = encode_part(valid_sources, held.content, settings, halves[0] if halves else valid_part, tokenizer, store,
-                        say, "valid")
-    corpus = Corpus(train, valid, tokenizer, settings.documents, tally, _content(survey, held, data, store))
-    if tested:
-        corpus.test = lambda: encode_files(tested, corpus.tokenizer, settings, cache, say)
-        corpus.measured_on = "test"
-    elif halves:
-        corpus.test = lambda: encode_part(valid_sources, held.content, settings, halves[1], corpus.tokenizer, store,
-                                          say, "test")
-        corpus.measured_on = "half"
-    return corpus
+    tested, test_part = data.test or (data.files if own_parts else ()), None
+    if data.halve and not tested:
+        halves = halve(valid_part, held.characters, held.documents, settings.documents)
+        valid_part, test_part = halves or (valid_part, None)
+    return DividedText(sources, train_part, valid_sources, valid_part, survey, held, tested, test_part, tally)
 
 
 def find_parts(data: DataSettings, cache: Path | None = None) -> dict[str, Callable[[], Iterator[str]]]:
@@ -148,16 +179,12 @@ def find_parts(data: DataSettings, cache: Path | None = None) -> dict[str, Calla
     store, built_in = Cache(cache, lambda text: None), embedded.known(data.files)
     settings = ReadSettings(_documents(data.documents, "auto", built_in), data.on_bad_text, data.field)
     settings.check()
-    parts = {"train": (_sources(data.files, "train", store), WHOLE)}
-    if held_out := (data.files if built_in and not data.valid else data.valid):
-        parts["valid"] = (_sources(held_out, "valid", store), WHOLE)
-    else:
-        sources = parts["train"][0]
-        survey = survey_of(sources, settings, store, lambda text: None)
-        spans = split(survey.characters, survey.documents, settings.documents, data.valid_share)
-        parts = {name: (sources, span) for name, span in zip(("train", "valid"), spans, strict=True)}
-    if tested := data.test or (data.files if built_in and not data.valid else ()):
-        parts["test"] = (_sources(tested, "test", store), WHOLE)
+    text = divide(data, settings, store, lambda line: None)
+    parts = {"train": (text.sources, text.train_part), "valid": (text.valid_sources, text.valid_part)}
+    if text.test_files:
+        parts["test"] = (_sources(text.test_files, "test", store), WHOLE)
+    elif text.test_part is not None:
+        parts["test"] = (text.valid_sources, text.test_part)
     return {name: partial(_texts_of, *each, settings) for name, each in parts.items()}
 
 
@@ -166,15 +193,15 @@ def _texts_of(sources: list[TextFile], span: TextSpan, settings: ReadSettings) -
         yield piece.text + ("\n" if piece.ends else "")
 
 
-def _content(survey: Survey, held: Survey, data: DataSettings, store: Cache) -> str:
+def _content(text: DividedText, data: DataSettings, store: Cache) -> str:
     """A hash of all the text, that of test files included."""
     tested = [content_hash(_sources(data.test, "test", store))] if data.test else []
-    return key_of(survey.content, held.content, *tested)
+    return key_of(text.survey.content, text.held.content, *tested)
 
 
 def encode_files(
     files: Sequence[str], tokenizer: Tokenizer, settings: ReadSettings | None = None,
-    cache: Path | None = None, say: Say = print, part: str | None = None,
+    cache: Path | None = None, say: Say = print, part: str | None = None, name: str = "text",
 ) -> Shard:
     """The whole of some files as one shard; of an embedded corpus a part, `test` unless told."""
     if part:
@@ -185,7 +212,7 @@ def encode_files(
     resolved = ReadSettings(_documents(given.documents, tokenizer.kind, built_in), given.on_bad_text, given.field)
     sources = _sources(files, part or "test", store)
     survey = survey_of(sources, resolved, store, say)
-    return encode_part(sources, survey.content, resolved, WHOLE, tokenizer, store, say, "text")
+    return encode_part(sources, survey.content, resolved, WHOLE, tokenizer, store, say, name)
 
 
 def refuse_files(part: str, files: Sequence[str]) -> None:

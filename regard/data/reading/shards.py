@@ -59,6 +59,22 @@ class Shard:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    def first(self, most: int) -> Shard:
+        """Return the shard's first tokens, `most` at most; whole documents, unless the first one is longer.
+
+        Of its text bytes, characters and words are counted by share: as many a token as in the whole shard.
+        """
+        if len(self.tokens) <= most:
+            return self
+        documents = int(np.searchsorted(self.ends, most, "right"))
+        size = int(self.ends[documents - 1]) if documents else most
+        ends = self.ends[:documents] if documents else np.array([most], self.ends.dtype)
+        share = size / len(self.tokens)
+        scaled = {name: round(share * value) for name, value in asdict(self.counts).items()}
+        unknown = int(np.count_nonzero(self.tokens[:size] == UNK))
+        counts = Counts(**{**scaled, "tokens": size, "documents": len(ends), "unknown": unknown})
+        return Shard(self.path, self.tokens[:size], ends, counts, self.tokenizer, self.content)
+
     @staticmethod
     def open(path: str | Path) -> Shard:
         """Map a shard; one that is not as it was written is a DataError."""

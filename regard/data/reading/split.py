@@ -47,6 +47,19 @@ def split(characters: int, documents: int, by: str, share: float) -> tuple[TextS
     return TextSpan(unit, 0, cut), TextSpan(unit, cut, None)
 
 
+def first_share(part: TextSpan, characters: int, documents: int, by: str, share: float) -> TextSpan:
+    """The first `share` of a part that is learned from; `characters` and `documents` are those of the whole text."""
+    if not 0 < share <= 1:
+        raise SettingError(f"data.train_share {share} is impossible: it must lie above 0 and be at most 1, e.g. 0.5")
+    if share == 1:
+        return part
+    if part == WHOLE:
+        single = by == "file" and documents < FEW_DOCUMENTS
+        part = TextSpan("characters", 0, characters) if single else TextSpan("documents", 0, documents)
+    assert part.stop is not None
+    return TextSpan(part.unit, part.start, part.start + max(1, int(share * (part.stop - part.start))))
+
+
 def halve(held: TextSpan, characters: int, documents: int, by: str) -> tuple[TextSpan, TextSpan] | None:
     """The half of what is held out that chooses, and the half that is measured; None where it is too small to divide.
 

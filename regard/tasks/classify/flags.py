@@ -3,7 +3,7 @@
 import click
 
 from regard.families import names
-from regard.tasks.flags import COMMON, Flag
+from regard.tasks.flags import COMMON, Flag, choose_test
 
 HELP = """Train a classifier, which gives a text a label: its language, its topic, what its author thinks.
 
@@ -15,6 +15,7 @@ FIELDS = [
     Flag("--text-field", "data.text", metavar="NAME", help="The column or field with the text.  [default: text]"),
     Flag("--valid", "data.valid", multiple=True, metavar="FILE",
          help="Held-out texts.  [default: 10%, drawn at random]"),
+    choose_test("Texts"),
 ]
 PARAMS = [
     click.Argument(["files"], nargs=-1, required=True, metavar="FILES..."),

@@ -7,6 +7,7 @@ with how many texts have each label, so that whoever scores the run later has so
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -25,6 +26,7 @@ from regard.tasks.classify.look import build
 from regard.tasks.classify.sample import classify_text
 from regard.tasks.classify.score import SCORE
 from regard.tasks.classify.trained import TrainedClassifier
+from regard.tasks.last_measure import MOST_TOKENS, LastFigures, LastMeasure, say_number
 from regard.tasks.task import Task, from_table
 
 BATCH = 256                    # held-out texts read at once
@@ -61,7 +63,20 @@ def judge(model: Any, corpus: LabelCorpus, context: int) -> dict[str, float]:
     return {"valid_accuracy": 100 * guess_labels(model, HeldOutLabels(corpus.valid, context, BATCH)).accuracy}
 
 
+def measure_test(noun: str, trained: Any, corpus: LabelCorpus) -> LastFigures:
+    """Return the percentage of the texts or words of the test part that get their label, and the loss on these."""
+    assert corpus.test is not None, "there is a test part"
+    whole = corpus.test()
+    part = whole.first(MOST_TOKENS)
+    found = guess_labels(trained.model, HeldOutLabels(part, trained.context, BATCH))
+    values = {"test_accuracy": 100 * found.accuracy, "test_loss": found.loss, f"test_{noun}": found.blanks}
+    number = say_number(len(part), len(whole), "texts")
+    return LastFigures(values, f"accuracy {100 * found.accuracy:.2f} · loss {found.loss:.4f}, on "
+                               + (number if found.blanks == len(part) else f"{found.blanks:,} {noun} of {number}"))
+
+
 TASK = Task(
     CARD, TrainedClassifier, families=CLASSIFY, family=from_table(CLASSIFY), batches=batches, held_out=held_out,
     look=build, sample=classify_text, data=LabelSettings, prepare=prepare, load_tokenizer=LabelledTokenizer.load,
-    vocab=lambda tokenizer: LabelVocabularies(tokenizer.vocab_size, len(tokenizer.labels)), judge=judge, score=SCORE)
+    vocab=lambda tokenizer: LabelVocabularies(tokenizer.vocab_size, len(tokenizer.labels)), judge=judge, score=SCORE,
+    test=LastMeasure(partial(measure_test, "texts")))

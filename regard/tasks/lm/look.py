@@ -31,8 +31,7 @@ from regard.watching import Reading, Recorder, watch
 MOST_TOKENS = 4096                   # read by a model that has no limit of its own
 MOST_KERNEL = 1024                   # by one whose implicit kernels are worked out: their cost grows with the square
 MOST_NUMBERS = 100_000_000           # of all maps together: 400 MB
-PARTS = LookSide("parts", "parts of the mixture", "network n-gram",
-                 (Token(0, "network", 0, 7, word=0), Token(1, "n-gram", 8, 14, word=1)))
+PARTS = "parts"                      # the side of a mixture's parts
 
 
 def build(trained: Trained, request: Request) -> Look:
@@ -56,7 +55,9 @@ def build(trained: Trained, request: Request) -> Look:
     predicted, seen = predict_rows(trained, ids, following)
     shares = [share_track(reading) for reading in seen.readings if reading.kind == "share"]
     tracks = [*read_tracks(model, seen, len(read), notes), *shares, *influences(model, ids, predicted)]
-    sides = {"text": text_side("text", "text", text, read), **({PARTS.name: PARTS} if shares else {})}
+    sides = {"text": text_side("text", "text", text, read)}
+    if shares:
+        sides[PARTS] = parts_side(shares[0].shape[-1])
     return Look(request, trained.family, trained.task.name, sides, "text", predicted, tuple(tracks), tuple(notes),
                 watched=watched)
 
@@ -173,12 +174,22 @@ def back_off(reading: Reading, length: int, place: int) -> Track:
 
 def share_track(reading: Reading) -> Track:
     """The shares of a mixture: how far the network and the n-gram are believed in each row."""
-    share = reading.values[0].float().cpu().numpy()                                    # (T,)
+    shares = reading.values[0].float().cpu().numpy()                                   # (T, parts)
     return Track(
-        name="mixture", kind="weights", badge="mixture: share of the network and of the n-gram",
-        about="How far each of the two is believed about the next token; the two shares of a row sum to 1.",
-        rows="text", columns=PARTS.name, shape=(1, 1, len(share), 2), row_label="writes", layer_names=("mixture",),
-        head_names=("share",), held=np.stack((share, 1 - share), -1)[None, None])
+        name="mixture", kind="weights", badge="mixture: share of each part",
+        about="How far the network, the n-gram and the cache are believed about the next token; the shares of a row "
+              "sum to 1.",
+        rows="text", columns=PARTS, shape=(1, 1, *shares.shape), row_label="writes", layer_names=("mixture",),
+        head_names=("share",), held=shares[None, None])
+
+
+def parts_side(count: int) -> LookSide:
+    """Return the parts of a mixture as the words of a side."""
+    text, tokens = "network n-gram cache", []
+    for place, word in enumerate(text.split()[:count]):
+        first = text.index(word)
+        tokens.append(Token(place, word, first, first + len(word), word=place))
+    return LookSide(PARTS, "parts of the mixture", text[:tokens[-1].end], tuple(tokens))
 
 
 def staircase(matched: Any) -> Floats:

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from regard.data.embedded import known
+from regard.data.reading.corpus import Corpus
 from regard.data.reading.shards import Shard
 from regard.metrics.perplexity import Surprise, impossible
 from regard.models.mixture import Mixture
+from regard.tasks.last_measure import MOST_TOKENS, LastFigures, LastMeasure, say_number
 from regard.tasks.lm.trained import Trained
 from regard.tasks.score import Options, Outcome, Row, Say, Scoring, warning_rows
 
@@ -21,8 +23,7 @@ def measure(model: Trained, files: tuple[str, ...], options: Options, say: Say) 
         return Outcome(each=score_lines(model, shard))
     if options["per_token"]:
         return Outcome(each=score_tokens(model, shard, documents))
-    parts = score_mixture(model, shard, documents) if isinstance(model.model, Mixture) else {}
-    surprise = parts["mixture"] if parts else model.score_shard(shard, documents)
+    surprise, parts = score_whole(model, shard, documents)
     values: dict[str, Any] = surprise.as_dict()
     rows: list[Row] = [
         ("loss", f"{surprise.loss:.4f} nats a token"),
@@ -41,6 +42,26 @@ def measure(model: Trained, files: tuple[str, ...], options: Options, say: Say) 
     if never:
         values, rows = {**values, **never.as_dict()}, [*rows, ("infinite", str(never))]
     return Outcome(values, rows + warning_rows(values))
+
+
+def measure_test(model: Trained, corpus: Corpus) -> LastFigures:
+    """Return the loss and the bits per byte of the test part; of a mixture also the losses of its parts."""
+    assert corpus.test is not None, "there is a test part"
+    whole = corpus.test()
+    shard = whole.first(MOST_TOKENS)
+    surprise, parts = score_whole(model, shard, None)
+    values = {"test_loss": surprise.loss, "test_bits_per_byte": surprise.bits_per_byte}
+    alone = {name: each.loss for name, each in parts.items() if name != "mixture"}
+    values |= {f"test_{name.replace('-', '')}_loss": loss for name, loss in alone.items()}
+    beside = f" ({', '.join(f'{name} {loss:.4f}' for name, loss in alone.items())})" if alone else ""
+    line = f"loss {surprise.loss:.4f}{beside} · {surprise.bits_per_byte:.4f} bits per byte, on "
+    return LastFigures({**values, "test_tokens": len(shard)}, line + say_number(len(shard), len(whole), "tokens"))
+
+
+def score_whole(model: Trained, shard: Shard, documents: str | None) -> tuple[Surprise, dict[str, Surprise]]:
+    """Return the surprise of the model, and of a mixture those of its parts by their names."""
+    parts = score_mixture(model, shard, documents) if isinstance(model.model, Mixture) else {}
+    return parts["mixture"] if parts else model.score_shard(shard, documents), parts
 
 
 def score_mixture(model: Trained, shard: Shard, documents: str | None) -> dict[str, Surprise]:
@@ -67,3 +88,4 @@ def score_lines(model: Trained, shard: Shard) -> Iterator[tuple[dict[str, Any], 
 
 
 SCORE = Scoring(measure, options=("documents", "per_line", "per_token"))
+TEST = LastMeasure(measure_test)

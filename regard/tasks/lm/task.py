@@ -8,10 +8,10 @@ from regard.tasks.lm.batches import held_out, training_batches
 from regard.tasks.lm.look import build
 from regard.tasks.lm.mixing import MIXING
 from regard.tasks.lm.sample import continue_text
-from regard.tasks.lm.score import SCORE
+from regard.tasks.lm.score import SCORE, TEST
 from regard.tasks.lm.trained import Trained
 from regard.tasks.task import Task
 
 TASK = Task(
     CARD, Trained, families=FAMILIES, family=family, batches=training_batches, held_out=held_out, look=build,
-    sample=continue_text, score=SCORE, baseline="ngram", mixing=MIXING)
+    sample=continue_text, score=SCORE, test=TEST, baseline="ngram", mixing=MIXING)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from regard.data.reading.corpus import encode_files
 from regard.data.reading.readers import ReadSettings
+from regard.data.reading.shards import Shard
 from regard.data.tokens.vocabulary import PAD, Tokenizer
 from regard.decoding.fill import Filled, fill_blanks
 from regard.decoding.special_tokens import SpecialTokens
@@ -68,6 +69,10 @@ class TrainedMasked(TrainedModel):
         """Return the accuracy on hidden tokens of these files; always the same ones are hidden, all behind <mask>."""
         settings = ReadSettings(self.tables["data"]["documents"], on_bad_text)
         shard = encode_files(files, self.tokenizer, settings, say=lambda text: None)
+        return self.guess_shard(shard)
+
+    def guess_shard(self, shard: Shard) -> FillQuality:
+        """Return the accuracy on hidden tokens of a shard."""
         held_out = MaskedHeldOut(shard, self.context, 16, self.tokenizer.bos, self.framed, mask=mask_id(self.tokenizer))
         return guess_batches(self.model, held_out)
 

@@ -10,6 +10,7 @@ from regard.data.pairs.pairs import DocumentSettings
 from regard.families.sizes import longer
 from regard.families.translate import TRANSLATE
 from regard.metrics.summary_quality import measure
+from regard.tasks.last_measure import LastFigures, LastMeasure
 from regard.tasks.summarise import CARD
 from regard.tasks.summarise.score import SCORE
 from regard.tasks.summarise.trained import TrainedSummariser
@@ -27,6 +28,13 @@ def judge(model: Any, corpus: PairCorpus, context: int) -> dict[str, float]:
     return {"valid_rouge": measure(texts, [pair.target for pair in pairs], intervals=False).rougeL.f}
 
 
+def measure_test(trained: TrainedSummariser, corpus: PairCorpus) -> LastFigures:
+    """Return ROUGE-L and loss of the first test documents, each summary written word after likeliest word."""
+    pairs, texts = translate.write_test(trained, corpus)
+    found = measure(texts, [pair.target for pair in pairs], intervals=False).rougeL.f
+    return translate.report_test(trained, corpus, pairs, {"test_rouge": found}, f"ROUGE-L {found:.2f}")
+
+
 TASK = replace(
     translate.TASK, card=CARD, trained=TrainedSummariser, families=SUMMARISE, family=from_table(SUMMARISE),
-    data=DocumentSettings, judge=judge, score=SCORE)
+    data=DocumentSettings, judge=judge, score=SCORE, test=LastMeasure(measure_test, tokens=None))

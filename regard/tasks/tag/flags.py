@@ -3,7 +3,7 @@
 import click
 
 from regard.families import names
-from regard.tasks.flags import COMMON, Flag
+from regard.tasks.flags import COMMON, Flag, choose_test
 
 HELP = """Train a tagger, which gives each word of a text a label: its part of speech, or a kind of name.
 
@@ -15,6 +15,7 @@ PARAMS = [
     click.Option(["--family"], help=f"Kind of encoder: {', '.join(names.TAG)}.  [default: lstm]"),
     Flag("--valid", "data.valid", multiple=True, metavar="FILE",
          help="Held-out sentences.  [default: 10%, drawn at random]"),
+    choose_test("Sentences"),
     Flag("--words", "model.words", type=int, help="Words of a window to either side, the word itself included."),
     Flag("--batch", "training.batch", type=int, help="Sentences in a step."),
     *COMMON,

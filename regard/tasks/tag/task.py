@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from regard.data.labels.label_batches import HeldOutLabels
@@ -12,6 +13,7 @@ from regard.data.labels.tagged_sentences import OF_WORDS
 from regard.families.label_families import TAG
 from regard.metrics.filling import guess_labels
 from regard.tasks.classify import task as classify
+from regard.tasks.last_measure import LastMeasure
 from regard.tasks.tag import CARD
 from regard.tasks.tag.look import build
 from regard.tasks.tag.sample import tag_sentence
@@ -35,4 +37,5 @@ def judge(model: Any, corpus: LabelCorpus, context: int) -> dict[str, float]:
 
 TASK = replace(
     classify.TASK, card=CARD, trained=TrainedTagger, families=TAG, family=from_table(TAG), held_out=held_out,
-    look=build, sample=tag_sentence, prepare=prepare, judge=judge, score=SCORE)
+    look=build, sample=tag_sentence, prepare=prepare, judge=judge, score=SCORE,
+    test=LastMeasure(partial(classify.measure_test, "words")))

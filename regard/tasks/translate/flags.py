@@ -3,7 +3,7 @@
 import click
 
 from regard.families import names
-from regard.tasks.flags import COMMON, Flag, choice, one_name
+from regard.tasks.flags import COMMON, Flag, choice, choose_test, one_name
 
 HELP = """Train a translator on sentence pairs: two files line by line, one file of pairs, or the phrasebook.
 
@@ -16,6 +16,8 @@ PAIRS = [
                  "[default: transformer]"),
     Flag("--valid", "data.valid", nargs=2, metavar="SOURCE TARGET", help="Held-out files.  [default: the last 10%]"),
     Flag("--valid-pairs", "data.valid", metavar="PAIRS", callback=one_name, help="The same, as one file of pairs."),
+    choose_test("Files", multiple=False, nargs=2, metavar="SOURCE TARGET"),
+    Flag("--test-pairs", "data.test", metavar="PAIRS", callback=one_name, help="The same, as one file of pairs."),
     Flag("--shared/--separate", "tokenizer.shared", default=None, help="One vocabulary for both languages, or two."),
     Flag("--cell", "model.cell", type=choice("rnn", "relu", "gru", "lstm"), help="Cell of a recurrent translator."),
     Flag("--score", "model.score", help="e(q, k): dot q·k, scaled-dot q·k/sqrt K, bilinear q·Wk, low-rank (Uq)·(Vk), "

@@ -8,14 +8,16 @@ from typing import Any
 from regard.config import one_of
 from regard.data.batching.pair_batches import HeldOutPairs, Pairs, Sentences
 from regard.data.pairs.pair_corpus import PairCorpus, PairTokenizerSettings, prepare_pairs
-from regard.data.pairs.pairs import PairSettings
+from regard.data.pairs.pairs import PairSettings, TextPair
 from regard.data.tokens.tokenizer_pair import TokenizerPair
 from regard.decoding.beam import BeamOptions, search_batches
 from regard.decoding.source_batches import text_batches
 from regard.decoding.special_tokens import pair_special_tokens
 from regard.families.translate import TRANSLATE, Vocabularies
 from regard.look.copying import spell
+from regard.metrics.perplexity import score_targets
 from regard.metrics.translation_quality import bleu
+from regard.tasks.last_measure import LastFigures, LastMeasure, say_number
 from regard.tasks.task import Task, from_table
 from regard.tasks.translate import CARD
 from regard.tasks.translate.look import build
@@ -48,6 +50,36 @@ def judge(model: Any, corpus: PairCorpus, context: int) -> dict[str, float]:
     return {"valid_bleu": bleu(written(model, corpus, len(pairs), context), [pair.target for pair in pairs], lang=lang)}
 
 
+def measure_test(trained: Any, corpus: PairCorpus) -> LastFigures:
+    """Return BLEU and loss of the first test pairs, each written word after likeliest word."""
+    pairs, texts = write_test(trained, corpus)
+    if find_spec("sacrebleu") is None:
+        return report_test(trained, corpus, pairs, {})
+    found = bleu(texts, [pair.target for pair in pairs], lang=trained.languages[1])
+    return report_test(trained, corpus, pairs, {"test_bleu": found}, f"BLEU {found:.2f}")
+
+
+def write_test(trained: Any, corpus: PairCorpus) -> tuple[list[TextPair], list[str]]:
+    """Return the first pairs of the test part, and what the trained model makes of their sources."""
+    pairs = corpus.judged(JUDGED)
+    return pairs, [each.text for each in trained.translate([pair.source for pair in pairs], beam=1)]
+
+
+def report_test(
+    trained: Any, corpus: PairCorpus, pairs: list[TextPair], judged: dict[str, float], *lines: str
+) -> LastFigures:
+    """Return the figures with the loss on the same pairs; where all are too long for the model, without it."""
+    held_out = trained.hold_out([pair.source for pair in pairs], [pair.target for pair in pairs])
+    values, whole = dict(judged), corpus.test_counts()
+    assert whole is not None, "there is a test part"
+    if held_out.fits.any():
+        values["test_loss"] = score_targets(trained.model, held_out, [pair.target for pair in pairs]).loss
+        lines = (*lines, f"loss {values['test_loss']:.4f}")
+    values["test_pairs"] = len(pairs)
+    number = say_number(len(pairs), whole.documents, "pairs")
+    return LastFigures(values, f"{' · '.join(lines) or 'nothing measured'}, on {number}")
+
+
 def written(model: Any, corpus: PairCorpus, number: int, context: int) -> list[str]:
     """Return the first held-out sources, translated; one of more tokens than the run's context is left empty.
 
@@ -68,4 +100,5 @@ def written(model: Any, corpus: PairCorpus, number: int, context: int) -> list[s
 TASK = Task(
     CARD, TrainedTranslator, families=TRANSLATE, family=from_table(TRANSLATE), batches=batches, held_out=held_out,
     look=build, sample=translate_source, data=PairSettings, tokenizer=PairTokenizerSettings, prepare=prepare_pairs,
-    load_tokenizer=TokenizerPair.load, vocab=vocabularies, judge=judge, score=SCORE)
+    load_tokenizer=TokenizerPair.load, vocab=vocabularies, judge=judge, score=SCORE,
+    test=LastMeasure(measure_test, tokens=None))

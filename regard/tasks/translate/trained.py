@@ -247,15 +247,19 @@ class TrainedTranslator(TrainedModel):
 
     def score_pairs(self, sources: Sequence[str], targets: Sequence[str], notice: Say | None = None) -> Surprise:
         """Return the loss on given targets, ends included; pairs too long for the model are left out, with a notice."""
-        check_pairs(sources, targets)
-        held_out = HeldOutPairs(shard_of(self.tokenizer.source, sources), shard_of(self.tokenizer.target, targets),
-                                budget=budget(self.model, None), bos=self.tokenizer.bos, context=self.context)
+        held_out = self.hold_out(sources, targets)
         if held_out.too_long and notice is not None:
             notice(f"{held_out.too_long:,} of {len(sources):,} pairs are longer than the {self.context} tokens that "
                    "the model reads, and not in the loss")
         if not held_out.fits.any():
             raise DataError(f"every pair is longer than the {self.context} tokens that the model reads")
         return score_targets(self.model, held_out, targets)
+
+    def hold_out(self, sources: Sequence[str], targets: Sequence[str]) -> HeldOutPairs:
+        """Return given pairs as batches to be scored."""
+        check_pairs(sources, targets)
+        return HeldOutPairs(shard_of(self.tokenizer.source, sources), shard_of(self.tokenizer.target, targets),
+                            budget=budget(self.model, None), bos=self.tokenizer.bos, context=self.context)
 
     def quality(self, sources: Sequence[str], references: Sequence[str], **options: Any) -> Quality:
         """Return BLEU, chrF and exact match of its translations; options are those of `translate`."""
