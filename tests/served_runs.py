@@ -15,6 +15,7 @@ from regard.corpora import gists, phrasebook, shapes, stories
 
 COMMON = ["--device", "cpu", "--quiet"]
 PAIRS = ["--tokenizer", "word", "--batch", "512"]
+ONCE = ["--set", "training.valid_every=1000"]              # validation at the end only: it writes with a beam
 RUNS = {
     "stories-transformer": ["lm", "stories.txt", "--tokenizer", "word", "--layers", "2", "--width", "32",
                             "--heads", "2", "--context", "128", "--batch", "16", "--steps", "120"],
@@ -24,13 +25,13 @@ RUNS = {
                       "--context", "128", "--batch", "8", "--steps", "20"],
     "stories-ngram": ["lm", "stories.txt", "--family", "ngram", "--order", "4", "--tokenizer", "word"],
     "phrasebook": ["translate", "pairs.fr", "pairs.en", "--family", "rnn-attention", "--width", "32", "--hidden", "48",
-                   "--steps", "150", *PAIRS],
+                   "--steps", "100", *PAIRS],
     "phrasebook-transformer": ["translate", "pairs.fr", "pairs.en", "--family", "transformer", "--layers", "2",
-                               "--width", "32", "--heads", "2", "--steps", "40", *PAIRS],
+                               "--width", "32", "--heads", "2", "--steps", "40", *PAIRS, *ONCE],
     "shapes": ["caption", "shapes", "--tokenizer", "word", "--image", "32", "--patch", "8", "--width", "32",
-               "--hidden", "48", "--batch", "512", "--steps", "40"],
+               "--hidden", "48", "--batch", "512", "--steps", "40", *ONCE],
     "gists": ["summarise", "gists.jsonl", "--family", "transformer", "--layers", "2", "--width", "32", "--heads", "2",
-              "--tokenizer", "word", "--batch", "512", "--steps", "10"],
+              "--tokenizer", "word", "--batch", "512", "--steps", "10", *ONCE],
 }
 
 

@@ -4,23 +4,32 @@ Where there is no Chromium the tests are skipped with a reason; `make test` inst
 was seen are kept in build/browser.
 """
 
-import os
 import re
 import shutil
-import subprocess
-import sys
-import time
+import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.served_runs import RUNS, shared_folder, train
-
 pytest.importorskip("fastapi", reason="the page is served by the extra `web`")
-sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright, of the extra `dev`")
+pytest.importorskip("playwright", reason="needs playwright, of the extra `dev`")
+
+from playwright import sync_api
+
+from regard.cli.serve import find_finished
+from regard.lab.folders import find_results
+from regard.serve.app import make_app
+from regard.serve.registry import Registry
+from regard.serve.server import Server, address_of, configure, listen
+from regard.serve.server_settings import ServerSettings
+from tests.served_runs import RUNS, shared_folder, train
 
 SHOTS = Path(__file__).parents[2] / "build" / "browser"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+HERE = re.compile(r"(http://127\.0\.0\.1|http://localhost|file:|data:|blob:|about:)")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+         "--process-per-site", "--disable-site-isolation-trials"]           # a page does not start a process of its own
 
 
 @pytest.fixture(scope="session")
@@ -31,41 +40,48 @@ def runs(tmp_path_factory) -> Path:
 
 
 class Served:
-    """`regard serve` as a process of its own."""
+    """The server of `regard serve` in a thread of this process; tests/cli starts it as a process of its own."""
 
-    def __init__(self, *arguments):
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "regard", "serve", *map(str, arguments), "--port", "0"], stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-        self.url = self._address()
-
-    def _address(self) -> str:
-        until, told = time.monotonic() + 60, ""
-        assert self.process.stdout is not None
-        while time.monotonic() < until and (line := self.process.stdout.readline()):
-            told += line
-            if found := re.search(r"http://[\w.\[\]:]+", line):
-                return found[0].rstrip("/")
-        raise AssertionError(f"no address was printed:\n{told}")
+    def __init__(self, *named, folder=None, lab=None):
+        registry = Registry(named or find_finished(folder), device="cpu", lenient=not named)
+        listening = listen("127.0.0.1", 0)
+        self.url = address_of(listening, "127.0.0.1")
+        self.server = Server(configure(make_app(registry, ServerSettings(runs=folder, lab=find_results(lab)))))
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [listening]}, daemon=True)
+        self.thread.start()
 
     def stop(self) -> None:
-        self.process.terminate()
-        self.process.wait(20)
+        self.server.stop()
+        self.thread.join(20)
+        assert not self.thread.is_alive(), "the server did not stop"
 
 
-@pytest.fixture(scope="session")
+@contextmanager
+def serve_to(page, *named, **asked):
+    """The address of a server that ends with the block. The page leaves it first: a server that stops answers 503 to
+    what is still asked, and the browser says that on the console."""
+    server = Served(*named, **asked)
+    try:
+        yield server.url
+    finally:
+        page.goto("about:blank")
+        server.stop()
+
+
+@pytest.fixture(scope="package")
 def served(runs, tmp_path_factory):
-    server = Served(*(runs / name for name in RUNS), "--lab", tmp_path_factory.mktemp("no-results"))
+    server = Served(*(runs / name for name in RUNS), lab=tmp_path_factory.mktemp("no-results"))
     yield server.url
     server.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser():
+    """Ended behind the last test here: while it runs, this thread has an event loop, and can start no other."""
     if CHROMIUM is None:
         pytest.skip("no Chromium here: install the package `chromium`")
     with sync_api.sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        chromium = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield chromium
         chromium.close()
 
@@ -75,27 +91,32 @@ def theme(request):
     return request.param
 
 
+@pytest.fixture(scope="package")
+def contexts(browser):
+    """A browser context for each theme. All tests share them: what a page shows is in its address and nowhere else."""
+    made = {theme: browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme=theme,
+                                       accept_downloads=True) for theme in ("light", "dark")}
+    for context in made.values():
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        context.set_default_timeout(60_000)                # a limit for a busy machine, not a wait
+    yield made
+    for context in made.values():
+        kept = context.storage_state(indexed_db=True)
+        context.close()
+        assert not kept["cookies"] and not kept["origins"], f"a page kept something: {kept}"
+
+
 @pytest.fixture
-def page(browser, theme):
+def page(contexts, theme):
     """A page that fails the test if anything was said on the console or asked of another machine."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme=theme, accept_downloads=True)
-    context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page = context.new_page()
-    page.set_default_timeout(60_000)                       # a limit for a busy machine, not a wait
+    page = contexts[theme].new_page()
     troubles: list[str] = []
     page.on("console", lambda said: troubles.append(said.text) if said.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: troubles.append(str(error)))
-
-    def only_here(route):
-        if re.match(r"(http://127\.0\.0\.1|http://localhost|file:|data:|blob:|about:)", route.request.url):
-            return route.continue_()
-        troubles.append(f"asked for {route.request.url}")
-        return route.abort()
-
-    page.route("**/*", only_here)
+    page.on("request", lambda asked: HERE.match(asked.url) or troubles.append(f"asked for {asked.url}"))
     page.troubles = troubles
     yield page
-    context.close()
+    page.close()
     assert not troubles, troubles
 
 

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.browser.conftest import Served, sync_api
+from tests.browser.conftest import serve_to, sync_api
 
 expect = sync_api.expect
 SOON = 60_000                  # milliseconds: the first look loads the model
@@ -61,9 +61,8 @@ def test_a_damaged_run_is_said_and_the_first_good_one_is_shown(page, runs, tmp_p
     for name in ("a-damaged", "good"):
         shutil.copytree(runs / "stories-ngram", tmp_path / name)
     (tmp_path / "a-damaged" / "run.toml").write_text("[run")
-    server = Served("--runs", tmp_path)
-    try:
-        notice = opened(page, server.url, "text=Tom had a red kite.")
+    with serve_to(page, folder=tmp_path) as url:
+        notice = opened(page, url, "text=Tom had a red kite.")
         expect(page.locator("#chips button[aria-pressed=true]")).to_contain_text("good", timeout=SOON)
         expect(notice).to_be_hidden(timeout=SOON)
         page.locator("#tab-train").click()
@@ -71,5 +70,3 @@ def test_a_damaged_run_is_said_and_the_first_good_one_is_shown(page, runs, tmp_p
         page.locator("#tab-read").click()
         expect(notice).to_be_hidden(timeout=SOON)
         page.wait_for_selector("#panel[data-tab=read][data-ready]")
-    finally:
-        server.stop()

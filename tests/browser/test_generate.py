@@ -97,11 +97,16 @@ def test_bars_show_the_models_numbers_and_the_tail_the_rest(page, served, runs):
 
 
 def test_stepping_is_generating_and_undo_and_branches_go_back(page, served, runs):
-    opened(page, served, more="&temperature=0.9&seed=7")
     trained = regard.load(runs / "stories-transformer", device="cpu")
     prompt = [1, *trained.tokenizer.encode("Tom had a").tolist()]
-    drawn = [step[0] for step in trained.steps([prompt], new_tokens=11, sampling=Sampling(temperature=0.9, seed=7))]
-    assert None not in drawn
+
+    def draw(seed):
+        sampling = Sampling(temperature=0.9, seed=seed)
+        return [step[0] for step in trained.steps([prompt], new_tokens=11, sampling=sampling)]
+
+    seed = next(seed for seed in range(7, 40) if len(draw(seed)) == 11 and None not in draw(seed))   # it does not end
+    drawn = draw(seed)
+    opened(page, served, more=f"&temperature=0.9&seed={seed}")
     page.keyboard.press("s")
     until(page, "document.querySelectorAll('.gen-token').length === 1")
     page.click("text=Step 10")

@@ -34,7 +34,7 @@ def on_two_machines(runs, tmp_path_factory):
         (folder / machine).mkdir()
         for each in (card(1, "bottleneck", "holds"), card(2, "masking", verdict, **more)):
             (folder / machine / f"{each['name']}.json").write_text(json.dumps(each))
-    server = Served(runs / "stories-ngram", "--lab", folder)
+    server = Served(runs / "stories-ngram", lab=folder)
     yield server.url
     server.stop()
 
@@ -74,7 +74,7 @@ def measured(runs, tmp_path_factory):
                  card(3, "scaling", "unclear", claim="<b>no markup</b>", rules=[
                      {**RULE, "cause": "", "condition": "else <i>nothing</i> was learned"}])):
         (folder / "cpu" / f"{each['name']}.json").write_text(json.dumps(each))
-    server = Served(runs / "stories-ngram", "--lab", folder)
+    server = Served(runs / "stories-ngram", lab=folder)
     yield server.url
     server.stop()
 

@@ -13,7 +13,7 @@ TEXT = "the cat sat on the mat"
 
 @pytest.fixture(scope="module")
 def labellers(tmp_path_factory):
-    server = Served(RUNS / "classify-transformer", RUNS / "tag-transformer", "--lab", tmp_path_factory.mktemp("none"))
+    server = Served(RUNS / "classify-transformer", RUNS / "tag-transformer", lab=tmp_path_factory.mktemp("none"))
     yield server.url
     server.stop()
 

@@ -284,17 +284,16 @@ def test_what_is_hidden_pooled_or_scaled_is_said(page, served):
     assert "all its pieces together" in page.locator("#panel").inner_text()
 
 
-def test_an_address_opens_the_same_view_again(page, served, browser):
+def test_an_address_opens_the_same_view_again(page, served):
     open_view(page, served, "stories-transformer", text=SHORT, layer=2, head=2, row=4, column=2, specials=0)
     page.keyboard.press("c")
     address = page.evaluate("navigator.clipboard.readText()")
     line = page.locator(".read-line").inner_text()
-    context = browser.new_context()
-    again = context.new_page()
+    again = page.context.new_page()
     again.goto(address)
     again.wait_for_selector('#panel[data-ready$=" 2 2"]')
     assert again.locator(".read-line").inner_text() == line and "rank" in line
-    context.close()
+    again.close()
 
 
 # ------------------------------------------------------------------------------------------ what is written

@@ -24,10 +24,9 @@ LONG = Map([f"r{n}" for n in range(50)], [f"c{n}" for n in range(45)], np.eye(50
 
 
 @pytest.fixture
-def opened(browser, tmp_path):
+def opened(contexts, tmp_path):
     """Opens a file, waits until it is drawn, and fails at the end if the console said anything."""
-    context = browser.new_context(viewport={"width": 1200, "height": 800})
-    tab = context.new_page()
+    tab = contexts["light"].new_page()
     troubles, asked = [], []
     tab.on("console", lambda said: troubles.append(said.text))
     tab.on("pageerror", lambda error: troubles.append(str(error)))
@@ -41,7 +40,7 @@ def opened(browser, tmp_path):
         return tab
 
     yield open_file
-    context.close()
+    tab.close()
     assert not troubles, troubles
     assert all(url.startswith(("file:", "data:", "blob:")) for url in asked), asked
 
@@ -101,7 +100,7 @@ def test_keys_move_and_the_status_says_what_is_read(opened):
     tab.wait_for_url(lambda url: "row=" not in url)
 
 
-def test_numbers_of_a_file_are_those_of_the_server(browser):
+def test_numbers_of_a_file_are_those_of_the_server(contexts):
     """Views, words, rollout and thumbnails, worked out by read_local.js and by look/views.py."""
     size = 70
     values = np.random.default_rng(0).dirichlet(np.ones(size), (2, 3, size)).astype(np.float32)
@@ -112,8 +111,7 @@ def test_numbers_of_a_file_are_those_of_the_server(browser):
                 tuple(Prediction(n, "x", 1.0, 0.5, 1) for n in range(size)), tuple(tracks), watched=Recorder)
     told = {**seen.as_dict(), "id": "1"}
     raw = {track.name: base64.b64encode(values.tobytes()).decode() for track in tracks}
-    context = browser.new_context()
-    tab = context.new_page()
+    tab = contexts["light"].new_page()
     tab.goto("about:blank")
     needed = ("dom.js", "payload.js", "colours.js", "read_view.js", "read_local.js")
     script = "\n".join(map(as_plain_script, needed))
@@ -142,7 +140,7 @@ def test_numbers_of_a_file_are_those_of_the_server(browser):
         assert off.max() <= 1 and (off > 0).mean() < 0.001                         # halves may be rounded either way
     row, _ = ask("self/row?row=7")
     np.testing.assert_array_equal(row, values[:, :, 7])
-    context.close()
+    tab.close()
 
 
 def test_a_painted_picture_lets_one_choose_word_layer_and_head(opened):
@@ -172,11 +170,10 @@ def test_a_painted_picture_lets_one_choose_word_layer_and_head(opened):
     np.testing.assert_allclose(lights(), wanted(told.weights[0, 0, 2]), atol=2)
 
 
-def test_the_frame_of_a_notebook_is_drawn_by_a_browser(runs, tmp_path, browser):
+def test_the_frame_of_a_notebook_is_drawn_by_a_browser(runs, tmp_path, contexts):
     html = regard.show(str(runs / "stories-transformer"), "Mia had a red ball.", head=1)._repr_html_()
     (tmp_path / "cell.html").write_text(f"<!doctype html><body>{html}</body>")
-    context = browser.new_context()
-    tab = context.new_page()
+    tab = contexts["light"].new_page()
     troubles = []
     tab.on("console", lambda said: troubles.append(said.text))
     tab.on("pageerror", lambda error: troubles.append(str(error)))
@@ -187,4 +184,4 @@ def test_the_frame_of_a_notebook_is_drawn_by_a_browser(runs, tmp_path, browser):
     tab.keyboard.press("ArrowUp")
     tab.keyboard.press("ArrowRight")
     assert " reads " in frame.locator("#said").inner_text() and not troubles
-    context.close()
+    tab.close()

@@ -34,7 +34,7 @@ def long_run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def growing(runs, long_run):
-    server = Served(runs / "stories-ngram", "--runs", long_run.parent)
+    server = Served(runs / "stories-ngram", folder=long_run.parent)
     yield server.url
     server.stop()
 
