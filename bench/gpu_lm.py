@@ -46,6 +46,7 @@ def run(arguments: argparse.Namespace, out: Path) -> dict[str, object]:
         "model": {"layers": 6, "heads": 6, "width": 384, "context": 256},
         "training": {"batch": 64, "steps": arguments.steps, "valid_every": max(1, arguments.steps // 12)},
         "tokenizer": {"kind": "char"},
+        "data": {"halve": False},                    # nanoGPT holds out one part
     }
     for table, values in parse_assignments(arguments.set).items():
         settings.setdefault(table, {}).update(values)

@@ -75,7 +75,7 @@ def multi30k(options: argparse.Namespace) -> dict[str, Any]:
             os.environ["REGARD_CACHE"] = f"{folder}/cache"
             Path(folder, "train.txt").write_text("\n".join(texts) + "\n")
             settings = {"model": {"order": options.order}, "tokenizer": {"kind": "whitespace"},
-                        "data": {"documents": "line"}}
+                        "data": {"documents": "line", "halve": False}}
             wanted = TrainRequest((f"{folder}/train.txt",), family="ngram", out=f"{folder}/run", settings=settings,
                                   quiet=True)
             command = min(command, seconds(lambda wanted=wanted: run_training(wanted))[0])

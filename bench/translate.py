@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace, out: Path) -> dict[str, Any]:
     from regard.config import parse_assignments
     from regard.training.run import TrainRequest, run_training
 
-    settings: dict[str, dict[str, Any]] = {"data": {"valid": tuple(arguments.valid)}, "training": {}}
+    settings: dict[str, dict[str, Any]] = {"data": {"valid": tuple(arguments.valid), "halve": False}, "training": {}}
     settings["training"] = {name: value for name, value in (("minutes", arguments.minutes), ("steps", arguments.steps))
                             if value}
     for table, values in parse_assignments(arguments.set).items():

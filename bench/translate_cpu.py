@@ -265,7 +265,8 @@ class Regard(Tool):
 
         data = folder / "data"
         train, valid = (tuple(str(data / f"{part}.{end}") for end in ENDS) for part in ("train", "valid"))
-        tables = {"data": {"valid": valid, "langs": "fr-en"}, "tokenizer": {"kind": "bpe", "vocab": VOCAB}}
+        tables = {"data": {"valid": valid, "langs": "fr-en", "halve": False},
+                  "tokenizer": {"kind": "bpe", "vocab": VOCAB}}
         self.plan = plan_new(TrainRequest(train, task="translate", family="transformer", device="cpu",
                                           settings=tables | self.settings(name, feed)),
                              say=lambda text: print(text, file=sys.stderr))

@@ -29,6 +29,7 @@ GROUPS = [
     ["training"],
     ["report"],
     ["compare"],
+    ["scale"],
     ["lab"],
     ["serve", "interop"],
     ["cli"],

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import regard as package
-from regard.compare import comparison
+from regard.compare import comparison, measure
 from regard.compare.comparison import in_a_process
 from regard.compare.trial import run_trial
 from regard.errors import RunError
@@ -60,6 +60,8 @@ def test_it_stands_in_a_comparison(regard, here, own, monkeypatch):
             run_trial(folder, plan, each)
 
     monkeypatch.setattr(comparison, "in_a_process", start)
+    monkeypatch.setattr(measure, "LENGTHS", (32, 64))
+    monkeypatch.setattr("regard.compare.family_curves.draw", lambda chart: b"<svg></svg>")
     regard("compare", "lm", "text.txt", "--families", own, "--params", "20k", "--steps", "2", "--seeds", "1",
            "--orders", "2", "--device", "cpu", "--out", "side").done()
     results = json.loads((here / "side" / "results.json").read_text())

@@ -54,6 +54,7 @@ def test_a_text_of_ones_own_is_chosen_by_one_half_and_measured_on_the_other(quic
     assert "on one half of the held-out text" in text and "measured is the other half, by which nothing was" in text
     assert "favours" not in text and "halve" not in compared.plan.command("out")
     assert "one half of the held-out text; figures are of the other half" in Path("out", "report.html").read_text()
+    assert not list(Path("out").rglob("test.json"))                          # the comparison measures by itself, once
 
 
 def test_the_sums_of_what_is_kept_are_the_number_of_the_table(quick):
@@ -125,6 +126,7 @@ def test_a_comparison_from_before_goes_on_undivided_and_says_so(quick):
     Path("out", "compare.json").write_text(json.dumps(plan))
     compared = quick(**ASKED | {"seeds": 3})
     assert quick.ran == ["rnn-2"] and compared.plan.text.get("measured_on") is None
+    assert load(Path("out", "runs", "rnn-2"), "cpu").tables["data"]["halve"] is False      # though new runs are halved
     text = as_text(compared.rows, compared.plan)
     assert "begun before held-out data were divided" in text and "which favours it" in text
     assert "made before the counts of each sentence were kept: their sentences are not judged" in text

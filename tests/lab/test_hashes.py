@@ -62,7 +62,7 @@ def test_what_is_measured_has_a_hash_of_its_own(old, new, same):
 
 def test_claims_that_a_claim_imports_are_found():
     source = "from regard.lab.claims import a, b\nfrom regard.lab.claims.c import d\nfrom regard.lab import claims\n"
-    assert imported_claims(source) == ["regard.lab.claims.c", "regard.lab.claims.a", "regard.lab.claims.b"]
+    assert imported_claims(source) == ("regard.lab.claims.c", "regard.lab.claims.a", "regard.lab.claims.b")
 
 
 @pytest.mark.parametrize("one", experiments().values(), ids=lambda one: one.name)

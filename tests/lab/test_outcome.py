@@ -19,6 +19,12 @@ FULL, QUICK = runner.RunPlan(5, workers=1), runner.RunPlan(3, quick=True, worker
 FLIPPED, QUICK_FLIPPED = runner.RunPlan(5, flipped=True, workers=1), runner.RunPlan(3, True, flipped=True, workers=1)
 
 
+@pytest.fixture(autouse=True)
+def charts_are_bytes(monkeypatch):
+    """A chart is written as its numbers: test_lab.py draws real ones."""
+    monkeypatch.setattr(outcome, "draw", lambda chart, kind: f"{kind} of {chart}".encode())
+
+
 def sized(full=2.0, quick=2.0, flipped=0.0, name="sized", charts=1):
     """A claim whose number depends on the size of the run, and on whether it is flipped."""
 

@@ -95,8 +95,9 @@ def test_every_translator_finds_the_same(name, options, fixed, sizes):
     steps, = RECORDINGS.idle[model].values()
     assert bool(steps.graphs) == GPU
     fixed(False)
-    for one, end in zip(own, ENDS[name] * 2, strict=True):
-        the_same(one, found(model, sources(), options=options, end=end))
+    expected = [found(model, sources(), options=options, end=end) for end in ENDS[name]]
+    for one, other in zip(own, expected * 2, strict=True):
+        the_same(one, other)
     assert {each.finished for one in own for some in one for each in some} == {True, False}
 
 
