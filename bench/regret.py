@@ -2,6 +2,7 @@
 
     python bench/regret.py speeds --folder F                        # on two quiet cores: how fast each trial would be
     python bench/regret.py search --folder F --minutes 1 5          # anywhere: trials cost tokens, not minutes
+    python bench/regret.py families --folder F --minutes 1 5        # each candidate with its own defaults
     python bench/regret.py table                                    # what was found so far
 
 A search draws 30 trials (family, size, batch, rates, dropout, vocabulary, schedule) for each corpus and budget. All get
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from regret_parts.texts import Parts, make_corpora
-from regret_parts.trials import draw_trial, grid_trials, key, run_trial, time_trial
+from regret_parts.trials import CANDIDATES, default_trial, draw_trial, grid_trials, key, run_trial, time_trial
 from worker import Worker, cpu
 
 RESULTS = Path(__file__).parent / "results" / "regret"
@@ -35,7 +36,7 @@ IN_STEPS = 0.85                # of a budget of minutes goes into steps
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("speeds", "search", "table"))
+    parser.add_argument("command", choices=("speeds", "search", "families", "table"))
     parser.add_argument("--folder", type=Path, default=Path("/tmp/regret"), help="where the corpora are made")
     parser.add_argument("--corpus", nargs="+", default=[])
     parser.add_argument("--minutes", type=float, nargs="+", default=[1.0])
@@ -52,7 +53,8 @@ def main() -> None:
     if options.serve:
         return serve(options)
     options.results.mkdir(parents=True, exist_ok=True)
-    {"speeds": time_trials, "search": search, "table": print_table}[options.command](options)
+    commands = {"speeds": time_trials, "search": search, "families": compare_families, "table": print_table}
+    commands[options.command](options)
 
 
 def vocabularies(parts: Parts) -> tuple[int, ...]:
@@ -197,6 +199,27 @@ def serve(options: argparse.Namespace) -> None:
         except Exception as error:                  # a trial that diverges, or does not fit, has lost: that is said
             found = {"error": f"{type(error).__name__}: {error}"[:300]}
         print(json.dumps(job | found), file=answer, flush=True)
+
+
+# ---------------------------------------------------------------------------------------------- families
+
+
+def compare_families(options: argparse.Namespace) -> None:
+    """Train each candidate of a task with its own defaults on the tokens that one core reads in the budget."""
+    path = options.results / "families.jsonl"
+    for minutes in options.minutes:
+        for parts in make_corpora(options.folder, options.corpus):
+            for family in CANDIDATES[parts.kind]:
+                done = {(row["corpus"], row["minutes"], row["family"]) for row in read_rows(path)}
+                if (parts.name, minutes, family) in done:
+                    continue
+                trial = default_trial(parts, family, minutes)
+                timed = time_trial(parts, trial, 1, time.process_time)
+                tokens = int(timed["tokens_a_second"] * 60 * minutes * IN_STEPS)
+                found = run_trial(parts, trial, tokens, "cpu")
+                append(path, {"corpus": parts.name, "minutes": minutes, "family": family, **timed, **found,
+                              "settings": trial, "cpu": cpu()})
+                print(parts.name, minutes, family, timed["tokens_a_second"], found, flush=True)
 
 
 # ------------------------------------------------------------------------------------------------- table

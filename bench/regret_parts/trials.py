@@ -15,9 +15,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
+from regard.config import as_values
 from regard.run_folder import RunFolder
 from regard.training.choices import time_steps
 from regard.training.report import TrainingProgress
@@ -95,6 +97,18 @@ def grid_trials(kind: str, vocabularies: tuple[int, ...]) -> list[Trial]:
              "training": dict(optimizer="muon", weight_decay=0.1, learning_rate=6e-3, muon_rate=muon[family],
                               batch=batch, schedule="wsd", warmup=0.05)}
             for family, model, batch, vocab in rows]
+
+
+CANDIDATES = {"text": ("transformer", "lstm", "mamba", "linear-rnn"), "pairs": ("transformer", "rnn-attention")}
+
+
+def default_trial(parts: Parts, family: str, minutes: float) -> Trial:
+    """Return the settings that a family gets by default for so many minutes, on one core of the reference machine."""
+    with patch("regard.training.choices.measure_pace", lambda: 1.0):
+        plan = plan_new(request(parts, {"family": family}, "cpu", minutes=minutes), lambda text: None)
+    timed = ("minutes", "compile", "threads", "reading")                     # the trial says these itself
+    return {"family": family, "model": as_values(plan.model),
+            "training": {name: value for name, value in as_values(plan.training).items() if name not in timed}}
 
 
 def request(parts: Parts, trial: Trial, device: str, **training: Any) -> TrainRequest:
