@@ -9,8 +9,10 @@ from typing import Any
 import click
 
 from regard.families import names
+from regard.tasks import flags
 from regard.tasks.classify.flags import FIELDS
-from regard.tasks.flags import COUNT, TOKENIZERS, Flag, choose_test, one_name, settings_from, without_settings
+from regard.tasks.flags import Flag, choose_test, settings_from, without_settings
+from regard.tasks.translate import flags as translate
 
 
 @click.group("compare")
@@ -20,17 +22,15 @@ def command() -> None:
 
 # What means the same whatever is compared.
 SHARED = [
-    click.Option(["--params"], type=COUNT, metavar="N",
+    click.Option(["--params"], type=flags.COUNT, metavar="N",
                  help="Parameters of each, within 5%, e.g. 1M.  [default: its own size]"),
     click.Option(["--minutes"], type=float, help="Budget of each trial in minutes ...  [default: 2]"),
-    click.Option(["--tokens"], type=COUNT, metavar="N", help="... or in tokens ..."),
+    click.Option(["--tokens"], type=flags.COUNT, metavar="N", help="... or in tokens ..."),
     click.Option(["--steps"], type=int, help="... or in steps."),
     click.Option(["--seeds"], default=3, show_default=True, help="How often each family is trained."),
-    Flag("--tokenizer", "tokenizer.kind", type=click.Choice(TOKENIZERS),
-         help="How text becomes tokens.  [default: chosen]"),
-    Flag("--vocab", "tokenizer.vocab", type=int, help="Vocabulary size.  [default: chosen]"),
+    *flags.TOKENIZER,
     click.Option(["--out"], metavar="FOLDER", help="Where everything is kept.  [default: compare/DATA]"),
-    click.Option(["--device"], default="auto", show_default=True, help="cpu, cuda, ..."),
+    flags.DEVICE,
     click.Option(["--set", "assignments"], multiple=True, metavar="TABLE.NAME=VALUE",
                  help="A setting for all (training.batch=8), or for one family (rnn.layers=2, rnn.training.batch=8)."),
     click.Option(["--dry-run"], is_flag=True, help="Show what would be trained, and how long it would take."),
@@ -85,7 +85,6 @@ def add_command(task: str, about: str, data: str, families: str, *params: click.
     command.add_command(click.Command(task, params=declared, help=about, callback=partial(compare, task, declared)))
 
 
-VALID = partial(Flag, "--valid", "data.valid", multiple=True, metavar="FILE")
 add_command(
     "lm", f"""Compare language models on text: files, folders, or the name of an embedded corpus (stories, ab, sally).
 
@@ -93,21 +92,14 @@ add_command(
     out and reported on another. {GOES_ON}""", "DATA...", "Families, or module:Layer",
     click.Option(["--orders"], default="2-7", show_default=True, callback=lambda context, param, text: numbers(text),
                  help="Orders of the n-gram, e.g. 3 or 2-5 or 3,5."),
-    Flag("--documents", "data.documents", type=click.Choice(["auto", "file", "line", "blank-line"]),
-         help="What one document is."),
-    VALID(help="Held-out text.  [default: the last 10%]"), choose_test("Text"))
+    flags.DOCUMENTS, flags.VALID, choose_test("Text"))
 add_command(
     "translate", f"""Compare translators on sentence pairs: two files line by line, one file of pairs, or the
     phrasebook.
 
     They stand in the order of their BLEU, the median over the seeds with its interval. {CHOSEN} {GOES_ON}""",
     "SOURCE TARGET | PAIRS...", "transformer, rnn-attention, rnn, prefix",
-    Flag("--langs", "data.langs", metavar="fr-en",
-         help="From which language to which.  [default: from the files' names]"),
-    Flag("--valid", "data.valid", nargs=2, metavar="SOURCE TARGET", help="Held-out files.  [default: the last 10%]"),
-    Flag("--valid-pairs", "data.valid", metavar="PAIRS", callback=one_name, help="The same, as one file of pairs."),
-    choose_test("Files", multiple=False, nargs=2, metavar="SOURCE TARGET"),
-    Flag("--test-pairs", "data.test", metavar="PAIRS", callback=one_name, help="The same, as one file of pairs."))
+    translate.LANGS, *translate.VALID, *translate.TEST)
 add_command(
     "classify", f"""Compare classifiers on labelled texts: .tsv, .csv or .jsonl files, or the name of an embedded corpus
     (origins).
@@ -119,7 +111,8 @@ add_command(
 
     They stand in the order of their accuracy, the median over the seeds with its interval, beside the most frequent tag
     of each word as the baseline. {CHOSEN} {GOES_ON}""", "FILES...", ", ".join(names.TAG),
-    VALID(help="Held-out sentences.  [default: 10%]"), choose_test("Sentences"))
+    Flag("--valid", "data.valid", multiple=True, metavar="FILE", help="Held-out sentences.  [default: 10%]"),
+    choose_test("Sentences"))
 
 
 @command.command("report")

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from regard.families import names
-from regard.tasks.flags import COUNT, TOKENIZERS, Flag, one_name, settings_from, without_settings
+from regard.tasks.flags import COUNT, DEVICE, DOCUMENTS, TOKENIZER, VALID, settings_from, without_settings
+from regard.tasks.translate import flags as translate
 
 
 @click.group("scale")
@@ -23,11 +24,9 @@ SHARED: list[click.Parameter] = [
                  help="What to scale: minutes, size, data."),
     click.Option(["--params"], type=COUNT, metavar="N",
                  help="Parameters of the model in the middle, e.g. 1M.  [default: chosen]"),
-    Flag("--tokenizer", "tokenizer.kind", type=click.Choice(TOKENIZERS),
-         help="How text becomes tokens.  [default: chosen]"),
-    Flag("--vocab", "tokenizer.vocab", type=int, help="Vocabulary size.  [default: chosen]"),
+    *TOKENIZER,
     click.Option(["--out"], metavar="FOLDER", help="Where everything is kept.  [default: scale/DATA-TASK]"),
-    click.Option(["--device"], default="auto", show_default=True, help="cpu, cuda, ..."),
+    DEVICE,
     click.Option(["--set", "assignments"], multiple=True, metavar="TABLE.NAME=VALUE",
                  help="Any setting of run.toml, for all runs."),
     click.Option(["--json", "as_json"], is_flag=True, help="Print everything as JSON."),
@@ -74,17 +73,12 @@ add_command(
     {GOES_ON}""", "DATA...", ", ".join(names.LANGUAGE),
     click.Option(["--mix/--no-mix"], default=None,
                  help="Mix the model with an n-gram of the same text.  [default: --mix, unless --family is given]"),
-    Flag("--documents", "data.documents", type=click.Choice(["auto", "file", "line", "blank-line"]),
-         help="What one document is."),
-    Flag("--valid", "data.valid", multiple=True, metavar="FILE", help="Held-out text.  [default: the last 10%]"))
+    DOCUMENTS, VALID)
 add_command(
     "translate", f"""Say what ten times more would give a translator, by its loss and by BLEU.
 
     {GOES_ON}""", "SOURCE TARGET | PAIRS...", ", ".join(names.TRANSLATE),
-    Flag("--langs", "data.langs", metavar="fr-en",
-         help="From which language to which.  [default: from the files' names]"),
-    Flag("--valid", "data.valid", nargs=2, metavar="SOURCE TARGET", help="Held-out files.  [default: the last 10%]"),
-    Flag("--valid-pairs", "data.valid", metavar="PAIRS", callback=one_name, help="The same, as one file of pairs."))
+    translate.LANGS, *translate.VALID)
 
 
 def tell(text: str) -> None:

@@ -81,23 +81,20 @@ def influence_sheet(trained: Any, look: Look, track: Track, row: int, column: in
 def by_occlusion(scene: Scene, look: Look, on_source: bool, row: int, column: int) -> Sheet:
     whole = scene.score(row)
     lost = scene.score(row, *without(scene, on_source, column))
-    sheet, said = Sheet(), look.predictions[row].piece
     instead = "the mean colour" if scene.patch else "<unk>" if scene.mask is None else "<mask>"
-    sheet.put("with", whole, symbol="log p", about=f"of “{said}”, with everything read")
-    sheet.work("p with", "exp", "with", symbol="p", about="as a probability")
-    sheet.put("without", lost, symbol="log p without", about=f"with {instead} in the place of the selected column")
-    sheet.work("p without", "exp", "without", symbol="p without", about="as a probability")
-    sheet.step("Read twice", "log p,  log p without",
-               "The text is read as it is, and once more with the selected column "
-               "replaced by something that says nothing.", "with", "p with", "without", "p without")
-    both = bool(whole == lost)
-    if both and not math.isfinite(float(whole)):
-        sheet.put("difference", 0.0, symbol="difference", about="impossible either way")
+    never = bool(whole == lost) and not math.isfinite(float(whole))
+    sheet = Sheet(texts=(*(["impossible"] * never), "influence"),
+                  said={"said": look.predictions[row].piece, "instead": instead})
+    sheet.put("with", whole)
+    sheet.work("p with", "exp", "with")
+    sheet.put("without", lost)
+    sheet.work("p without", "exp", "without")
+    sheet.step("twice")
+    if never:
+        sheet.put("difference", 0.0)
     else:
-        sheet.work("difference", "minus", "with", "without", values=whole - lost, symbol="log p − log p without",
-                   about="what is lost: above zero, the column spoke for the prediction")
-    sheet.step("What is lost", "log p − log p without", "The amount on the map, in nats.", "with", "without",
-               "difference")
+        sheet.work("difference", "minus", "with", "without", values=whole - lost)
+    sheet.step("lost")
     return sheet
 
 
@@ -142,31 +139,26 @@ def gradient(scene: Scene, on_source: bool, row: int, column: int) -> tuple[Tens
 def by_gradient(scene: Scene, look: Look, on_source: bool, row: int, column: int) -> Sheet:
     g, x = gradient(scene, on_source, row, column)
     sheet = _gradient_step(look, g, row)
-    sheet.put("x", x, symbol="x", about="the embedding of the selected column", over="channels")
-    sheet.work("products", "times", "g", "x", values=g * x, symbol="gᵢ xᵢ", about="channel by channel", over="channels")
-    sheet.work("sum", "sum", "products", values=(g * x).sum(), symbol="Σ gᵢ xᵢ",
-               about="to first order what the embedding "
-               "adds to log p: the amount on the map")
-    sheet.step("Times the embedding", "g · x = Σᵢ gᵢ xᵢ", "Above zero, the column speaks for the prediction.", "g", "x",
-               "products", "sum")
+    sheet.put("x", x)
+    sheet.work("products", "times", "g", "x", values=g * x)
+    sheet.work("sum", "sum", "products", values=(g * x).sum())
+    sheet.step("times")
     return sheet
 
 
 def by_sensitivity(scene: Scene, look: Look, on_source: bool, row: int, column: int) -> Sheet:
     g, _ = gradient(scene, on_source, row, column)
     sheet = _gradient_step(look, g, row)
-    sheet.work("squares", "times", "g", "g", symbol="gᵢ²", about="channel by channel", over="channels")
-    sheet.work("size", "norm", "g", values=g.norm(), symbol="√ Σ gᵢ²", about="its length: the amount on the map")
-    sheet.step("Its length", "|g| = √ Σᵢ gᵢ²", "How strongly the prediction reacts to any change of the embedding.",
-               "squares", "size")
+    sheet.work("squares", "times", "g", "g")
+    sheet.work("size", "norm", "g", values=g.norm())
+    sheet.step("length")
     return sheet
 
 
 def _gradient_step(look: Look, g: Tensor, row: int) -> Sheet:
-    sheet = Sheet()
-    sheet.put("g", g, symbol="g", over="channels",
-              about=f"how fast log p of “{look.predictions[row].piece}” rises with each channel of the embedding")
-    sheet.step("The gradient", "g = ∂ log p / ∂ x", "From one read of the text, backwards.", "g")
+    sheet = Sheet(texts=("influence",), said={"said": look.predictions[row].piece})
+    sheet.put("g", g)
+    sheet.step("gradient")
     return sheet
 
 

@@ -1,22 +1,29 @@
 """A sheet of arithmetic: named numbers, how each follows from others, and the steps in which a person reads them.
 
-    sheet.put("q", [0, 1], symbol="q", about="the query")
-    sheet.work("product", "times", "q", "k", values=q * k)           # what PyTorch has for it stands beside the rule
+    sheet = Sheet(texts=("attention", "product"))
+    sheet.put("q", [0, 1])
+    sheet.work("products", "times", "q", "k", values=q * k)          # what PyTorch has for it stands beside the rule
+    sheet.step("products")
 
 What was given and what was worked out are told apart, so that anybody can do it again: the page does, in float64 and
-by the same table of operations, and says by how much it differs from what PyTorch had. `redo` is that here.
+by the same table of operations, and says by how much it differs from what PyTorch had. `redo` is that here. The words
+for people are in arithmetic.toml, by the names of quantities and steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import tomllib
+from collections import ChainMap
+from collections.abc import Callable, Mapping
+from dataclasses import InitVar, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[Any]                     # float32 as PyTorch has it, or float64 where a model counts
+TEXTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("arithmetic.toml").read_text("utf-8"))
 
 
 @dataclass(eq=False)
@@ -53,31 +60,49 @@ class SheetStep:
 
 @dataclass
 class Sheet:
-    """Quantities in the order in which they are worked out, and the steps."""
+    """Quantities in the order in which they are worked out, and the steps.
+
+    `texts` are the tables of arithmetic.toml with their words, the first that has a name before the others; `said` is
+    what these words name.
+    """
 
     quantities: dict[str, Quantity] = field(default_factory=dict)
     steps: list[SheetStep] = field(default_factory=list)
+    texts: InitVar[tuple[str, ...]] = ()
+    said: InitVar[Mapping[str, Any] | None] = None
 
-    def put(self, name: str, values: ArrayLike, **shown: Any) -> Floats:
+    def __post_init__(self, texts: tuple[str, ...], said: Mapping[str, Any] | None) -> None:
+        self._texts = ChainMap(*(TEXTS[name] for name in texts))
+        self._step_texts = ChainMap(*(TEXTS[name].get("steps", {}) for name in texts))
+        self._said = dict(said or {})
+
+    def put(self, name: str, values: ArrayLike, **said: Any) -> Floats:
         """A quantity that is given."""
-        return self._add(Quantity(name, _plain(values), **shown))
+        return self._add(Quantity(name, _plain(values), **self._shown(name, said)))
 
     def work(self, name: str, op: str, *of: str, values: ArrayLike | None = None, how: dict[str, Any] | None = None,
-             **shown: Any) -> Floats:
+             **said: Any) -> Floats:
         """One that is worked out from others; `values` is what PyTorch has for it, to check it by."""
         assert op in OPERATIONS, f"there is no operation {op}"
         how, checked = how or {}, values is not None
         if values is None:
             values = OPERATIONS[op](*(self.quantities[each].values for each in of), **how)
-        return self._add(Quantity(name, _plain(values), op=op, of=of, how=how, checked=checked, **shown))
+        return self._add(Quantity(name, _plain(values), op=op, of=of, how=how, checked=checked,
+                                  **self._shown(name, said)))
+
+    def _shown(self, name: str, said: Mapping[str, Any]) -> dict[str, Any]:
+        symbol, over, about = (text.format(**self._said, **said) for text in self._texts[name])
+        return {"symbol": symbol, "over": over, "about": about}
 
     def _add(self, quantity: Quantity) -> Floats:
         assert quantity.name not in self.quantities, f"{quantity.name} stands there already"
         self.quantities[quantity.name] = quantity
         return quantity.values
 
-    def step(self, title: str, formula: str, about: str, *shows: str) -> None:
-        self.steps.append(SheetStep(title, formula, about, tuple(name for name in shows if name in self.quantities)))
+    def step(self, name: str, **said: Any) -> None:
+        *texts, shows = self._step_texts[name]
+        title, formula, about = (text.format(**self._said, **said) for text in texts)
+        self.steps.append(SheetStep(title, formula, about, tuple(each for each in shows if each in self.quantities)))
 
     def redo(self) -> dict[str, Floats]:
         """Everything worked out again from what is given, in float64."""

@@ -24,12 +24,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.data.batching.text_batches import Batch
 from regard.data.tokens.piece_words import piece_spans
 from regard.data.tokens.vocabulary import FIRST, Tokenizer
 from regard.errors import DataError, RunError, SettingError
 from regard.look.side_tokens import character_spans
-from regard.metrics.perplexity import score_batches
 from regard.models.distributions import HELD, distributions
 
 TOP = 10
@@ -141,7 +139,7 @@ class TextReading:
         self.digest = t.digest()
         self.bytes = piece_spans(t, self.text, self.ids)
         self.speller = Speller(t)
-        self.scores, self.nats = token_scores(self.trained, self.ids)
+        self.scores, self.nats = self.trained.score_ids(self.ids)
 
     def expect(self, log_probs: Tensor) -> None:
         """Keep the ten likeliest of each row of (t, V)."""
@@ -176,19 +174,6 @@ class TextReading:
             lines.append(f"read in windows of {window:,} tokens, as in training: each begins without what was before "
                          "it")
         return tuple(lines)
-
-
-def token_scores(trained: Any, ids: Sequence[int]) -> tuple[list[float], float]:
-    """The log-probability of each token, and all the nats, summed as `Trained.score` does it."""
-    tokens, targets = torch.tensor([[trained.tokenizer.bos, *ids[:-1]]]), torch.tensor([list(ids)])
-    scores: list[float] = []
-    nats, width = 0.0, trained.window or len(ids)
-    for first in range(0, len(ids), width):
-        cut = slice(first, first + width)
-        for _, own in score_batches(trained.model, [Batch(tokens[:, cut], targets[:, cut], None)]):
-            nats -= float(own.double().sum())
-            scores += own[0].double().tolist()
-    return scores, nats
 
 
 def spread(tokens: Sequence[Scored], characters: int) -> tuple[float, ...]:

@@ -75,11 +75,16 @@ def without_settings(options: dict[str, Any], params: Iterable[click.Parameter])
 
 # ------------------------------------------------------------------------------------------------ common
 
+TOKENIZER: list[click.Parameter] = [
+    Flag("--tokenizer", "tokenizer.kind", type=choice(*TOKENIZERS), help="How text becomes tokens.  [default: chosen]"),
+    Flag("--vocab", "tokenizer.vocab", type=int, help="Vocabulary size.  [default: chosen]"),
+]
+DEVICE = click.Option(["--device"], default="auto", show_default=True, help="cpu, cuda, ...")
+
 # What means the same for every task.
 COMMON: list[click.Parameter] = [
     click.Option(["--out"], metavar="FOLDER", help="Run folder.  [default: runs/FILE-FAMILY or FILE-TASK-FAMILY]"),
-    Flag("--tokenizer", "tokenizer.kind", type=choice(*TOKENIZERS), help="How text becomes tokens.  [default: chosen]"),
-    Flag("--vocab", "tokenizer.vocab", type=int, help="Vocabulary size.  [default: chosen]"),
+    *TOKENIZER,
     Flag("--on-bad-text", "data.on_bad_text", type=choice("fail", "replace", "drop"),
          help="What to do with bad UTF-8."),
     click.Option(["--params"], type=COUNT, metavar="N",
@@ -95,7 +100,7 @@ COMMON: list[click.Parameter] = [
     Flag("--tokens", "training.tokens", type=int, help="... or in tokens ..."),
     Flag("--minutes", "training.minutes", type=float, help="... or in minutes.  [default: 5]"),
     Flag("--seed", "training.seed", type=int),
-    click.Option(["--device"], default="auto", show_default=True, help="cpu, cuda, ..."),
+    DEVICE,
     click.Option(["--resume"], is_flag=True, help="Go on with the run in --out."),
     click.Option(["--start-over"], is_flag=True, help="With --resume: from step 0 if no checkpoint is left."),
     click.Option(["--from", "base"], metavar="RUN", help="Begin with the weights of another run."),
@@ -107,19 +112,20 @@ COMMON: list[click.Parameter] = [
 ]
 
 
-
 def choose_test(what: str, **options: Any) -> Flag:
     """The flag of the files to report on."""
     return Flag("--test", "data.test", help=f"{what} to report on, by which nothing is chosen.  [default: half of what "
                 "is held out]", **({"multiple": True, "metavar": "FILE"} | options))
 
 
+VALID = Flag("--valid", "data.valid", multiple=True, metavar="FILE", help="Held-out text.  [default: the last 10%]")
+DOCUMENTS = Flag("--documents", "data.documents", type=choice("auto", "file", "line", "blank-line"),
+                 help="What one document is.")
 # What means the same for every task that learns from text.
 TEXT: list[click.Parameter] = [
     click.Argument(["files"], nargs=-1, required=True, metavar="FILES..."),
-    Flag("--valid", "data.valid", multiple=True, metavar="FILE", help="Held-out text.  [default: the last 10%]"),
+    VALID,
     choose_test("Text"),
-    Flag("--documents", "data.documents", type=choice("auto", "file", "line", "blank-line"),
-         help="What one document is."),
+    DOCUMENTS,
     Flag("--batch", "training.batch", type=int, help="Rows in a step."),
 ]

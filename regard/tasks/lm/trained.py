@@ -168,15 +168,21 @@ class Trained(TrainedModel):
         ids = self.tokenizer.encode(text)
         if not len(ids):
             raise DataError("there is no text to score: it is empty")
-        tokens = torch.tensor([[self.tokenizer.bos, *ids[:-1].tolist()]])
-        targets = torch.tensor([ids.tolist()])
+        _, nats = self.score_ids(ids.tolist())
+        return Surprise(nats, tokens=len(ids), words=len(text.split()), bytes=len(text.encode()),
+                        unknown=int((ids == self.tokenizer.unk).sum()))
+
+    def score_ids(self, ids: Sequence[int]) -> tuple[list[float], float]:
+        """Return the log-probability of each token after <bos>, read in the windows of training, and all the nats."""
+        tokens, targets = torch.tensor([[self.tokenizer.bos, *ids[:-1]]]), torch.tensor([list(ids)])
+        found: list[float] = []
         nats, width = 0.0, self.window or len(ids)
         for first in range(0, len(ids), width):
             cut = slice(first, first + width)
-            batch = Batch(tokens[:, cut], targets[:, cut], None)
-            nats -= sum(float(scores.double().sum()) for _, scores in score_batches(self.model, [batch]))
-        return Surprise(nats, tokens=len(ids), words=len(text.split()), bytes=len(text.encode()),
-                        unknown=int((ids == self.tokenizer.unk).sum()))
+            for _, scores in score_batches(self.model, [Batch(tokens[:, cut], targets[:, cut], None)]):
+                nats -= float(scores.double().sum())
+                found += scores[0].double().tolist()
+        return found, nats
 
     def score_lines(self, texts: Sequence[str]) -> Tensor:
         """Return the log-probability (N,) of each text with its end, each read by itself: many at once are quickest."""

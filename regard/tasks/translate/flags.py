@@ -10,14 +10,22 @@ HELP = """Train a translator on sentence pairs: two files line by line, one file
 Pairs may come as .tsv, .jsonl, .tmx, .po, .mo or .parquet, each also gzipped. With only those given, everything
 else is chosen and shown.
 """
+LANGS = Flag("--langs", "data.langs", metavar="fr-en",
+             help="From which language to which.  [default: from the files' names]")
+VALID: list[click.Parameter] = [
+    Flag("--valid", "data.valid", nargs=2, metavar="SOURCE TARGET", help="Held-out files.  [default: the last 10%]"),
+    Flag("--valid-pairs", "data.valid", metavar="PAIRS", callback=one_name, help="The same, as one file of pairs."),
+]
+TEST: list[click.Parameter] = [
+    choose_test("Files", multiple=False, nargs=2, metavar="SOURCE TARGET"),
+    Flag("--test-pairs", "data.test", metavar="PAIRS", callback=one_name, help="The same, as one file of pairs."),
+]
 # What means the same for summaries.
 PAIRS = [
     click.Option(["--family"], help=f"Kind of translator: {', '.join(names.TRANSLATE)}.  "
                  "[default: transformer]"),
-    Flag("--valid", "data.valid", nargs=2, metavar="SOURCE TARGET", help="Held-out files.  [default: the last 10%]"),
-    Flag("--valid-pairs", "data.valid", metavar="PAIRS", callback=one_name, help="The same, as one file of pairs."),
-    choose_test("Files", multiple=False, nargs=2, metavar="SOURCE TARGET"),
-    Flag("--test-pairs", "data.test", metavar="PAIRS", callback=one_name, help="The same, as one file of pairs."),
+    *VALID,
+    *TEST,
     Flag("--shared/--separate", "tokenizer.shared", default=None, help="One vocabulary for both languages, or two."),
     Flag("--cell", "model.cell", type=choice("rnn", "relu", "gru", "lstm"), help="Cell of a recurrent translator."),
     Flag("--score", "model.score", help="e(q, k): dot q·k, scaled-dot q·k/sqrt K, bilinear q·Wk, low-rank (Uq)·(Vk), "
@@ -33,7 +41,6 @@ PAIRS = [
 ]
 PARAMS = [
     click.Argument(["files"], nargs=-1, required=True, metavar="SOURCE TARGET | PAIRS..."),
-    Flag("--langs", "data.langs", metavar="fr-en", help="From which language to which.  "
-         "[default: from the files' names]"),
+    LANGS,
     *PAIRS,
 ]

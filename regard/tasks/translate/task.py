@@ -28,12 +28,12 @@ from regard.tasks.translate.trained import TrainedTranslator
 JUDGED = 500                   # held-out pairs translated at each validation
 
 
-def batches(corpus: PairCorpus, s: Any, context: int) -> Pairs:
+def batches(corpus: Any, s: Any, context: int) -> Pairs:
     one_of("training.reading", s.reading, ("pairs",))
     return Pairs(corpus.source_train, corpus.train, budget=s.batch, seed=s.seed, longest=context, widths=s.widths)
 
 
-def held_out(corpus: PairCorpus, s: Any, context: int) -> HeldOutPairs:
+def held_out(corpus: Any, s: Any, context: int) -> HeldOutPairs:
     return HeldOutPairs(corpus.source_valid, corpus.valid, budget=2 * s.batch, context=context)
 
 
