@@ -3,6 +3,8 @@
     python bench/regret.py speeds --folder F                        # on two quiet cores: how fast each trial would be
     python bench/regret.py search --folder F --minutes 1 5          # anywhere: trials cost tokens, not minutes
     python bench/regret.py families --folder F --minutes 1 5        # each candidate with its own defaults
+    python bench/regret.py paces --folder F                         # how fast each size is, on a quiet machine
+    python bench/regret.py curves --folder F --device cuda          # anywhere: each size on more and more tokens
     python bench/regret.py table                                    # what was found so far
 
 A search draws 30 trials (family, size, batch, rates, dropout, vocabulary, schedule) for each corpus and budget. All get
@@ -24,6 +26,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from regret_parts import curves
+from regret_parts.files import append, read_rows
 from regret_parts.texts import Parts, make_corpora
 from regret_parts.trials import CANDIDATES, default_trial, draw_trial, grid_trials, key, run_trial, time_trial
 from worker import Worker, cpu
@@ -36,7 +40,7 @@ IN_STEPS = 0.85                # of a budget of minutes goes into steps
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("speeds", "search", "families", "table"))
+    parser.add_argument("command", choices=("speeds", "search", "families", "paces", "curves", "table"))
     parser.add_argument("--folder", type=Path, default=Path("/tmp/regret"), help="where the corpora are made")
     parser.add_argument("--corpus", nargs="+", default=[])
     parser.add_argument("--minutes", type=float, nargs="+", default=[1.0])
@@ -48,12 +52,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no trial after so many")
     parser.add_argument("--threads", type=int, default=1, help="speeds: of one trial")
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--families", nargs="+", default=[], help="paces, curves: these alone")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[0, 1, 2, 3, 4, 5, 6], help="rows of the table")
+    parser.add_argument("--batches", type=float, nargs="+", default=[1.0], help="times the batch of the table")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         return serve(options)
     options.results.mkdir(parents=True, exist_ok=True)
-    commands = {"speeds": time_trials, "search": search, "families": compare_families, "table": print_table}
+    commands = {"speeds": time_trials, "search": search, "families": compare_families, "table": print_table,
+                "paces": curves.time_sizes, "curves": curves.draw_curves}
     commands[options.command](options)
 
 
@@ -64,15 +73,6 @@ def vocabularies(parts: Parts) -> tuple[int, ...]:
     sizes = [len(Path(name).read_text("utf-8")) for name in parts.files("train")]
     usual = default_vocab(sizes[0]) if parts.kind == "text" else pair_vocab(max(sizes))
     return (max(256, usual // 2), 0, 0, 2 * usual)
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
-
-
-def append(path: Path, row: dict[str, Any]) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
 
 
 # ------------------------------------------------------------------------------------------------ speeds
@@ -195,10 +195,15 @@ def serve(options: argparse.Namespace) -> None:
     for line in sys.stdin:
         job = json.loads(line)
         try:
-            found = run_trial(corpora[job["corpus"]], job["settings"], job["tokens"], options.device)
+            run = curves.RUN.get(options.command, run_drawn)
+            found = run(corpora[job["corpus"]], job, options.device)
         except Exception as error:                  # a trial that diverges, or does not fit, has lost: that is said
             found = {"error": f"{type(error).__name__}: {error}"[:300]}
         print(json.dumps(job | found), file=answer, flush=True)
+
+
+def run_drawn(parts: Parts, job: dict[str, Any], device: str) -> dict[str, Any]:
+    return run_trial(parts, job["settings"], job["tokens"], device)
 
 
 # ---------------------------------------------------------------------------------------------- families

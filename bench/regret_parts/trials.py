@@ -104,10 +104,15 @@ CANDIDATES = {"text": ("transformer", "lstm", "mamba", "linear-rnn"), "pairs": (
 
 def default_trial(parts: Parts, family: str, minutes: float) -> Trial:
     """Return the settings that a family gets by default for so many minutes, on one core of the reference machine."""
+    return resolve_trial(parts, {"family": family}, minutes=minutes)
+
+
+def resolve_trial(parts: Parts, trial: Trial, **budget: float) -> Trial:
+    """Return a trial with all that its own settings leave to the defaults."""
     with patch("regard.training.choices.measure_pace", lambda: 1.0):
-        plan = plan_new(request(parts, {"family": family}, "cpu", minutes=minutes), lambda text: None)
-    timed = ("minutes", "compile", "threads", "reading")                     # the trial says these itself
-    return {"family": family, "model": as_values(plan.model),
+        plan = plan_new(request(parts, trial, "cpu", **budget), lambda text: None)
+    timed = ("minutes", "tokens", "steps", "compile", "threads", "reading")  # the trial says these itself
+    return {"family": trial["family"], "model": as_values(plan.model),
             "training": {name: value for name, value in as_values(plan.training).items() if name not in timed}}
 
 
@@ -138,11 +143,14 @@ def time_trial(parts: Parts, trial: Trial, threads: int, clock: Callable[[], flo
 
 
 def run_trial(parts: Parts, trial: Trial, tokens: int, device: str, seed: int = 0) -> dict[str, Any]:
-    """Train on so many tokens; return what it scores on the parts valid and test, and the seconds this took."""
+    """Train on so many tokens; return what it scores on the parts valid and test, and the seconds this took.
+
+    On a GPU texts are read by recorded steps. Pairs have too many shapes to record each.
+    """
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         asked = request(parts, trial, device, tokens=tokens, seed=seed, samples=False,
-                        **({"compile": "no"} if device == "cpu" else {}))
+                        compile="no" if device == "cpu" or parts.kind == "pairs" else "capture")
         mixed = parts.kind == "text"
         model = run_training(replace(asked, out=str(Path(folder) / "run"), mix=mixed or None))
         found = score_text(model, parts) if mixed else score_pairs(model, parts, Path(folder) / "run")
