@@ -14,7 +14,7 @@ from regard.contract import Encoder, Memory, Source
 from regard.laws.check import Report, try_laws
 from regard.laws.law import Law, LawBroken, all_finite, bit_equal, same
 from regard.laws.prepared import prepared
-from regard.laws.whole_laws import WholeReader, gradients, order, parameters, train_is_eval, watching
+from regard.laws.whole_laws import WHOLE_LAWS, WholeReader
 
 
 class EncoderReader(WholeReader):
@@ -146,15 +146,7 @@ ENCODER_LAWS: dict[str, Law] = {law.name: law for law in (
         "d_out is not what comes out, or lengths are forgotten when none are given", shapes),
     Law("padding", "pads and neighbours change nothing of a source",
         "attention reads the pads (mask the keys), a reverse reader starts at them, or a mean counts them", padding),
-    Law("order", "sources in another order give their memories in that order",
-        "something is kept from row to row, or depends on the place in the batch", order),
-    Law("watching", "watching changes no number", "the watched path computes the output itself", watching),
-    Law("train is eval", "without dropout, train mode and eval mode give the same",
-        "a statistic of the batch is used in training", train_is_eval),
-    Law("gradients", "the gradients are those of the outputs, and no pad has a part in them",
-        "a detach, an in-place change, or a fully masked row that becomes NaN", gradients),
-    Law("parameters", "every parameter has a part in the vectors or the summary",
-        "a matrix that is made and never read, or a .detach() on its way: leave it out, or use it", parameters),
+    *WHOLE_LAWS,
 )}
 
 

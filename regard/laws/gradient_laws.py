@@ -18,17 +18,22 @@ INPUT = "the input"
 
 def gradients(reader: Reader) -> None:
     """The gradients of inputs and parameters are those of the outputs."""
-    if not isinstance(reader.thing, nn.Module):
-        raise LawSkipped("it is not an nn.Module: it does not learn by gradients")
-    reader = reader.in_float64()
-    batch, time = max(BATCH, reader.sources), min(TIME, reader.time)
-    inputs = reader.draw(batch, time)
-    if not differentiable(reader, inputs):
-        raise LawSkipped("it has nothing to differentiate")
+    reader, inputs = ready_to_learn(reader, max(BATCH, reader.sources), min(TIME, reader.time))
     with reader.mode(training=True):                 # cuDNN's recurrent layers only give gradients in train mode
         check_gradients(lambda: reader.whole(inputs), differentiable(reader, inputs))
         _same_when_cut(reader, inputs)
         _untouched_by_pads(reader, inputs)
+
+
+def ready_to_learn(reader: Reader, batch: int, time: int) -> tuple[Reader, Tensor]:
+    """A copy in float64, and inputs drawn for it; what has no gradients is skipped."""
+    if not isinstance(reader.thing, nn.Module):
+        raise LawSkipped("it is not an nn.Module: it does not learn by gradients")
+    reader = reader.in_float64()
+    inputs = reader.draw(batch, time)
+    if not differentiable(reader, inputs):
+        raise LawSkipped("it has nothing to differentiate")
+    return reader, inputs
 
 
 def differentiable(reader: Reader, inputs: Tensor) -> dict[str, Tensor]:
@@ -54,12 +59,7 @@ def pull_back(outputs: Tensor, named: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def parameters(reader: Reader) -> None:
     """Every parameter that is learned has a part in the output: its gradient is not zero throughout."""
-    if not isinstance(reader.thing, nn.Module):
-        raise LawSkipped("it is not an nn.Module: it does not learn by gradients")
-    reader = reader.in_float64()
-    inputs = reader.draw(reader.batch, reader.time)
-    if not differentiable(reader, inputs):
-        raise LawSkipped("it has nothing to differentiate")
+    reader, inputs = ready_to_learn(reader, reader.batch, reader.time)
     with reader.mode(training=True):
         reach_all(gradients_of(reader, inputs, reader.whole))
 

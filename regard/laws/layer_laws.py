@@ -1,4 +1,4 @@
-"""The laws of a SequenceLayer, in the order in which they are tried."""
+"""The laws of a SequenceLayer, in the order in which they are tried. All but the first are a LanguageModel's, too."""
 
 from __future__ import annotations
 
@@ -53,22 +53,20 @@ def _honest(reader: Reader, outputs: Tensor, expected: tuple[int, ...]) -> None:
     all_finite("shapes", outputs, "the output")
 
 
-LAYER_LAWS: dict[str, Law] = {law.name: law for law in (
-    Law("shapes", "(B, T, d_in) goes in and (B, T, d_out) comes out; no state in, no state out",
-        "d_in or d_out is not what the weights have, or forward does not return (outputs, state)", shapes),
+READING_LAWS = (
     Law("cuts", "read whole, or cut anywhere with the state carried: the outputs are the same",
-        "the state is not carried: did you use the one given, and return the next from forward?", cuts),
+        "the state is not carried: did you use the one given, and return the next from forward, or from score?", cuts),
     Law("causality", "nothing sees the future: changing one input leaves every earlier output bit-equal",
-        "a mask that lets later positions in, a mean or a normalisation over time, a convolution padded on both sides",
-        causality),
-    Law("padding", "a row gives the same alone and in any batch, whatever pads and neighbours hold",
-        "`lengths` is ignored: the state must be the one after each row's last real token, and positions are per row",
-        padding),
+        "a mask that lets later positions in, a mean or a normalisation over time, a convolution padded on both sides, "
+        "or tokens taken where targets were meant", causality),
+    Law("padding", "a row gives the same alone and in any batch, whatever pads, neighbours and the source's pads hold",
+        "`lengths` is ignored, of the row or of the source: the state must be the one after each row's last real "
+        "token, and positions are per row", padding),
     Law("reorder", "reordering the batch reorders the state",
         "something that differs between rows is not a tensor of the state that leads with the batch", reorder),
     Law("static shapes", "a state keeps its shapes from step to step, and a clone outlives the original",
         "a cache that grows (make room for `capacity` in start), a count kept as a plain number, or a memory kept "
-        "on the layer instead of in the state", static_shapes),
+        "outside the state", static_shapes),
     Law("watching", "watching changes no number",
         "the output is computed another way while watched: compute the weights beside it instead", watching),
     Law("train is eval", "without dropout, train mode and eval mode give the same",
@@ -77,4 +75,9 @@ LAYER_LAWS: dict[str, Law] = {law.name: law for law in (
         "a wrong backward, a .detach() or .item() on the way, or NaN from a row that is masked entirely", gradients),
     Law("parameters", "every parameter has a part in the output",
         "a matrix that is made and never read, or a .detach() on its way: leave it out, or use it", parameters),
+)
+LAYER_LAWS: dict[str, Law] = {law.name: law for law in (
+    Law("shapes", "(B, T, d_in) goes in and (B, T, d_out) comes out; no state in, no state out",
+        "d_in or d_out is not what the weights have, or forward does not return (outputs, state)", shapes),
+    *READING_LAWS,
 )}

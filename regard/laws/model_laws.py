@@ -6,16 +6,12 @@ import torch
 from torch import Tensor
 
 from regard.errors import RegardError
-from regard.laws import reading_laws, state_laws
-from regard.laws.gradient_laws import gradients, parameters
 from regard.laws.law import Law, LawBroken, LawSkipped, bit_equal, same
-from regard.laws.reader import Reader
-from regard.laws.reading_laws import causality, cuts, padding, train_is_eval
-from regard.laws.state_laws import steps_stand_still
-from regard.watching import watch
+from regard.laws.layer_laws import READING_LAWS
+from regard.laws.reader import ModelReader
 
 
-def shapes(reader: Reader) -> None:
+def shapes(reader: ModelReader) -> None:
     """score gives (B, T), step gives (B, V); no state in, no state out."""
     model, batch, time = reader.thing, reader.batch, reader.time
     if not isinstance(getattr(model, "vocab", None), int):
@@ -35,30 +31,20 @@ def _shaped(values: Tensor, expected: tuple[int, ...], rule: str) -> None:
         raise LawBroken("shapes", f"{rule}: expected {expected}, got {tuple(values.shape)}")
 
 
-def each_step(reader: Reader, inputs: Tensor) -> Tensor:
-    """(B, T, V): what `step` says after each token, read one by one."""
-    state = reader.start(inputs.shape[0], capacity=inputs.shape[1])
-    said = []
-    for token in inputs[..., 0].split(1, 1):
-        following, state = reader.thing.step(token.contiguous(), state)
-        said.append(following)
-    return torch.stack(said, 1)
-
-
-def probabilities(reader: Reader) -> None:
+def probabilities(reader: ModelReader) -> None:
     """`step` gives logarithms of probabilities that sum to one."""
     with reader.mode(training=False):
-        said = each_step(reader, reader.draw(reader.batch, reader.time))
+        said = reader.each_step(reader.draw(reader.batch, reader.time))
     total = said.logsumexp(-1)
     same("probabilities", total, torch.zeros_like(total), "the logarithm of their sum", dtype=reader.dtype)
 
 
-def steps(reader: Reader) -> None:
+def steps(reader: ModelReader) -> None:
     """`score` is what `step` says about the targets, whatever was read at once."""
     inputs = reader.draw(reader.batch, reader.time)
     targets = inputs[..., 1]
     with reader.mode(training=False):
-        scores, by_step = reader.whole(inputs), each_step(reader, inputs)
+        scores, by_step = reader.whole(inputs), reader.each_step(inputs)
         same("steps", by_step.gather(-1, targets[..., None])[..., 0], scores, "the targets' share of each step",
              dtype=reader.dtype)
         for _ in range(3):
@@ -71,10 +57,10 @@ def steps(reader: Reader) -> None:
                  dtype=reader.dtype)
 
 
-def targets(reader: Reader) -> None:
+def targets(reader: ModelReader) -> None:
     """Targets do not leak: changing one changes its own score and no other."""
     inputs = reader.draw(reader.batch, reader.time)
-    for name, training, read in reading_laws.ways_to_read(reader):
+    for name, training, read in reader.ways_to_read():
         with reader.mode(training=training):
             before = read(inputs)
             for t in range(reader.time):
@@ -85,24 +71,7 @@ def targets(reader: Reader) -> None:
                 bit_equal("targets", after, before, f"{name}, after the target at position {t} changed")
 
 
-def watching(reader: Reader) -> None:
-    """Watching changes no number, of `score` or of `step`."""
-    reading_laws.watching(reader)
-    inputs = reader.draw(reader.batch, reader.time)
-    with reader.mode(training=False):
-        unseen = each_step(reader, inputs)
-        with watch():
-            bit_equal("watching", each_step(reader, inputs), unseen, "step by step, while watched")
-
-
-def static_shapes(reader: Reader) -> None:
-    """A state keeps its shapes whether it passes through `score` or through `step`."""
-    state_laws.static_shapes(reader)
-    with reader.mode(training=False):
-        steps_stand_still(reader, lambda inputs, state: reader.thing.step(inputs[..., 0].contiguous(), state))
-
-
-def needs_source(reader: Reader) -> None:
+def needs_source(reader: ModelReader) -> None:
     """A model that needs a source refuses to start without one, in words."""
     model = reader.thing
     if not model.needs_source:
@@ -121,31 +90,13 @@ def needs_source(reader: Reader) -> None:
 MODEL_LAWS: dict[str, Law] = {law.name: law for law in (
     Law("shapes", "score gives (B, T) and step gives (B, V); no state in, no state out",
         "score must return (scores, state) and step (log-probabilities, state)", shapes),
-    Law("cuts", "score whole, or cut anywhere with the state carried: the scores are the same",
-        "the state is not carried: did you use the one given, and return the next?", cuts),
+    *READING_LAWS,
     Law("steps", "score is what step says about the targets",
         "step must answer at each row's last real token (last_real), with the same head as score", steps),
     Law("probabilities", "what step gives sums to one",
         "logits instead of log-probabilities: end with log_softmax over the vocabulary", probabilities),
-    Law("causality", "nothing sees the future: changing one token leaves every earlier score bit-equal",
-        "a mask that lets later positions in, or tokens taken where targets were meant", causality),
     Law("targets", "changing a target changes its own score and no other",
         "targets are read as if they were tokens, or the loss is averaged over them", targets),
-    Law("padding", "a row gives the same alone and in any batch, whatever pads, neighbours and the source's pads hold",
-        "`lengths` is ignored: of the tokens, or of the source", padding),
-    Law("reorder", "reordering the batch reorders the state",
-        "something that differs between rows is not a tensor of the state that leads with the batch",
-        state_laws.reorder),
-    Law("static shapes", "a state keeps its shapes from step to step, and a clone outlives the original",
-        "a cache that grows (make room for `capacity` in start), or a memory kept outside the state", static_shapes),
-    Law("watching", "watching changes no number",
-        "the output is computed another way while watched: compute the weights beside it instead", watching),
-    Law("train is eval", "without dropout, train mode and eval mode give the same",
-        "dropout that is still on, or statistics of the batch (BatchNorm)", train_is_eval),
-    Law("gradients", "gradients are those of the scores, pass through a carried state, and never touch a pad",
-        "a wrong backward, a .detach() on the way, or NaN from a row that is masked entirely", gradients),
-    Law("parameters", "every parameter has a part in the output",
-        "a matrix that is made and never read, or a .detach() on its way: leave it out, or use it", parameters),
     Law("source", "a model that needs a source refuses to start without one",
         "start must raise a SettingError when needs_source and no source is given", needs_source),
 )}

@@ -9,21 +9,23 @@ from __future__ import annotations
 import copy
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from regard.contract import LanguageModel, Memory, SequenceLayer, Source, State
+from regard.contract import LanguageModel, Memory, Source, State
 from regard.laws.prepared import in_type
 
 LOUD = 1e4           # what pads and strangers hold: large enough that no leak goes unheard
 TIME = 6
 
+Reading = Callable[[Tensor, Any], tuple[Tensor, Any]]
 
-class Examined:
+
+class Examined(ABC):
     """A layer, a model or an encoder as the laws see it: where it computes, and what is drawn for it."""
 
     dtype: torch.dtype
@@ -33,6 +35,14 @@ class Examined:
         self.thing, self.batch, self.time, self.seed = thing, batch, time, seed
         self.dtype, self.device = home_of(thing)
         self.random = torch.Generator().manual_seed(seed)
+
+    @abstractmethod
+    def draw(self, batch: int, time: int) -> Tensor:
+        """Fresh inputs (B, T, ...)."""
+
+    @abstractmethod
+    def ways_to_read(self) -> Iterator[tuple[str, bool, Callable[[Tensor], Tensor]]]:
+        """The code paths: a name, whether in train mode, and how to read."""
 
     def lengths(self, counts: Sequence[int]) -> Tensor:
         return torch.tensor(list(counts), device=self.device)
@@ -55,17 +65,16 @@ class Examined:
                 each.training = was
 
 
-class Reader(Examined, ABC):
-    """A layer or a model that reads rows and carries a state; `sources` is the number of sources its rows belong to."""
+class Reader(Examined):
+    """A layer or a model that reads rows and carries a state; `source`, if given, is the Memory or Source that enters
+    at every start, and `sources` the number of those its rows belong to."""
 
-    def __init__(self, thing: Any, source: Any, sources: int, *, time: int, seed: int):
+    leads: str                   # the field of a source that has a row for each
+
+    def __init__(self, thing: Any, source: Any = None, *, time: int = TIME, seed: int = 0):
+        self.source, self.sources = source, 0 if source is None else len(getattr(source, self.leads))
         # Two rows a source, as a beam of two would have.
-        super().__init__(thing, batch=2 * sources if sources else 3, time=time, seed=seed)
-        self.source, self.sources = source, sources            # the Memory or Source of every start, or None
-
-    @abstractmethod
-    def draw(self, batch: int, time: int) -> Tensor:
-        """Fresh inputs (B, T, ...)."""
+        super().__init__(thing, batch=2 * self.sources or 3, time=time, seed=seed)
 
     @abstractmethod
     def garbage(self, batch: int, time: int) -> Tensor:
@@ -78,20 +87,34 @@ class Reader(Examined, ABC):
     def read(self, inputs: Tensor, state: State | None, lengths: Tensor | None = None) -> tuple[Tensor, Any]: ...
 
     @abstractmethod
-    def with_source(self, source: Any) -> Self:
-        """A copy of the reader with another source."""
-
-    @abstractmethod
-    def in_float64(self) -> Self:
-        """A copy that computes in float64."""
-
-    @abstractmethod
     def source_of_row(self, row: int) -> Any:
         """The source of this row alone, cut to its real length."""
 
     @abstractmethod
     def source_in_noise(self) -> Any:
         """The source with one more pad, and garbage at every pad; None where it has no pads."""
+
+    def with_source(self, source: Any) -> Self:
+        """A copy of the reader with another source."""
+        return type(self)(self.thing, source, time=self.time, seed=self.seed)
+
+    def in_float64(self) -> Self:
+        """A copy that computes in float64."""
+        source = None if self.source is None else self.source.map(in_type(torch.float64))
+        return type(self)(copy.deepcopy(self.thing).double(), source, time=self.time, seed=self.seed)
+
+    def ways_to_read(self) -> Iterator[tuple[str, bool, Callable[[Tensor], Tensor]]]:
+        half = self.time // 2
+        yield "read whole in training", True, self.whole
+        yield "read whole", False, self.whole
+        yield "read at once with a state", False, lambda inputs: self.in_chunks(inputs, [self.time])
+        if half:
+            yield "read in two chunks", False, lambda inputs: self.in_chunks(inputs, [half, self.time - half])
+        yield "read step by step", False, lambda inputs: self.in_chunks(inputs, [1] * self.time)
+
+    def ways_to_go_on(self) -> Iterator[Reading]:
+        """The functions that take inputs and a state, and return the next state."""
+        yield self.read
 
     def whole(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
         """One whole read, as in training."""
@@ -136,10 +159,9 @@ class Reader(Examined, ABC):
 
 
 class LayerReader(Reader):
-    """Reads vectors; `memory`, if given, enters at every start."""
+    """Reads vectors."""
 
-    def __init__(self, layer: SequenceLayer, memory: Memory | None = None, *, time: int = TIME, seed: int = 0):
-        super().__init__(layer, memory, 0 if memory is None else memory.vectors.shape[0], time=time, seed=seed)
+    leads = "vectors"
 
     def draw(self, batch: int, time: int) -> Tensor:
         drawn = torch.randn(batch, time, self.thing.d_in, generator=self.random, dtype=torch.float64)
@@ -156,13 +178,6 @@ class LayerReader(Reader):
     def read(self, inputs: Tensor, state: State | None, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
         return self.thing(inputs, state, lengths)
 
-    def with_source(self, source: Memory) -> LayerReader:
-        return LayerReader(self.thing, source, time=self.time, seed=self.seed)
-
-    def in_float64(self) -> LayerReader:
-        memory = None if self.source is None else self.source.map(in_type(torch.float64))
-        return LayerReader(copy.deepcopy(self.thing).double(), memory, time=self.time, seed=self.seed)
-
     def source_of_row(self, row: int) -> Memory:
         at = row // (self.batch // self.sources)
         one: Memory = self.source.map(lambda t: t[at:at + 1])
@@ -176,11 +191,12 @@ class LayerReader(Reader):
 
 
 class ModelReader(Reader):
-    """Reads tokens and scores their targets; `source`, if given, enters at every start."""
+    """Reads tokens and scores their targets."""
+
+    leads = "items"
 
     def __init__(self, model: LanguageModel, source: Source | None = None, *, time: int = TIME, seed: int = 0):
-        super().__init__(model, source, 0 if source is None else source.items.shape[0],
-                         time=min(time, model.context or time), seed=seed)
+        super().__init__(model, source, time=min(time, model.context or time), seed=seed)
         self.device = model.device
 
     def draw(self, batch: int, time: int) -> Tensor:
@@ -196,12 +212,25 @@ class ModelReader(Reader):
         tokens, targets = (column.contiguous() for column in inputs.unbind(-1))
         return self.thing.score(tokens, targets, state, lengths)
 
-    def with_source(self, source: Source) -> ModelReader:
-        return ModelReader(self.thing, source, time=self.time, seed=self.seed)
+    def step(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """(B, V): what follows the last of these tokens, and the next state."""
+        return self.thing.step(inputs[..., 0].contiguous(), state)
 
-    def in_float64(self) -> ModelReader:
-        source = None if self.source is None else self.source.map(in_type(torch.float64))
-        return ModelReader(copy.deepcopy(self.thing).double(), source, time=self.time, seed=self.seed)
+    def each_step(self, inputs: Tensor) -> Tensor:
+        """(B, T, V): what `step` says after each token, read one by one."""
+        state = self.start(inputs.shape[0], capacity=inputs.shape[1])
+        answers = []
+        for token in inputs.split(1, 1):
+            following, state = self.step(token, state)
+            answers.append(following)
+        return torch.stack(answers, 1)
+
+    def ways_to_read(self) -> Iterator[tuple[str, bool, Callable[[Tensor], Tensor]]]:
+        yield from super().ways_to_read()
+        yield "asked after each token", False, self.each_step
+
+    def ways_to_go_on(self) -> Iterator[Reading]:
+        yield from (self.read, self.step)
 
     def source_of_row(self, row: int) -> Source:
         at = row // (self.batch // self.sources)

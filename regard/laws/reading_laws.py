@@ -1,20 +1,20 @@
-"""The laws of reading, for layers and models alike.   B batch · T time
+"""The laws of reading, for layers and models alike; the last two are also those of what reads rows whole.
+
+B batch · T time
 
 cuts · causality · padding · watching · train is eval
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 
 from regard.laws.law import LawSkipped, all_finite, bit_equal, same
-from regard.laws.reader import Reader
+from regard.laws.reader import Examined, Reader
 from regard.watching import watch
-
-Reading = Callable[[Tensor], Tensor]
 
 
 def cuts(reader: Reader) -> None:
@@ -54,7 +54,7 @@ def ragged_plan(reader: Reader, pieces: int = 4) -> Tensor:
 
 def causality(reader: Reader) -> None:
     """Changing the input at t leaves every output before t bit-equal, in training, whole and cached."""
-    for name, training, read in ways_to_read(reader):
+    for name, training, read in reader.ways_to_read():
         inputs = reader.draw(reader.batch, reader.time)
         with reader.mode(training=training):
             before = read(inputs)
@@ -66,17 +66,6 @@ def causality(reader: Reader) -> None:
                 changed[:, t:] = reader.garbage(reader.batch, reader.time - t)
                 bit_equal("causality", read(changed)[:, :t], before[:, :t],
                           f"{name}, after all inputs from position {t} on became garbage")
-
-
-def ways_to_read(reader: Reader) -> Iterator[tuple[str, bool, Reading]]:
-    """The code paths: a name, whether in train mode, and how to read."""
-    half = reader.time // 2
-    yield "read whole in training", True, reader.whole
-    yield "read whole", False, reader.whole
-    yield "read at once with a state", False, lambda inputs: reader.in_chunks(inputs, [reader.time])
-    if half:
-        sizes = [half, reader.time - half]
-        yield "read in two chunks", False, lambda inputs: reader.in_chunks(inputs, sizes)
 
 
 def padding(reader: Reader) -> None:
@@ -149,9 +138,9 @@ def _source_pads_are_silent(reader: Reader, inputs: Tensor) -> None:
         same("padding", cached[row:row + 1], expected, f"{where}, step by step", dtype=reader.dtype)
 
 
-def watching(reader: Reader) -> None:
+def watching(reader: Examined) -> None:
     """Watching changes no number."""
-    for name, training, read in ways_to_read(reader):
+    for name, training, read in reader.ways_to_read():
         inputs = reader.draw(reader.batch, reader.time)
         with reader.mode(training=training):
             unseen = read(inputs)
@@ -161,12 +150,14 @@ def watching(reader: Reader) -> None:
             bit_equal("watching", read(inputs), unseen, f"{name}, after having been watched")
 
 
-def train_is_eval(reader: Reader) -> None:
+def train_is_eval(reader: Examined) -> None:
     """Without dropout, train mode and eval mode give the same."""
     if not isinstance(reader.thing, nn.Module):
         raise LawSkipped("it has no train mode")
     inputs = reader.draw(reader.batch, reader.time)
-    for name, read in (("read whole", reader.whole), ("step by step", lambda x: reader.in_chunks(x, [1] * x.shape[1]))):
+    for name, training, read in reader.ways_to_read():
+        if training:
+            continue
         with reader.mode(training=False):
             expected = read(inputs)
         with reader.mode(training=True):

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from torch import Tensor
 
 from regard.contract import State
 from regard.laws.law import LawBroken, LawSkipped, bit_equal, same
-from regard.laws.reader import Reader
-
-Reading = Callable[[Tensor, Any], tuple[Tensor, Any]]
+from regard.laws.reader import Reader, Reading
 
 
 def reorder(reader: Reader) -> None:
@@ -69,7 +67,8 @@ def orders(reader: Reader) -> Iterator[list[int]]:
 def static_shapes(reader: Reader) -> None:
     """A state keeps its shapes, types and plain values from start to end, and a clone outlives the original."""
     with reader.mode(training=False):
-        steps_stand_still(reader, lambda inputs, state: reader.read(inputs, state))
+        for read in reader.ways_to_go_on():
+            steps_stand_still(reader, read)
         _clone_protects(reader)
 
 

@@ -1,29 +1,26 @@
-"""The laws of what reads rows whole, in any direction: an encoder, or a label model.
+"""The laws of what reads rows whole, in any direction: an encoder, a masked model, or a label model.
 
 order · watching · train is eval · gradients · parameters.   B rows · T time
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from typing import Self
 
 import torch
 from torch import Tensor
 
 from regard.laws.gradient_laws import check_gradients, pull_back, reach_all
-from regard.laws.law import all_finite, bit_equal, same
+from regard.laws.law import Law, all_finite, same
 from regard.laws.reader import Examined
-from regard.watching import watch
+from regard.laws.reading_laws import train_is_eval, watching
 
 
-class WholeReader(Examined, ABC):
+class WholeReader(Examined):
     """Something that reads rows whole, and rows drawn for it."""
-
-    @abstractmethod
-    def draw(self, batch: int, time: int) -> Tensor:
-        """Fresh rows (B, T)."""
 
     @abstractmethod
     def outputs(self, items: Tensor, lengths: Tensor | None = None) -> dict[str, Tensor]:
@@ -36,6 +33,14 @@ class WholeReader(Examined, ABC):
     @abstractmethod
     def in_float64(self) -> Self:
         """A copy that computes in float64."""
+
+    def ways_to_read(self) -> Iterator[tuple[str, bool, Callable[[Tensor], Tensor]]]:
+        """Each of the outputs, in eval mode and in train mode."""
+        lengths = self.some_lengths()
+        with self.mode(training=False):
+            names = list(self.outputs(self.draw(self.batch, self.time), lengths))
+        for name, training in product(names, (False, True)):
+            yield name, training, lambda items, name=name: self.outputs(items, lengths)[name]      # type: ignore[misc]
 
     def ragged(self, counts: Sequence[int]) -> Tensor | None:
         """Lengths for a batch; none, where an input always fills its row."""
@@ -65,31 +70,6 @@ def order(reader: WholeReader) -> None:
         same("order", found[name], values[rows], f"{name} of rows in another order", dtype=reader.dtype)
 
 
-def watching(reader: WholeReader) -> None:
-    """Watching changes no number."""
-    items, lengths = reader.draw(reader.batch, reader.time), reader.some_lengths()
-    for training in (False, True):
-        with reader.mode(training=training):
-            unseen = reader.outputs(items, lengths)
-            with watch():
-                seen = reader.outputs(items, lengths)
-            after = reader.outputs(items, lengths)
-        for name, values in unseen.items():
-            bit_equal("watching", seen[name], values, f"{name} while watched")
-            bit_equal("watching", after[name], values, f"{name} after having been watched")
-
-
-def train_is_eval(reader: WholeReader) -> None:
-    """Without dropout, train mode and eval mode give the same."""
-    items = reader.draw(reader.batch, reader.time)
-    with reader.mode(training=False):
-        expected = reader.outputs(items)
-    with reader.mode(training=True):
-        found = reader.outputs(items)
-    for name, values in expected.items():
-        same("train is eval", found[name], values, f"{name} in train mode", dtype=reader.dtype)
-
-
 def gradients(reader: WholeReader) -> None:
     """The gradients of the parameters are those of the outputs, and no pad has a part in them; in float64."""
     reader = reader.in_float64()
@@ -109,3 +89,16 @@ def parameters(reader: WholeReader) -> None:
     """Every parameter that is learned has a part in the outputs."""
     with reader.mode(training=True):
         reach_all(pull_back(reader.learned(reader.draw(reader.batch, reader.time)), reader.weights()))
+
+
+WHOLE_LAWS = (
+    Law("order", "rows in another order give what they give, in that order",
+        "something is kept from row to row, or depends on the place in the batch", order),
+    Law("watching", "watching changes no number", "the watched path computes the output itself", watching),
+    Law("train is eval", "without dropout, train mode and eval mode give the same",
+        "a statistic of the batch is used in training", train_is_eval),
+    Law("gradients", "the gradients are those of the outputs, and no pad has a part in them",
+        "a detach, an in-place change, a fully masked row that becomes NaN, or pads in a mean", gradients),
+    Law("parameters", "every parameter has a part in the outputs",
+        "a matrix that is made and never read, or a .detach() on its way: leave it out, or use it", parameters),
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +9,7 @@ import torch
 
 from regard.contract import Source
 from regard.data.tokens.vocabulary import EOS, PAD
+from regard.laws.answer_laws import LabelReader, check_answers
 from regard.laws.check import Report, try_laws
 from regard.laws.encoder_laws import ENCODER_LAWS, PictureReader, check_encoder
 from regard.laws.prepared import prepared
@@ -34,9 +34,9 @@ def check_picture_encoder(encoder: Any, picture: tuple[int, int, int], patches: 
     return try_laws(type(encoder).__name__, ENCODER_LAWS, reader)
 
 
-def check_with_encoder(check: Callable[[Any], Report], model: Any) -> Report:
-    """One report on a model that reads by an encoder of tokens, by its own laws and by those of its encoder."""
-    return join_reports(check(model), check_encoder(model.encoder, vocab=model.vocab, dtype=None))
+def check_with_encoder(reader: type[LabelReader], model: Any) -> Report:
+    """One report on a model that answers about rows it reads whole, by its own laws and by those of its encoder."""
+    return join_reports(check_answers(reader, model), check_encoder(model.encoder, vocab=model.vocab, dtype=None))
 
 
 def join_reports(report: Report, encoder: Report) -> Report:

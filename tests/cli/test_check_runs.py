@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from regard.contract import Memory
+from regard.laws.answer_laws import ANSWER_LAWS
 from regard.laws.encoder_laws import ENCODER_LAWS
-from regard.laws.masked_laws import MASKED_LAWS
 from regard.laws.model_laws import MODEL_LAWS
+from regard.laws.whole_laws import WHOLE_LAWS
 from regard.layers.full_attention import FullAttention
 from regard.models.head import Head
 from regard.models.masked import MaskedModel
@@ -20,7 +21,7 @@ ENCODER = [f"encoder: {law}" for law in ENCODER_LAWS]
 TRIED = {
     "translate-transformer": [*MODEL_LAWS, *ENCODER], "translate-prefix": list(MODEL_LAWS),
     "summarise-rnn-attention": [*MODEL_LAWS, *ENCODER], "caption-rnn-attention": [*MODEL_LAWS, *ENCODER],
-    "masked-transformer": [*MASKED_LAWS, *ENCODER], "masked-rnn": [*MASKED_LAWS, *ENCODER],
+    "masked-transformer": [*ANSWER_LAWS, *ENCODER], "masked-rnn": [*ANSWER_LAWS, *ENCODER],
 }
 
 
@@ -96,7 +97,7 @@ HONEST_PICTURES, HONEST_HEAD, HONEST_START = PatchEncoder.forward, Head.forward,
     ("caption-rnn-attention", "encoder: order", PatchEncoder, "forward", numbers_pictures),
     ("masked-transformer", "shapes", MaskedModel, "score", scores_everything),
     ("masked-transformer", "probabilities", Head, "forward", gives_logits),
-    ("masked-transformer", "places", MaskedModel, "score", scores_next_place),
+    ("masked-transformer", "targets", MaskedModel, "score", scores_next_place),
     ("masked-transformer", "targets", MaskedModel, "score", leaks_targets),
     ("masked-transformer", "padding", MaskedModel, "encode", forgets_lengths),
     ("masked-transformer", "encoder: padding", FullAttention, "forward", reads_pads),
@@ -111,19 +112,20 @@ def test_what_is_planted_in_a_run_is_found(regard, monkeypatch, name, law, where
 def only(monkeypatch, law):
     """Try this law alone, which is quicker."""
     import regard.tasks.laws as trained_laws
-    from regard.laws import check, encoder_laws, masked_laws
+    from regard.laws import answer_laws, check, encoder_laws
 
     kind, own = ("encoder", law.removeprefix("encoder: ")) if law.startswith("encoder: ") else ("model", law)
-    for module, name, laws in ((check, "MODEL_LAWS", MODEL_LAWS), (masked_laws, "MASKED_LAWS", MASKED_LAWS)):
+    for module, name, laws in ((check, "MODEL_LAWS", MODEL_LAWS), (answer_laws, "ANSWER_LAWS", ANSWER_LAWS)):
         monkeypatch.setattr(module, name, {own: laws[own]} if kind == "model" and own in laws else {})
     for module in (encoder_laws, trained_laws):
         monkeypatch.setattr(module, "ENCODER_LAWS", {own: ENCODER_LAWS[own]} if kind == "encoder" else {})
 
 
-def test_every_law_of_masked_models_has_a_planted_bug():
+def test_every_law_of_answers_has_a_bug_planted_in_a_masked_model():
+    """The others are planted in label models (tests/laws/test_label_laws.py)."""
     found = {mark.args[1][at][1] for mark in test_what_is_planted_in_a_run_is_found.pytestmark
              for at in range(len(mark.args[1])) if mark.args[1][at][0] == "masked-transformer"}
-    assert set(MASKED_LAWS) <= found
+    assert set(ANSWER_LAWS) - {"saved tensors", *(law.name for law in WHOLE_LAWS)} <= found
 
 
 def test_the_verdict_names_the_encoder_and_what_is_wrong(regard, monkeypatch):

@@ -67,7 +67,7 @@ def test_a_broken_layer_is_told_where_and_why():
     assert "ForgetsTheState:" in text and "broken" in text.splitlines()[0]
     assert "  ✗ cuts" in text
     assert "failed: cut after 1 of 6: row 0, position 1 differs; the largest difference is" in text
-    assert "usual cause: the state is not carried: did you use the one given, and return the next from forward?" in text
+    assert "usual cause: the state is not carried: did you use the one given, and return the next from forward" in text
 
 
 def test_a_layer_that_sees_the_future_is_told_which_position_moved():

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from regard.families.label_families import average_family, label_families
+from regard.laws.answer_laws import ANSWER_LAWS, LabelReader, check_answers
 from regard.laws.encoder_laws import ENCODER_LAWS, EncoderReader
-from regard.laws.label_laws import LABEL_LAWS, LabelReader, check_labels
 from regard.laws.law import LawBroken
 from regard.layers.bidirectional import Bidirectional
 from regard.layers.recurrent import Elman
@@ -21,13 +21,13 @@ DEVICE = torch.device(os.environ.get("REGARD_TEST_DEVICE", "cpu"))
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 MODELS = {**{f"text-{name}": family for name, family in label_families(TextLabelModel, average_family()).items()},
           **{f"token-{name}": family for name, family in label_families(TokenLabelModel).items()}}
-TRIALS = [(law, dtype) for law in LABEL_LAWS for dtype in DTYPES if law != "gradients" or dtype == "float64"]
+TRIALS = [(law, dtype) for law in ANSWER_LAWS for dtype in DTYPES if law != "gradients" or dtype == "float64"]
 
 
 @pytest.mark.parametrize(("law", "dtype"), TRIALS)
 @pytest.mark.parametrize("name", MODELS)
 def test_the_label_model_keeps_the_law(name, law, dtype):
-    LABEL_LAWS[law].check(LabelReader(MODELS[name].example(DTYPES[dtype]).to(DEVICE)))
+    ANSWER_LAWS[law].check(LabelReader(MODELS[name].example(DTYPES[dtype]).to(DEVICE)))
 
 
 @pytest.mark.parametrize("law", ENCODER_LAWS)
@@ -153,15 +153,15 @@ PLANTED = {
 def test_the_law_catches_the_label_model(law, bug):
     torch.manual_seed(0)
     with pytest.raises(LawBroken) as caught:
-        LABEL_LAWS[law].check(LabelReader(bug().double()))
+        ANSWER_LAWS[law].check(LabelReader(bug().double()))
     assert caught.value.law == law
 
 
 def test_every_law_has_a_planted_bug_and_the_honest_ones_pass():
-    assert set(PLANTED) == set(LABEL_LAWS)
+    assert set(PLANTED) == set(ANSWER_LAWS)
     for honest in (Honest(), HonestOfTokens()):
-        report = check_labels(honest.double())
-        assert report.ok and len(report) == len(LABEL_LAWS), report.text()
+        report = check_answers(LabelReader, honest.double())
+        assert report.ok and len(report) == len(ANSWER_LAWS), report.text()
 
 
 def test_the_vector_of_a_text_is_the_mean_of_its_own_tokens():

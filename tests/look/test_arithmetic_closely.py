@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from regard.laws.reading_laws import ways_to_read
 from regard.layers.attend import attend_by_definition
 from regard.layers.self_attention import SelfAttention
 from regard.watching import watch
@@ -11,7 +10,7 @@ from tests.laws.registered import layer_reader, model_reader, names
 
 
 def hold(reader):
-    for _, training, read in ways_to_read(reader):
+    for _, training, read in reader.ways_to_read():
         inputs = reader.draw(reader.batch, reader.time)
         with reader.mode(training=training):
             unseen = read(inputs)

@@ -17,8 +17,8 @@ from torch import Tensor
 from regard.data.labels.labelled_tokenizer import LabelledTokenizer
 from regard.decoding.stream import padded
 from regard.errors import DataError, SettingError
+from regard.laws.answer_laws import LabelReader
 from regard.laws.check import Report
-from regard.laws.label_laws import check_labels
 from regard.metrics.bag_of_ngrams import BagOfNGrams
 from regard.models.label_models import TextLabelModel
 from regard.tasks.laws import check_with_encoder
@@ -48,7 +48,7 @@ class TrainedClassifier(TrainedModel):
 
     def check_laws(self) -> Report:
         """Try the laws of label models, and those of its encoder."""
-        return check_with_encoder(check_labels, self.model)
+        return check_with_encoder(LabelReader, self.model)
 
     def classify(self, texts: Sequence[str], *, top: int = 1) -> list[list[LabelGuess]]:
         """Return the `top` likeliest labels of each text, likeliest first; many are read at once, which changes none.

@@ -21,8 +21,8 @@ from regard.data.tokens.vocabulary import PAD, Tokenizer
 from regard.decoding.fill import Filled, fill_blanks
 from regard.decoding.special_tokens import SpecialTokens
 from regard.errors import DataError, RunError, SettingError
+from regard.laws.answer_laws import MaskedReader
 from regard.laws.check import Report
-from regard.laws.masked_laws import check_masked
 from regard.metrics.filling import FillQuality, guess_batches
 from regard.models.masked import MaskedModel
 from regard.tasks.laws import check_with_encoder
@@ -50,7 +50,7 @@ class TrainedMasked(TrainedModel):
 
     def check_laws(self) -> Report:
         """The laws of masked models, and those of its encoder."""
-        return check_with_encoder(check_masked, self.model)
+        return check_with_encoder(MaskedReader, self.model)
 
     # ------------------------------------------------------------------------------------- filling
 

@@ -18,8 +18,8 @@ from regard.data.labels.labelled_tokenizer import LabelledTokenizer
 from regard.data.labels.tagged_sentences import asking_tokens
 from regard.decoding.stream import padded
 from regard.errors import DataError
+from regard.laws.answer_laws import LabelReader
 from regard.laws.check import Report
-from regard.laws.label_laws import check_labels
 from regard.models.label_models import TokenLabelModel
 from regard.tasks.laws import check_with_encoder
 from regard.tasks.trained_model import TrainedModel
@@ -51,7 +51,7 @@ class TrainedTagger(TrainedModel):
 
     def check_laws(self) -> Report:
         """Try the laws of label models, and those of its encoder."""
-        return check_with_encoder(check_labels, self.model)
+        return check_with_encoder(LabelReader, self.model)
 
     def tag(self, text: str | Sequence[str]) -> list[TaggedWord]:
         """Return the words of a text with their tags. A string is split into words and marks, a list is not."""
