@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 NAME, ABOUT = "worked", "The worked examples of the lectures, exact to the digit."
@@ -80,15 +81,15 @@ def line(what: str, by: str, ours: Any, expected: Any) -> ExampleLine:
 
 def row_of(numbers: Any) -> int:
     """The length of a matrix's rows; 0 for a vector or a number."""
-    if isinstance(numbers, Tensor):
-        return numbers.shape[-1] if numbers.dim() > 1 else 0
-    nested = isinstance(numbers, list) and isinstance(numbers[0], list)
-    return len(numbers[0]) if nested else 0
+    shape = np.shape(numbers)
+    return shape[-1] if len(shape) > 1 else 0
 
 
 def flat(numbers: Any) -> Iterable[Number]:
     if isinstance(numbers, Tensor):
-        numbers = numbers.detach().double().cpu().tolist()
+        numbers = numbers.detach().double().cpu()
+    if isinstance(numbers, (Tensor, np.ndarray)):
+        numbers = numbers.tolist()
     if isinstance(numbers, (int, float, Fraction)):
         yield numbers
         return
@@ -116,16 +117,12 @@ def examples() -> dict[str, Example]:
     return {each.name: each for each in every}
 
 
-def work_out() -> list[tuple[Example, list[ExampleLine]]]:
-    return [(each, each.run()) for each in examples().values()]
-
-
 # ----------------------------------------------------------------------------------------------- to be shown
 
 
 def as_dicts() -> list[dict[str, Any]]:
     """Every example with its lines, as JSON."""
-    return [{**each.as_dict(), "lines": [one.as_dict() for one in lines]} for each, lines in work_out()]
+    return [{**each.as_dict(), "lines": [one.as_dict() for one in each.run()]} for each in examples().values()]
 
 
 def as_text(examples: Sequence[dict[str, Any]]) -> str:

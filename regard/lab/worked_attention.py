@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,11 +23,15 @@ from regard.look.presets import PRESETS, numbers
 
 PLAIN = Dot(1, 1, scaled=False)            # e(q, k) = q · k
 F = Fraction
-Matrix = list[list[Fraction]]
+Matrix = np.ndarray                        # of fractions: numpy multiplies and adds whatever can be
 
 
 def tensor(rows: object) -> Tensor:
-    return torch.tensor(rows, dtype=torch.float64)
+    return torch.from_numpy(np.array(rows, np.float64))
+
+
+def whole(rows: Sequence[Sequence[int | str]]) -> Matrix:
+    return np.array([[F(x) for x in row] for row in rows])
 
 
 def rows_of(name: str) -> tuple[Tensor, Tensor, Tensor]:
@@ -119,23 +124,6 @@ def through_softmax(table: Matrix, v: Tensor) -> tuple[Tensor, Tensor]:
     return shares(q, s.T, mask=CAUSAL), read(q, s.T, v, mask=CAUSAL)
 
 
-def product(*matrices: Matrix) -> Matrix:
-    """The product of matrices, in fractions."""
-    first, *rest = matrices
-    for other in rest:
-        first = [[sum((a * b for a, b in zip(row, column, strict=True)), F(0)) for column in transposed(other)]
-                 for row in first]
-    return first
-
-
-def transposed(matrix: Matrix) -> Matrix:
-    return [list(column) for column in zip(*matrix, strict=True)]
-
-
-def whole(rows: Sequence[Sequence[int | str]]) -> Matrix:
-    return [[F(x) for x in row] for row in rows]
-
-
 VALUES = [[1, 0, 2], [0, 1, 4], [3, 1, 0]]             # v_1, v_2, v_3: any three vectors will do
 
 
@@ -146,7 +134,7 @@ def table_of(*names: str) -> Matrix:
 def hidden_states() -> list[ExampleLine]:
     """h_3 = 0.3 v_1 + 0.5 v_2 + 0.2 v_3 and h_2 = 0.7 v_1 + 0.3 v_2 are rows of one lower-triangular product."""
     table = table_of("table-1", "h2", "h3")
-    by_hand = product(table, whole(VALUES))
+    by_hand = table @ whole(VALUES)
     alpha, h = through_softmax(table, tensor(VALUES))
     return [
         line("weights: nothing above the diagonal", "weights, mask=CAUSAL", alpha, table),
@@ -167,7 +155,7 @@ def table_times_v() -> list[ExampleLine]:
         line("the table", "weights, mask=CAUSAL", alpha,
              [[1, 0, 0], [F(3, 10), F(7, 10), 0], [F(1, 10), F(1, 2), F(2, 5)]]),
         line("each row sums to one", "weights, mask=CAUSAL", alpha.sum(-1), [1, 1, 1]),
-        line("the table times V", "attend, mask=CAUSAL", h, product(table, whole(VALUES))),
+        line("the table times V", "attend, mask=CAUSAL", h, table @ whole(VALUES)),
         line("its third row", "attend, mask=CAUSAL", h[2], [F(13, 10), F(9, 10), F(22, 10)]),
     ]
 

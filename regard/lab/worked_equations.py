@@ -9,23 +9,14 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.lab.in_the_open import OpenDot
 from regard.lab.worked import Example, ExampleLine, line
-from regard.lab.worked_attention import (
-    PLAIN,
-    Matrix,
-    product,
-    read,
-    rows_of,
-    softmax_of_base,
-    tensor,
-    transposed,
-    whole,
-)
+from regard.lab.worked_attention import PLAIN, Matrix, read, rows_of, softmax_of_base, tensor, whole
 from regard.layers.attend import attend
 from regard.layers.positions import SinusoidalPositions
 from regard.layers.scores import Location
@@ -70,55 +61,51 @@ def angle_of_a_step(layer: SinusoidalPositions, pair: int) -> Tensor:
 
 def softmax3(scores: Matrix) -> Matrix:
     """Row by row, with powers of 3."""
-    return [softmax_of_base([int(s) for s in row], 3) for row in scores]
+    return np.array([softmax_of_base([int(s) for s in row], 3) for row in scores])
 
 
 X, P = whole(presets.X), whole(presets.P)
 W_Q, W_K, W_V = whole(presets.W_Q), whole(presets.W_K), whole(presets.W_V)
-WQK = product(W_Q, transposed(W_K))                             # W_Q W_K^T
+WQK = W_Q @ W_K.T
 
 
 def by_attend(x: Matrix) -> Tensor:
     """A(X) by our own layer's function, with powers of 3."""
-    q, k, v = (tensor([[float(each) for each in row] for row in product(x, w)]) for w in (W_Q, W_K, W_V))
+    q, k, v = (tensor(x @ w) for w in (W_Q, W_K, W_V))
     return read(q, k, v, 3)
 
 
 def by_equation(x: Matrix) -> Matrix:
-    return product(softmax3(product(x, WQK, transposed(x))), x, W_V)
+    return softmax3(x @ WQK @ x.T) @ x @ W_V
 
 
 def expanded() -> list[ExampleLine]:
     """A(X) = softmax(Q K^T) V = softmax(X W_Q (X W_K)^T) X W_V = softmax(X W_Q W_K^T X^T) X W_V."""
-    q, k, v = product(X, W_Q), product(X, W_K), product(X, W_V)
+    q, k, v = X @ W_Q, X @ W_K, X @ W_V
     return [
-        line("Q K^T = X W_Q W_K^T X^T", "fractions", product(q, transposed(k)), product(X, WQK, transposed(X))),
-        line("softmax(Q K^T) V = softmax(X W_Q W_K^T X^T) X W_V", "fractions",
-             product(softmax3(product(q, transposed(k))), v), by_equation(X)),
+        line("Q K^T = X W_Q W_K^T X^T", "fractions", q @ k.T, X @ WQK @ X.T),
+        line("softmax(Q K^T) V = softmax(X W_Q W_K^T X^T) X W_V", "fractions", softmax3(q @ k.T) @ v, by_equation(X)),
         line("and that is what attention gives", "attend", by_attend(X), by_equation(X)),
     ]
 
 
 def equivariance() -> list[ExampleLine]:
     """A(P X) = P A(X), line by line, exactly; P moves the rows of X."""
-    px, pt = product(P, X), transposed(P)
-    s = product(X, WQK, transposed(X))
+    px, s, goal = P @ X, X @ WQK @ X.T, P @ by_equation(X)
     lines = [
-        ("A(P X) = softmax(P X W (P X)^T) P X W_V", product(softmax3(product(px, WQK, transposed(px))), px, W_V)),
-        ("  = softmax(P (X W X^T) P^T) P X W_V", product(softmax3(product(P, s, pt)), P, X, W_V)),
-        ("  = P softmax((X W X^T) P^T) P X W_V", product(P, softmax3(product(s, pt)), P, X, W_V)),
-        ("  = P softmax(X W X^T) P^T P X W_V", product(P, softmax3(s), pt, P, X, W_V)),
-        ("  = P softmax(X W X^T) X W_V, as P^T P = 1", product(P, softmax3(s), X, W_V)),
-        ("  = P A(X)", product(P, by_equation(X))),
+        ("A(P X) = softmax(P X W (P X)^T) P X W_V", by_equation(px)),
+        ("  = softmax(P (X W X^T) P^T) P X W_V", softmax3(P @ s @ P.T) @ P @ X @ W_V),
+        ("  = P softmax((X W X^T) P^T) P X W_V", P @ softmax3(s @ P.T) @ P @ X @ W_V),
+        ("  = P softmax(X W X^T) P^T P X W_V", P @ softmax3(s) @ P.T @ P @ X @ W_V),
+        ("  = P softmax(X W X^T) X W_V, as P^T P = 1", P @ softmax3(s) @ X @ W_V),
+        ("  = P A(X)", goal),
     ]
-    goal = product(P, by_equation(X))
-    one = [[F(int(i == j)) for j in range(3)] for i in range(3)]
     four = tensor([[1], [2], [3], [4]])
     turned = four.flip(0)
     return [
         *(line(what, "fractions", ours, goal) for what, ours in lines),
-        line("P^T P = 1", "fractions", product(pt, P), one),
-        line("A(P X) = P A(X)", "attend", by_attend(px), product(P, by_equation(X))),
+        line("P^T P = 1", "fractions", P.T @ P, whole(np.eye(3, dtype=int).tolist())),
+        line("A(P X) = P A(X)", "attend", by_attend(px), goal),
         line("X = [1 2 3 4]^T turned round: A(X') is A(X) turned round", "attend", read(turned, turned, turned),
              read(four, four, four).flip(0)),
     ]
@@ -138,7 +125,7 @@ def location() -> list[ExampleLine]:
     asked = query[None, None, :, :2]
     general = read(query, keys, v)
     values = whole(presets.PRESETS["location"].values)
-    [output] = product(softmax3([[F(2), F(0), F(3)]]), values)
+    [output] = softmax3(whole([[2, 0, 3]])) @ values
     return [
         line("e = W q + b", "Location", layer(asked, nothing), [2, 0, 3]),
         line("(q, 1) · (w_i, b_i)", "Dot", PLAIN(query[None, None], keys[None, None]), [2, 0, 3]),

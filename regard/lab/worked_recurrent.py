@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from regard.data.batching.text_batches import Batch as TrainingBatch
 from regard.lab.tiny import Exercise, loss_of
 from regard.lab.worked import Example, ExampleLine, line
-from regard.lab.worked_attention import tensor
+from regard.lab.worked_attention import tensor, whole
 from regard.layers.linear_recurrence import MatrixRecurrence
 from regard.layers.recurrent import Elman
 from regard.layers.self_attention import SelfAttention
@@ -23,7 +24,6 @@ from regard.models.neural import NeuralLM
 from regard.training.step import ForwardBackward
 
 F = Fraction
-tanh = math.tanh
 
 
 # ------------------------------------------------------------------------------------------------ the loss
@@ -105,49 +105,39 @@ def the_loss() -> list[ExampleLine]:
 
 # ------------------------------------------------------------------------------------------------ one step
 
-W_H = [[F(1, 2), F(-1)], [F(1), F(1, 4)]]                       # d_h x d_h
-W_C = [[F(1), F(0), F(-1)], [F(1, 2), F(2), F(0)]]              # d_h x d_c
-C = [[F(1), F(1, 2), F(-1)], [F(-2), F(1), F(1)]]               # two words
+W_H = whole([["1/2", -1], [1, "1/4"]])                          # d_h x d_h
+W_C = whole([[1, 0, -1], ["1/2", 2, 0]])                        # d_h x d_c
+C = whole([[1, "1/2", -1], [-2, 1, 1]])                         # two words
 
 
-def set_by_hand(f: str, w_h: list[list[Fraction]], w_c: list[list[Fraction]]) -> Elman:
-    layer = Elman(len(w_c[0]), len(w_h), f=f).double()
+def set_by_hand(f: str, w_h: object, w_c: object) -> Elman:
+    of_h, of_c = tensor(w_h), tensor(w_c)
+    layer = Elman(of_c.shape[1], len(of_h), f=f).double()
     with torch.no_grad():
-        layer.w_h.copy_(floats(w_h))
-        layer.w_c.copy_(floats(w_c))
+        layer.w_h.copy_(of_h)
+        layer.w_c.copy_(of_c)
         for bias in (layer.b_h, layer.b_c):
             bias.zero_()
     return layer
 
 
-def floats(rows: list[list[Fraction]]) -> Tensor:
-    return tensor([[float(x) for x in row] for row in rows])
-
-
-def inside(h: list[Fraction], c: list[Fraction]) -> list[Fraction]:
-    """W_h h + W_c c, in fractions."""
-    return [sum((w * x for w, x in zip([*of_h, *of_c], [*h, *c], strict=True)), F(0))
-            for of_h, of_c in zip(W_H, W_C, strict=True)]
-
-
 def rnn_step() -> list[ExampleLine]:
     """h_t = f(W_h h_{t-1} + W_c c_t) with d_h = 2 and d_c = 3, for f = tanh and f = ReLU, from h_0 = 0."""
-    zero = [F(0), F(0)]
-    first = [max(x, F(0)) for x in inside(zero, C[0])]
-    second = [max(x, F(0)) for x in inside(first, C[1])]
-    relu, _ = set_by_hand("relu", W_H, W_C)(floats(C)[None])
-    h_1 = [tanh(x) for x in inside(zero, C[0])]
-    w_2 = [sum(float(w) * x for w, x in zip([*of_h, *of_c], [*h_1, *map(float, C[1])], strict=True))
-           for of_h, of_c in zip(W_H, W_C, strict=True)]
+    h_1 = W_C @ C[0]
+    first = np.maximum(h_1, 0)
+    h_2 = W_H @ first + W_C @ C[1]
+    relu, _ = set_by_hand("relu", W_H, W_C)(tensor(C)[None])
+    smooth_1 = np.tanh(h_1.astype(float))
+    smooth_2 = np.tanh((W_H @ smooth_1 + W_C @ C[1]).astype(float))
     layer = set_by_hand("tanh", W_H, W_C)
-    smooth, _ = layer(floats(C)[None])
-    by_definition, _ = layer.by_definition(floats(C)[None], layer.first(1))
+    smooth, _ = layer(tensor(C)[None])
+    by_definition, _ = layer.by_definition(tensor(C)[None], layer.first(1))
     return [
-        line("W_c c_1, as h_0 = 0", "fractions", inside(zero, C[0]), [F(2), F(3, 2)]),
+        line("W_c c_1, as h_0 = 0", "fractions", h_1, [F(2), F(3, 2)]),
         line("h_1 with ReLU", "Elman", relu[0, 0], first),
-        line("W_h h_1 + W_c c_2", "fractions", inside(first, C[1]), [F(-7, 2), F(27, 8)]),
-        line("h_2 with ReLU", "Elman", relu[0, 1], second),
-        line("h_1, h_2 with tanh", "Elman", smooth[0], [h_1, [tanh(x) for x in w_2]]),
+        line("W_h h_1 + W_c c_2", "fractions", h_2, [F(-7, 2), F(27, 8)]),
+        line("h_2 with ReLU", "Elman", relu[0, 1], np.maximum(h_2, 0)),
+        line("h_1, h_2 with tanh", "Elman", smooth[0], np.stack([smooth_1, smooth_2])),
         line("the same a step at a time", "Elman.by_definition", by_definition[0], smooth[0]),
     ]
 
@@ -157,22 +147,22 @@ def rnn_step() -> list[ExampleLine]:
 
 def queries_keys_values() -> list[ExampleLine]:
     """q = f(W_q c), k = f(W_k c), v = f(W_v c), with f = tanh, with f = ReLU, and without f."""
-    w = [[1, -1], [2, 0], [0, 3], [-1, 1], [1, 1], [-2, 1]]     # W_q, W_k and W_v, one above another
-    c = [F(1, 2), F(-1)]
-    inner = [sum((F(a) * x for a, x in zip(row, c, strict=True)), F(0)) for row in w]
+    w = whole([[1, -1], [2, 0], [0, 3], [-1, 1], [1, 1], [-2, 1]])         # W_q, W_k and W_v, one above another
+    c = np.array([F(1, 2), F(-1)])
+    inner = w @ c
 
     def of(f: str) -> Tensor:
         layer = SelfAttention(2, heads=1, positions="none", f=f).double()
         with torch.no_grad():
             layer.qkv.weight.copy_(tensor(w))
-        q, k, v = layer.queries_keys_values(tensor([[[float(x) for x in c]]]), torch.zeros(1, dtype=torch.long))
+        q, k, v = layer.queries_keys_values(tensor(c)[None, None], torch.zeros(1, dtype=torch.long))
         return torch.cat((q, k, v), -1)
 
     return [
         line("q, k, v = W c", "SelfAttention", of("none"), inner),
         line("in numbers", "fractions", inner, [F(3, 2), F(1), F(-3), F(-3, 2), F(-1, 2), F(-2)]),
-        line("q, k, v = ReLU(W c)", "SelfAttention, f=relu", of("relu"), [max(x, F(0)) for x in inner]),
-        line("q, k, v = tanh(W c)", "SelfAttention, f=tanh", of("tanh"), [tanh(x) for x in inner]),
+        line("q, k, v = ReLU(W c)", "SelfAttention, f=relu", of("relu"), np.maximum(inner, 0)),
+        line("q, k, v = tanh(W c)", "SelfAttention, f=tanh", of("tanh"), np.tanh(inner.astype(float))),
     ]
 
 
@@ -182,8 +172,7 @@ def queries_keys_values() -> list[ExampleLine]:
 def adds_words() -> list[ExampleLine]:
     """W_h = W_c = I and f = ReLU: each word is added into the state, h_i = h_{i-1} + w_i."""
     words = [[1, 2], [0, 5], [3, 1]]
-    one: list[list[Fraction]] = [[F(1), F(0)], [F(0), F(1)]]
-    h, _ = set_by_hand("relu", one, one)(tensor([words]))
+    h, _ = set_by_hand("relu", np.eye(2), np.eye(2))(tensor([words]))
     return [line("[1 2], [0 5], [3 1] added up", "Elman", h[0], [[1, 2], [1, 7], [4, 8]])]
 
 
@@ -194,10 +183,9 @@ def adds_some() -> list[ExampleLine]:
     step later, since both are one layer: h_i = h_{i-1} + g_{i-1}.
     """
     letters = {"A": [1, 0], "B": [0, 1]}
-    only_b, _ = set_by_hand("relu", [[F(1)]], [[F(0), F(1)]])(tensor([[letters[x] for x in "AABAB"]]))
+    only_b, _ = set_by_hand("relu", [[1]], [[0, 1]])(tensor([[letters[x] for x in "AABAB"]]))
     words = [[7, 1, 1], [5, 0, 1], [2, 1, 1], [0, 0, 1]]        # value, flag, and a one for the bias
-    gated, _ = set_by_hand("relu", [[F(1), F(1)], [F(0), F(0)]],
-                           [[F(0), F(0), F(0)], [F(1), F(100), F(-100)]])(tensor([words]))
+    gated, _ = set_by_hand("relu", [[1, 1], [0, 0]], [[0, 0, 0], [1, 100, -100]])(tensor([words]))
     return [
         line("A A B A B: the Bs so far", "Elman", only_b[0], [0, 0, 1, 1, 2]),
         line("7, (5), 2, of which (5) is not to be added: h", "Elman", gated[0, :, 0], [0, 7, 7, 9]),
