@@ -85,8 +85,12 @@ class Rule:
         assert not (self.cause and self.condition), f"rule {self.says!r}: give a cause or a condition, not both"
 
     @property
+    def side(self) -> str:
+        return "below" if self.above is None else "above"
+
+    @property
     def bound(self) -> float:
-        bound = self.above if self.above is not None else self.below
+        bound = self.below if self.above is None else self.above
         assert bound is not None
         return bound
 
@@ -150,12 +154,6 @@ class Experiment:
         if len(self.flips) == 1:
             return self.flips[0].does
         return "; ".join(f"{flip.name}: {flip.does}" for flip in self.flips)
-
-    @property
-    def rule_text(self) -> str:
-        sides = ["above" if rule.above is not None else "below" for rule in self.rules]
-        return "; and ".join(f"{rule.says} ({side} {rule.bound:g}{rule.unit}{', a condition' * bool(rule.condition)})"
-                             for rule, side in zip(self.rules, sides, strict=True))
 
 
 def column(seeds: Sequence[Seed], arm: str, name: str) -> list[Any]:

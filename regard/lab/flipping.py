@@ -24,14 +24,22 @@ def conclude_flip(experiment: Experiment, results: ClaimResults, plan: RunPlan, 
     seeds, before = (results.seeds(experiment, plan.settings(each)) for each in (flip, ""))
     if seeds is None or before is None:
         return None
-    verdict, flipped = judge_stored(experiment, seeds)
+    run, flipped = tell_run(experiment, results, plan, seeds, flip)
     as_it_is = judge_stored(experiment, before)[1]
     rules = [{"says": one.says, "before": one.verdict, "after": other.verdict, "median_before": one.median,
               "median": other.median, "low": other.low, "high": other.high, "unit": one.unit}
              for one, other in zip(as_it_is, flipped, strict=True) if one.cause == flip]
-    return {"does": experiment.flip_named(flip).does, "verdict": verdict, "rules": rules, "seeds": plan.seeds,
-            "quick": plan.quick, "seconds": round(results.seconds(experiment, plan.settings(flip)), 1),
-            "command": command(experiment, plan, flip), "where": results.ran(plan.settings(flip)[0])}
+    return {"does": experiment.flip_named(flip).does, "rules": rules, **run}
+
+
+def tell_run(
+    experiment: Experiment, results: ClaimResults, plan: RunPlan, seeds: Sequence[Seed], flip: str = ""
+) -> tuple[dict[str, Any], list[Judged]]:
+    """The verdict of a run, with its size, its command and where it ran; and what each rule says."""
+    (verdict, judged), settings = judge_stored(experiment, seeds), plan.settings(flip)
+    return {"verdict": verdict, "seeds": plan.seeds, "quick": plan.quick,
+            "seconds": round(results.seconds(experiment, settings), 1), "command": command(experiment, plan, flip),
+            "where": results.ran(settings[0])}, judged
 
 
 def store_flips(experiment: Experiment, results: ClaimResults, found: Mapping[str, Flipped | None]) -> None:

@@ -12,18 +12,17 @@ import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from regard import storage
 from regard.errors import RunError
 from regard.lab.experiment import Experiment, Seed
-from regard.lab.flipping import command, conclude_flip, judge_stored, size_of, store_flips, tell_flips, tell_size
+from regard.lab.flipping import conclude_flip, size_of, store_flips, tell_flips, tell_run, tell_size
 from regard.lab.hashes import hash_rules
 from regard.lab.results import ClaimResults, open_results
 from regard.lab.runner import QUICK_SEEDS, SEEDS, RunPlan
-from regard.lab.verdict import as_dicts
 from regard.report.charts import Chart, draw, hash_drawing, rows_of
 from regard.report.tables import Table
 
@@ -41,11 +40,11 @@ def conclude(experiment: Experiment, results: ClaimResults, plan: RunPlan) -> Ca
     seeds = results.seeds(experiment, plan.settings())
     if seeds is None:
         return None
-    card, before = _tell(experiment, results, plan, seeds), results.record
+    (card, judged), before = tell_run(experiment, results, plan, seeds), results.record
     smaller = size_of(card) < size_of(before)
     size_before = tell_size(before) if smaller else None
     charts, table = _show(experiment, seeds)
-    card |= {"table": asdict(table), "plots": []}
+    card |= {"rules": [asdict(each) for each in judged], "table": asdict(table), "plots": []}
     if not smaller:
         card["plots"] = _write_charts(charts, results.path.with_suffix(""), before.get("plots", []))
         results.record.update(about(experiment), **card)
@@ -55,13 +54,6 @@ def conclude(experiment: Experiment, results: ClaimResults, plan: RunPlan) -> Ca
     results.look(hash_rules(experiment))
     results.save()
     return {**about(experiment), **card, "machine": results.path.parent.name, "smaller_than": size_before}
-
-
-def _tell(experiment: Experiment, results: ClaimResults, plan: RunPlan, seeds: Sequence[Seed]) -> Card:
-    verdict, judged = judge_stored(experiment, seeds)
-    return {"verdict": verdict, "rules": as_dicts(judged), "seeds": plan.seeds, "quick": plan.quick,
-            "seconds": round(results.seconds(experiment, plan.settings()), 1),
-            "command": command(experiment, replace(plan, flipped=False)), "where": results.ran(plan.settings()[0])}
 
 
 def _show(experiment: Experiment, seeds: Sequence[Seed]) -> tuple[Sequence[Chart], Table]:
@@ -76,7 +68,7 @@ def _show(experiment: Experiment, seeds: Sequence[Seed]) -> tuple[Sequence[Chart
 def about(experiment: Experiment) -> dict[str, Any]:
     return {"name": experiment.name, "number": experiment.number, "title": experiment.title, "claim": experiment.claim,
             "source": experiment.source, "equation": experiment.equation, "refuted": experiment.refuted,
-            "rule": experiment.rule_text, "flip": experiment.flip_text, "notes": experiment.notes,
+            "flip": experiment.flip_text, "notes": experiment.notes,
             "fixed": asdict(experiment.fixed) if experiment.fixed else None}
 
 

@@ -40,18 +40,15 @@ class ClaimResults:
     arms: dict[str, dict[str, Any]] = field(default_factory=dict)       # key -> {"values", "seconds"}
     record: dict[str, Any] = field(default_factory=dict)                # the rest of the file
 
-    def has(self, key: str) -> bool:
-        return key in self.arms
-
     def add(self, key: str, values: Values, seconds: float) -> None:
         self.arms[key] = {"values": values, "seconds": round(seconds, 2)}
 
     def seeds(self, experiment: Experiment, settings: Sequence[Setting]) -> list[Seed] | None:
         """The values of every arm for each of these settings; None while some are missing."""
-        if not all(self.has(key_of(experiment, arm, setting)) for setting in settings for arm in experiment.arms):
+        keys = [{arm.name: key_of(experiment, arm, setting) for arm in experiment.arms} for setting in settings]
+        if not all(key in self.arms for own in keys for key in own.values()):
             return None
-        return [{arm.name: self.arms[key_of(experiment, arm, setting)]["values"] for arm in experiment.arms}
-                for setting in settings]
+        return [{name: self.arms[key]["values"] for name, key in own.items()} for own in keys]
 
     def seconds(self, experiment: Experiment, settings: Sequence[Setting]) -> float:
         keys = {key_of(experiment, arm, setting) for setting in settings for arm in experiment.arms}

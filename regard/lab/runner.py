@@ -26,7 +26,7 @@ import torch
 from regard.errors import RunError
 from regard.lab.experiment import Arm, Experiment, Setting, Values
 from regard.lab.find import experiment as named
-from regard.lab.results import ClaimResults, has_changed, key_of, open_results
+from regard.lab.results import has_changed, key_of, open_results
 from regard.trained import pick_device
 
 SEEDS, QUICK_SEEDS = 9, 3                  # from nine on an interval is sure and lets one seed be far off
@@ -89,11 +89,6 @@ def run_arms(experiments: Sequence[Experiment], plan: RunPlan, out: Path, say: S
                 for flip in ("", *plan.flips_of(each)))]
 
 
-def list_missing(experiment: Experiment, plan: RunPlan, results: ClaimResults) -> list[ArmRun]:
-    """The arms of an experiment that are still to be run."""
-    return [arm_run for arm_run in _list_all([experiment], plan) if not results.has(arm_run.key)]
-
-
 def _list_all(experiments: Sequence[Experiment], plan: RunPlan) -> list[ArmRun]:
     """Every arm of the run as it is; for each flip also the arms that it changes."""
     return [ArmRun(each, arm, setting) for each in experiments for flip in ("", *plan.flips_of(each))
@@ -109,9 +104,9 @@ class Progress:
 
     def __init__(self, experiments: Sequence[Experiment], plan: RunPlan, out: Path, say: Say):
         self.results = {each.name: open_results(out, each, plan.device) for each in experiments}
-        self.open = [arm_run for each in experiments for arm_run in list_missing(each, plan, self.results[each.name])]
-        self.total = len(_list_all(experiments, plan))
-        self.done = self.total - len(self.open)
+        every = _list_all(experiments, plan)
+        self.open = [arm_run for arm_run in every if arm_run.key not in self.results[arm_run.experiment.name].arms]
+        self.total, self.done = len(every), len(every) - len(self.open)
         self.until = None if plan.minutes is None else time.monotonic() + 60 * plan.minutes
         self.workers = plan.side_by_side
         self.changed: set[str] = set()                       # experiments whose code is no longer what it was

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -53,14 +53,13 @@ def judge_rule(rule: Rule, seeds: Sequence[Seed], cause: str = "") -> Judged:
     values = tuple(float(rule.value(seed)) for seed in seeds)
     spread = over_seeds(values)
     low, high = (min(values), max(values)) if rule.exact else (spread.low, spread.high)
-    side = "above" if rule.above is not None else "below"
-    return Judged(rule.says, values, median(values), low, high, rule.bound, side, _verdict(rule, values, low, high),
-                  rule.exact, rule.unit, cause, rule.condition)
+    return Judged(rule.says, values, median(values), low, high, rule.bound, rule.side,
+                  _verdict(rule, values, low, high), rule.exact, rule.unit, cause, rule.condition)
 
 
 def _verdict(rule: Rule, values: Sequence[float], low: float, high: float) -> str:
     """On the bound is not beyond it: there a rule fails."""
-    sign = 1 if rule.above is not None else -1
+    sign = 1 if rule.side == "above" else -1
     if rule.exact and any(sign * (value - rule.bound) <= 0 for value in values):
         return FAILS                                         # one seed breaks a theorem, whatever the others are
     if not all(map(math.isfinite, values)) or not (rule.exact or len(values) >= FEWEST):
@@ -71,9 +70,8 @@ def _verdict(rule: Rule, values: Sequence[float], low: float, high: float) -> st
 
 def tell_bound(rule: Rule) -> str:
     """A rule in a line, before anything is measured."""
-    side = "above" if rule.above is not None else "below"
     kind = f"; a condition: {rule.condition}" if rule.condition else f"; cause: {rule.cause}" if rule.cause else ""
-    return f"{rule.says} ({side} {rule.bound:g}{rule.unit}{', every seed' * rule.exact}{kind})"
+    return f"{rule.says} ({rule.side} {rule.bound:g}{rule.unit}{', every seed' * rule.exact}{kind})"
 
 
 def tell_rule(rule: Mapping[str, Any]) -> str:
@@ -83,7 +81,3 @@ def tell_rule(rule: Mapping[str, Any]) -> str:
     condition = f" (a condition: {rule['condition']})" if rule.get("condition") else ""
     return (f"{rule['says']}: {rule['median']:.3g}{unit} ({kind}: {rule['low']:.3g} to {rule['high']:.3g}), to be "
             f"{rule['side']} {rule['bound']:g}{unit}: {rule['verdict']}{condition}")
-
-
-def as_dicts(judged: Sequence[Judged]) -> list[dict[str, Any]]:
-    return [asdict(each) for each in judged]
