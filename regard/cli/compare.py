@@ -70,8 +70,8 @@ def compare(
         tables.setdefault(table, {})[name] = value
     wanted = Wanted(files, names, settings=tables, task=task, **without_settings(options, declared))
     if dry_run:
-        folder = comparison.comparison_folder(wanted)
-        click.echo(comparison.dry_run(comparison.make_or_join_plan(wanted, folder, say=tell), folder))
+        plan = comparison.make_or_join_plan(wanted, wanted.folder, say=tell)
+        click.echo(comparison.dry_run(plan, wanted.folder))
         return
     show(comparison.compare(wanted, say=tell), as_json)
 

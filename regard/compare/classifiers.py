@@ -9,16 +9,13 @@ from typing import ClassVar
 import numpy as np
 
 from regard.compare.columns import FAMILY, MEMORY, SIZE, TRAINED_FOR, TRAINING_RATE, TRIED, Column
-from regard.compare.plan import ComparisonPlan, Entry, Record, Row
-from regard.compare.subject import Section, Subject, mean, show_f1
+from regard.compare.plan import ComparisonPlan, Record, Row
+from regard.compare.subject import Section, Subject, show_f1
 from regard.data.labels.label_corpus import LabelCorpus
 from regard.metrics.classification import measure_labels
-from regard.metrics.resampling import Counts, Scores
 from regard.report.numbers import show_count
 from regard.tasks.classify.score import measure_baselines
 from regard.tasks.classify.trained import TrainedClassifier
-
-MEANS = ("macro_f1", "majority_accuracy", "ngrams_accuracy", "ngrams_macro_f1", "classification_rate")
 
 
 class Classifiers(Subject):
@@ -27,6 +24,8 @@ class Classifiers(Subject):
     measures: ClassVar = {
         "accuracy": lambda record: f"{record['accuracy']:.4f}", "macro-F1": lambda record: f"{record['macro_f1']:.4f}",
         "nats/text": lambda record: f"{record['loss']:.4f}"}
+    means = ("macro_f1", "majority_accuracy", "ngrams_accuracy", "ngrams_macro_f1", "classification_rate")
+    facts = ("texts",)
 
     # ------------------------------------------------------------------------------------------ measuring
 
@@ -42,12 +41,6 @@ class Classifiers(Subject):
         return {**measure_labels(given, list(wanted)).as_dict(), "units": {"of": "texts", "counts": right},
                 **measure_baselines(trained, list(texts), list(wanted)), "loss": loss,
                 "perplexity": float(np.exp(loss)), "classification_rate": len(texts) / max(seconds, 1e-9)}
-
-    def score(self, totals: Counts) -> Scores:
-        return totals[..., 0] / np.maximum(1, totals[..., 1])
-
-    def row(self, entry: Entry, done: Sequence[Record], level: float | None) -> Row:
-        return {**{name: mean(record[name] for record in done) for name in MEANS}, "texts": done[0]["texts"]}
 
     # -------------------------------------------------------------------------------------------- showing
 

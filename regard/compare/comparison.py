@@ -26,10 +26,10 @@ from regard.compare.results_table import as_markdown, notes
 from regard.compare.rows import judge_rows, load_all_units, summarise
 from regard.compare.subject import measured_part, subject_of, why_not_divided
 from regard.compare.trial import trial_file
-from regard.errors import Interrupted, RunError, TrainingStopped
+from regard.errors import Interrupted, TrainingStopped
 from regard.manifest import read_record_of, write_sealed
 from regard.run_folder import refuse_links
-from regard.run_lock import LOCK, use_folder
+from regard.run_lock import use_folder
 from regard.training.loop import stop_signals
 from regard.training.report import format_seconds
 
@@ -61,7 +61,7 @@ class Comparison:
 
 def compare(wanted: Wanted, say: Say = print, start: Start | None = None) -> Comparison:
     """Make the comparison that is wanted, or go on with it; `start` runs one trial, else in a process of its own."""
-    folder = comparison_folder(wanted)
+    folder = wanted.folder
     with use_folder(folder, storage.claim_folder(folder), folder / FILE):
         return run_trials(make_or_join_plan(wanted, folder, say), folder, say, start)
 
@@ -94,14 +94,6 @@ def run_trials(plan: ComparisonPlan, folder: Path, say: Say, start: Start | None
     if not any(record["status"] == "done" for record in compared.records):
         raise TrainingStopped(f"every trial failed: {compared.records[0]['reason']}")
     return compared
-
-
-def comparison_folder(wanted: Wanted) -> Path:
-    stem = Path(wanted.files[0]).name.split(".")[0] or "text"
-    folder = Path(wanted.out or Path("compare") / stem)
-    if not (folder / FILE).exists() and folder.exists() and any(path.name != LOCK for path in folder.iterdir()):
-        raise RunError(f"{folder} holds something that is no comparison: choose another folder with --out")
-    return folder
 
 
 def make_or_join_plan(wanted: Wanted, folder: Path, say: Say = print) -> ComparisonPlan:

@@ -21,6 +21,7 @@ from regard.errors import RunError, SettingError, note
 from regard.families import Family
 from regard.families.fit import parameters
 from regard.manifest import read_sealed, write_sealed
+from regard.run_lock import LOCK
 from regard.tasks import task_named
 from regard.trained import pick_device
 from regard.training.choices import choose
@@ -55,6 +56,10 @@ class Wanted:
     out: str | None = None
     task: str = "lm"
     halve: bool = True                                 # held-out data without a test part: choose on one half only
+
+    @property
+    def folder(self) -> Path:
+        return output_folder(self.files, self.out, "compare/{}", FILE, "comparison")
 
 
 @dataclass(frozen=True)
@@ -182,6 +187,14 @@ class ComparisonPlan:
         orders = tuple(sorted({*self.orders, *new.orders}))
         return replace(new, entries=entries, orders=orders, seeds=max(self.seeds, new.seeds),
                        settings={**self.settings, **new.settings})
+
+
+def output_folder(files: tuple[str, ...], out: str | None, default: str, begun: str, what: str) -> Path:
+    """The folder `out`, or the default one for the name of the data; refused if it holds anything but `what`."""
+    folder = Path(out or default.format(Path(files[0]).name.split(".")[0] or "text"))
+    if not (folder / begun).exists() and folder.exists() and any(path.name != LOCK for path in folder.iterdir()):
+        raise RunError(f"{folder} holds something that is no {what}: choose another folder with --out")
+    return folder
 
 
 def make_plan(wanted: Wanted, say: Any = lambda text: None) -> ComparisonPlan:

@@ -16,6 +16,8 @@ from html import escape
 from importlib import import_module
 from typing import Any, ClassVar
 
+import numpy as np
+
 from regard.compare.columns import OF_TRAINING, Column, name_family, show_interval
 from regard.compare.family_curves import Levels, plot_training, plot_validations
 from regard.compare.plan import HALVE, ComparisonPlan, Entry, Record, Row
@@ -38,6 +40,8 @@ class Subject(ABC):
     data = "text"                            # what is held out: "text" or "pairs"
     loss_name = "nats a token"               # of the learning curves
     measures: ClassVar[Mapping[str, Callable[[Record], str]]]    # columns of the table of all trials, before training's
+    means: ClassVar[Sequence[str]] = ()      # values of records, of which a row has the mean over the seeds
+    facts: ClassVar[Sequence[str]] = ()      # values of records that no seed changes
 
     # ------------------------------------------------------------------------------------------ measuring
 
@@ -46,9 +50,9 @@ class Subject(ABC):
         """The metric, `loss`, `perplexity`, and all that is measured on held-out data. `units` are the counts of each
         sentence or document, as {"of": "sentences", "counts": (U, C)}; their sums give the metric."""
 
-    @abstractmethod
     def score(self, totals: Counts) -> Scores:
-        """The metric of summed counts of units (..., C)."""
+        """The metric of summed counts of units (..., C): the first for each of the second, unless it is another."""
+        return totals[..., 0] / np.maximum(1, totals[..., 1])
 
     def measure(self, trained: Any, corpus: Any, full: bool) -> Record:
         """Measurements beside the quality. With `full` also `cost`, and whatever no seed changes."""
@@ -56,7 +60,8 @@ class Subject(ABC):
 
     def row(self, entry: Entry, done: Sequence[Record], level: float | None) -> Row:
         """Values of a family's row that only this subject has; `level` is the loss of the best baseline."""
-        return {}
+        return {**{name: mean(record[name] for record in done) for name in self.means},
+                **{name: done[0][name] for name in self.facts}}
 
     # -------------------------------------------------------------------------------------------- showing
 

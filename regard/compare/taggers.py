@@ -9,19 +9,16 @@ from typing import ClassVar
 import numpy as np
 
 from regard.compare.columns import FAMILY, MEMORY, SIZE, TRAINED_FOR, TRAINING_RATE, TRIED, Column
-from regard.compare.plan import ComparisonPlan, Entry, Record, Row
-from regard.compare.subject import Section, Subject, mean, show_best, show_f1
+from regard.compare.plan import ComparisonPlan, Record, Row
+from regard.compare.subject import Section, Subject, show_best, show_f1
 from regard.data.labels.label_batches import HeldOutLabels
 from regard.data.labels.label_corpus import LabelCorpus
 from regard.metrics.filling import guess_labels
-from regard.metrics.resampling import Counts, Scores
 from regard.metrics.tagging import TagCounts, measure_tags
 from regard.report.numbers import show_count, show_share
 from regard.tasks.tag.trained import TrainedTagger
 
 SHOWN = 6                                            # sentences to look at
-MEANS = ("errors_gone", "ambiguous_accuracy", "unseen_accuracy", "baseline_accuracy", "macro_f1", "tagging_rate")
-SAME = ("words", "sentences", "ambiguous_words", "unseen_words")
 
 
 class Taggers(Subject):
@@ -33,6 +30,8 @@ class Taggers(Subject):
         "ambiguous": lambda record: show_share(record["ambiguous_accuracy"]),
         "unseen": lambda record: show_share(record["unseen_accuracy"]),
         "macro F1": lambda record: show_share(record["macro_f1"]), "nats/word": lambda record: f"{record['loss']:.4f}"}
+    means = ("errors_gone", "ambiguous_accuracy", "unseen_accuracy", "baseline_accuracy", "macro_f1", "tagging_rate")
+    facts = ("words", "sentences", "ambiguous_words", "unseen_words")
 
     # ------------------------------------------------------------------------------------------ measuring
 
@@ -53,13 +52,6 @@ class Taggers(Subject):
             "tagging_rate": measured.words.total / max(seconds, 1e-9),
             "shown": [{"words": words, "tags": tags, "given": row}
                       for (words, tags), row in zip(sentences[:SHOWN], given[:SHOWN], strict=True)]}
-
-    def score(self, totals: Counts) -> Scores:
-        return totals[..., 0] / np.maximum(1, totals[..., 1])
-
-    def row(self, entry: Entry, done: Sequence[Record], level: float | None) -> Row:
-        return {**{name: mean(record[name] for record in done) for name in MEANS},
-                **{name: done[0][name] for name in SAME}}
 
     # -------------------------------------------------------------------------------------------- showing
 

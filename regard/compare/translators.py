@@ -34,7 +34,6 @@ LENGTHS = (8, 16, 32, 64, 128, 256, 512)             # of the plots
 STATE_LENGTHS = (16, 64, 256)                        # of the table
 TIMED = 200                                          # pairs for the speed without a search
 SHOWN = 6                                            # translations to look at
-MEANS = ("chrf", "exact_match", "greedy_rate", "shorter", "longer")
 
 
 class Translators(Subject):
@@ -43,6 +42,7 @@ class Translators(Subject):
     measures: ClassVar = {
         "BLEU": lambda record: f"{record['bleu']:.2f}", "chrF": lambda record: f"{record['chrf']:.2f}",
         "exact": lambda record: f"{record['exact_match']:.1%}", "nats/token": lambda record: f"{record['loss']:.4f}"}
+    means, facts = ("chrf", "exact_match", "greedy_rate", "shorter", "longer"), ("sentences", "signature")
 
     # ------------------------------------------------------------------------------------------ measuring
 
@@ -86,12 +86,10 @@ class Translators(Subject):
         for record in done:
             for own in record["by_length"]:
                 bins.setdefault(own["words"], []).append(own["bleu"])
-        return {
-            **{name: mean(r[name] for r in done) for name in MEANS},
+        return super().row(entry, done, level) | {
             "translation_rate": mean(r["translation_rate"][str(BEAM)] for r in done),
             "state": {str(n): first.get("state", {}).get(str(n)) for n in STATE_LENGTHS},
-            "by_length": {words: mean(values) for words, values in bins.items()}, "sentences": done[0]["sentences"],
-            "signature": done[0]["signature"]}
+            "by_length": {words: mean(values) for words, values in bins.items()}}
 
     # -------------------------------------------------------------------------------------------- showing
 

@@ -65,7 +65,7 @@ def run_trial(folder: Path, plan: ComparisonPlan, trial: Trial) -> dict[str, Any
 def train_and_measure(folder: Path, plan: ComparisonPlan, trial: Trial) -> dict[str, Any]:
     peak = measure.ResidentPeak()
     run, trained_before = RunFolder(run_folder(folder, trial)), already_trained(folder, trial)
-    trained = train(plan, trial, run)
+    trained = train_or_resume(plan.request(trial, run.path), run, anew=trial.order is not None)
     model = trained.model
     memory = None if trained_before else peak_memory(model, peak)
     subject, corpus = subject_of(plan.task), same_corpus(plan, trained)
@@ -80,12 +80,10 @@ def train_and_measure(folder: Path, plan: ComparisonPlan, trial: Trial) -> dict[
     }
 
 
-def train(plan: ComparisonPlan, trial: Trial, run: RunFolder) -> Any:
-    """A new run, or the rest of one that was interrupted; what is counted is counted again."""
-    request = plan.request(trial, run.path)
-    if run.settings_path.exists() and trial.order is None:
-        request = TrainRequest(request.files, task=request.task, family=request.family, out=request.out, resume=True,
-                               device=request.device, tested=False, trust=True, quiet=True)
+def train_or_resume(request: TrainRequest, run: RunFolder, *, anew: bool = False) -> Any:
+    """Train a new run, or the rest of one that was interrupted; `anew` is for what is counted, in one go."""
+    if run.settings_path.exists() and not anew:
+        request = replace(request, settings=None, params=None, mix=None, resume=True)
     elif run.path.exists():
         storage.remove(run.path)
     return run_training(request)

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from regard import storage
+from regard.compare.plan import output_folder
 from regard.compare.subject import subject_of
 from regard.errors import Interrupted, RunError, SettingError
 from regard.run_folder import refuse_links
-from regard.run_lock import LOCK, use_folder
+from regard.run_lock import use_folder
 from regard.scale.ladder import (
     AHEAD,
     FILE,
@@ -100,7 +101,8 @@ def as_value(quantity: str, interval: Interval) -> Interval:
 
 def scale(request: ScaleRequest, say: Say = print) -> ScaleForecast:
     """Make every run that is missing, fit, and write the results; what was interrupted goes on."""
-    began, family, folder = time.monotonic(), check_request(request), scale_folder(request)
+    began, family = time.monotonic(), check_request(request)
+    folder = output_folder(request.files, request.out, f"scale/{{}}-{request.task}", FILE, "scaling")
     with use_folder(folder, storage.claim_folder(folder), folder / FILE):
         refuse_links("a scaling", folder, folder / "runs")
         corpus = prepare_corpus(comparable(request), say)
@@ -112,14 +114,6 @@ def scale(request: ScaleRequest, say: Say = print) -> ScaleForecast:
         storage.make_folder(folder / "runs")
         say(describe_plan(plan))
         return write_forecast(folder, plan, run_rungs(folder, plan, corpus, say))
-
-
-def scale_folder(request: ScaleRequest) -> Path:
-    stem = Path(request.files[0]).name.split(".")[0] or "text"
-    folder = Path(request.out or Path("scale") / f"{stem}-{request.task}")
-    if not (folder / FILE).exists() and folder.exists() and any(path.name != LOCK for path in folder.iterdir()):
-        raise RunError(f"{folder} holds something that is no scaling: choose another folder with --out")
-    return folder
 
 
 def load_plan(folder: Path, request: ScaleRequest, corpus: Any) -> ScalePlan:

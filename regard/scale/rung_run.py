@@ -14,13 +14,12 @@ from typing import Any
 
 from regard import storage
 from regard.compare.subject import Subject, subject_of
+from regard.compare.trial import train_or_resume
 from regard.config import fill
 from regard.manifest import read_record_of, write_sealed
 from regard.run_folder import RunFolder
 from regard.scale.ladder import PROBED, Rung, Say, ScalePlan
 from regard.tasks import task_named
-from regard.training.request import TrainRequest
-from regard.training.run import run_training
 
 Record = dict[str, Any]
 
@@ -50,7 +49,7 @@ def read_record(folder: Path, rung: Rung) -> Record | None:
 def run_rung(folder: Path, plan: ScalePlan, rung: Rung, corpus: Any) -> Record:
     """Train one run, or go on with it; measure it, record it, and remove its weights."""
     began, run = time.monotonic(), RunFolder(folder / "runs" / rung.name)
-    trained = train_rung(plan, rung, run)
+    trained = train_or_resume(plan.train_request(rung, run.path), run)
     subject = subject_of(plan.request["task"])
     measured = subject.held_out(trained, corpus)
     steps = trained.tables["training"]["steps"]
@@ -60,16 +59,6 @@ def run_rung(folder: Path, plan: ScalePlan, rung: Rung, corpus: Any) -> Record:
     write_sealed(record_file(folder, rung), record)
     storage.remove(run.path)
     return record
-
-
-def train_rung(plan: ScalePlan, rung: Rung, run: RunFolder) -> Any:
-    request = plan.train_request(rung, run.path)
-    if run.settings_path.exists():
-        request = TrainRequest(request.files, task=request.task, family=request.family, out=request.out, resume=True,
-                               device=request.device, trust=True, quiet=True)
-    elif run.path.exists():
-        storage.remove(run.path)
-    return run_training(request)
 
 
 def time_overhead(plan: ScalePlan, corpus: Any) -> float:

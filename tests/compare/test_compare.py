@@ -207,14 +207,14 @@ def test_a_text_that_changed_after_the_plan_is_seen(quick, monkeypatch):
     monkeypatch.setattr("regard.data.reading.corpus.VERSION", 1)
     from regard.compare import trial
 
-    honest = trial.train
+    honest = trial.train_or_resume
 
-    def late(plan, each, run):
-        trained = honest(plan, each, run)
+    def late(*given, **options):
+        trained = honest(*given, **options)
         Path("text.txt").write_text("something else\n" * 200)
         return trained
 
-    monkeypatch.setattr(trial, "train", late)
+    monkeypatch.setattr(trial, "train_or_resume", late)
     with pytest.raises(TrainingStopped, match="the text has changed since the comparison began"):
         quick(families=("rnn",), seeds=1)
 
