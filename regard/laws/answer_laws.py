@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.laws.check import Report, try_laws
-from regard.laws.law import Law, LawBroken, bit_equal, same
+from regard.laws.law import Law, LawBroken, bit_equal
 from regard.laws.prepared import prepared
 from regard.laws.whole_laws import WHOLE_LAWS, WholeReader
 
@@ -50,15 +50,16 @@ class LabelReader(WholeReader):
 
     def targets(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
         """(B, N) targets that follow from the tokens; where each position has one, nothing is asked of every third."""
-        found = 1 + tokens[:, :self.answers] % self.most
-        found = torch.where(torch.arange(self.answers, device=self.device) % 3 == 2, PAD, found)
-        return torch.where(self.asked(tokens, lengths), found, PAD)
+        asked = self.asked(tokens, lengths)
+        asked = asked & (torch.arange(asked.shape[1], device=self.device) % 3 != 2)
+        return torch.where(asked, 1 + tokens[:, :asked.shape[1]] % self.most, PAD)
 
     def asked(self, tokens: Tensor, lengths: Tensor | None) -> Tensor:
         """(B, N), True where an answer of rows of these lengths is meant."""
-        if lengths is None or self.answers != self.time:
-            return torch.ones(len(tokens), self.answers, dtype=torch.bool, device=self.device)
-        return self.inside(lengths)
+        if lengths is not None and self.answers == self.time:
+            return self.inside(lengths)
+        answers = tokens.shape[1] if self.answers == self.time else self.answers
+        return torch.ones(len(tokens), answers, dtype=torch.bool, device=self.device)
 
     def outputs(self, items: Tensor, lengths: Tensor | None = None) -> dict[str, Tensor]:
         answers, meant = self.predict(items, lengths), self.asked(items, lengths)
@@ -109,7 +110,7 @@ def probabilities(reader: LabelReader) -> None:
     """`predict` gives logarithms of probabilities that sum to one."""
     with reader.mode(training=False):
         total = reader.predict(reader.tokens()).logsumexp(-1)
-    same("probabilities", total, torch.zeros_like(total), "the logarithm of their sum", dtype=reader.dtype)
+    reader.same("probabilities", total, torch.zeros_like(total), "the logarithm of their sum")
 
 
 def targets(reader: LabelReader) -> None:
@@ -125,19 +126,7 @@ def targets(reader: LabelReader) -> None:
             after[:, place] = scores[:, place]
             bit_equal("targets", after, scores, f"after the target at place {place} changed")
     share = answers.gather(-1, (wanted - reader.first).clamp(min=0)[..., None])[..., 0]
-    same("targets", scores, torch.where(wanted == PAD, 0.0, share), "the score of the targets", dtype=reader.dtype)
-
-
-def padding(reader: LabelReader) -> None:
-    """A row gets the same answers alone and in any batch, whatever its pads and neighbours hold."""
-    tokens, counts = reader.tokens(), [reader.time - row % reader.time for row in range(reader.batch)]
-    with reader.mode(training=False):
-        noisy = torch.where(reader.inside(counts), tokens, reader.tokens())
-        together = reader.predict(noisy, reader.lengths(counts))
-        for row, n in enumerate(counts):
-            alone = reader.predict(tokens[row:row + 1, :n])
-            same("padding", together[row:row + 1, :alone.shape[1]], alone, f"row {row} in a batch of lengths {counts}",
-                 dtype=reader.dtype)
+    reader.same("targets", scores, torch.where(wanted == PAD, 0.0, share), "the score of the targets")
 
 
 def saved_tensors(reader: LabelReader) -> None:
@@ -162,8 +151,6 @@ ANSWER_LAWS: dict[str, Law] = {law.name: law for law in (
     Law("targets", "score is what predict says of the targets, each for itself",
         "another head, the vectors of other places, targets read as tokens; of a label model, a target is a label's id "
         "and one: 0 is <pad>", targets),
-    Law("padding", "a row gets the same answers alone and in any batch",
-        "`lengths` does not reach the encoder, or the mean counts the pads", padding),
     *WHOLE_LAWS,
     Law("saved tensors", "what is saved is all that was learned",
         "a tensor that is no parameter and no buffer, or one that is not saved", saved_tensors),

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from regard.contract import Encoder, Memory, Source
+from regard.contract import Encoder, Source
 from regard.laws.check import Report, try_laws
-from regard.laws.law import Law, LawBroken, all_finite, bit_equal, same
+from regard.laws.law import Law, LawBroken, bit_equal
 from regard.laws.prepared import prepared
 from regard.laws.whole_laws import WHOLE_LAWS, WholeReader
 
@@ -28,7 +28,9 @@ class EncoderReader(WholeReader):
         return torch.randint(0, self.vocab, (batch, time), generator=self.random).to(self.device)
 
     def outputs(self, items: Tensor, lengths: Tensor | None = None) -> dict[str, Tensor]:
-        return compared(self.thing(Source(items, lengths)))
+        memory = self.thing(Source(items, lengths))
+        named = {"the vectors": memory.vectors, "the lengths": memory.lengths[:, None]}
+        return named if memory.summary is None else named | {"the summary": memory.summary}
 
     def learned(self, items: Tensor, lengths: Tensor | None = None) -> Tensor:
         memory = self.thing(Source(items, lengths))
@@ -48,9 +50,7 @@ class EncoderReader(WholeReader):
         return (self.batch, self.time), (1, 1), (2, 3)
 
     def draws_of_lengths(self) -> Iterator[list[int]]:
-        """Lengths of sources, among them none and all."""
-        for _ in range(3):
-            yield self.whole_numbers(1, self.time, self.batch)
+        yield from super().draws_of_lengths()
         yield [0, self.time, *[1] * self.batch][:self.batch]
 
 
@@ -76,13 +76,7 @@ class PictureReader(EncoderReader):
         return None
 
     def draws_of_lengths(self) -> Iterator[list[int]]:
-        yield from ()
-
-
-def compared(memory: Memory) -> dict[str, Tensor]:
-    """The tensors of a memory that must be equal, under names for messages."""
-    found = {"the vectors": memory.vectors, "the lengths": memory.lengths}
-    return found if memory.summary is None else found | {"the summary": memory.summary}
+        yield [self.time] * self.batch
 
 
 def shapes(reader: EncoderReader) -> None:
@@ -105,47 +99,9 @@ def shapes(reader: EncoderReader) -> None:
                 raise LawBroken("shapes", f"the summary is {tuple(memory.summary.shape)}, not ({sources}, D)")
 
 
-def padding(reader: EncoderReader) -> None:
-    """A source gives the same alone and in any batch: its pads and neighbours, whatever they hold, change nothing."""
-    with reader.mode(training=False):
-        _neighbours_are_silent(reader)
-        for counts in reader.draws_of_lengths():
-            real, noise = (reader.draw(reader.batch, reader.time + 2) for _ in range(2))
-            inside = reader.inside(counts, reader.time + 2)
-            memory = reader.thing(Source(torch.where(inside, real, noise), reader.lengths(counts)))
-            changed = (noise + 1) % reader.vocab                   # another token at every pad
-            other = reader.thing(Source(torch.where(inside, real, changed), reader.lengths(counts)))
-            for name, values in compared(memory).items():
-                all_finite("padding", values, f"{name} of sources of lengths {counts}")
-            for row, n in enumerate(counts):
-                where = f"source {row} in a batch of lengths {counts}"
-                if memory.summary is not None and other.summary is not None:
-                    same("padding", other.summary[row], memory.summary[row], f"the summary of {where}, with other pads",
-                         dtype=reader.dtype)
-                if n:
-                    _stands_alone(reader, reader.thing(Source(real[row:row + 1, :n])), memory, row, n, where)
-
-
-def _neighbours_are_silent(reader: EncoderReader) -> None:
-    items = reader.draw(reader.batch, reader.time)
-    for row in range(reader.batch):
-        beside = reader.draw(reader.batch, reader.time)
-        beside[row] = items[row]
-        lone, memory = reader.thing(Source(items[row:row + 1])), reader.thing(Source(beside))
-        _stands_alone(reader, lone, memory, row, reader.time, f"source {row} beside others")
-
-
-def _stands_alone(reader: EncoderReader, lone: Memory, memory: Memory, row: int, n: int, where: str) -> None:
-    same("padding", memory.vectors[row:row + 1, :n], lone.vectors, f"the vectors of {where}", dtype=reader.dtype)
-    if lone.summary is not None and memory.summary is not None:
-        same("padding", memory.summary[row:row + 1], lone.summary, f"the summary of {where}", dtype=reader.dtype)
-
-
 ENCODER_LAWS: dict[str, Law] = {law.name: law for law in (
     Law("shapes", "sources of L positions become vectors (S, L, d_out), with lengths",
         "d_out is not what comes out, or lengths are forgotten when none are given", shapes),
-    Law("padding", "pads and neighbours change nothing of a source",
-        "attention reads the pads (mask the keys), a reverse reader starts at them, or a mean counts them", padding),
     *WHOLE_LAWS,
 )}
 

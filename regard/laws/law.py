@@ -48,19 +48,12 @@ def tolerance_for(values: Tensor, dtype: torch.dtype | None = None) -> float:
 
 def same(law: str, got: Tensor, expected: Tensor, where: str, *, dtype: torch.dtype | None = None) -> None:
     """Equal but for rounding, or LawBroken; equal infinities are equal, NaN is equal to nothing."""
-    same_shape(law, got, expected, where)
     _judge(law, got, expected, where, tolerance_for(expected, dtype))
 
 
 def bit_equal(law: str, got: Tensor, expected: Tensor, where: str) -> None:
     """Equal to the last bit, or LawBroken."""
-    same_shape(law, got, expected, where)
     _judge(law, got, expected, where, 0.0)
-
-
-def same_shape(law: str, got: Tensor, expected: Tensor, where: str) -> None:
-    if got.shape != expected.shape:
-        raise LawBroken(law, f"{where}: the shape is {tuple(got.shape)}, not {tuple(expected.shape)}")
 
 
 def all_finite(law: str, values: Tensor, where: str) -> None:
@@ -77,6 +70,8 @@ def place_of(wrong: Tensor) -> str:
 
 
 def _judge(law: str, got: Tensor, expected: Tensor, where: str, tolerance: float) -> None:
+    if got.shape != expected.shape:
+        raise LawBroken(law, f"{where}: the shape is {tuple(got.shape)}, not {tuple(expected.shape)}")
     got, expected = got.detach(), expected.detach()
     difference = torch.where(got == expected, torch.zeros_like(expected), (got - expected).abs())
     difference = difference.nan_to_num(nan=torch.inf, posinf=torch.inf)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.contract import State
 from regard.laws.gradient_laws import gradients, parameters
-from regard.laws.law import Law, LawBroken, all_finite, bit_equal, same
+from regard.laws.law import Law, LawBroken, all_finite, bit_equal
 from regard.laws.reader import Reader
 from regard.laws.reading_laws import causality, cuts, padding, train_is_eval, watching
 from regard.laws.state_laws import reorder, static_shapes
@@ -35,7 +35,7 @@ def _one_read(reader: Reader, batch: int, time: int) -> None:
         if state is not None:
             raise LawBroken("shapes", f"read without a state, it returned a {type(state).__name__}: none in, none out")
         started = reader.read(inputs, without_room)[0]
-        same("shapes", started, outputs, "read from start(batch), with no capacity", dtype=reader.dtype)
+        reader.same("shapes", started, outputs, "read from start(batch), with no capacity")
     before = reader.start(batch, capacity=time)
     kind = type(before)
     outputs, after = reader.read(inputs, before)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import RegardError
-from regard.laws.law import Law, LawBroken, LawSkipped, bit_equal, same
+from regard.laws.law import Law, LawBroken, LawSkipped, bit_equal
 from regard.laws.layer_laws import READING_LAWS
 from regard.laws.reader import ModelReader
 
@@ -36,7 +36,7 @@ def probabilities(reader: ModelReader) -> None:
     with reader.mode(training=False):
         said = reader.each_step(reader.draw(reader.batch, reader.time))
     total = said.logsumexp(-1)
-    same("probabilities", total, torch.zeros_like(total), "the logarithm of their sum", dtype=reader.dtype)
+    reader.same("probabilities", total, torch.zeros_like(total), "the logarithm of their sum")
 
 
 def steps(reader: ModelReader) -> None:
@@ -45,16 +45,14 @@ def steps(reader: ModelReader) -> None:
     targets = inputs[..., 1]
     with reader.mode(training=False):
         scores, by_step = reader.whole(inputs), reader.each_step(inputs)
-        same("steps", by_step.gather(-1, targets[..., None])[..., 0], scores, "the targets' share of each step",
-             dtype=reader.dtype)
+        reader.same("steps", by_step.gather(-1, targets[..., None])[..., 0], scores, "the targets' share of each step")
         for _ in range(3):
             counts = reader.whole_numbers(1, reader.time, reader.batch)
             tokens = reader.padded(inputs, counts)[..., 0].contiguous()
             lengths = reader.lengths(counts)
             following, _ = reader.thing.step(tokens, reader.start(reader.batch, reader.time), lengths)
             rows = torch.arange(reader.batch, device=by_step.device)
-            same("steps", following, by_step[rows, lengths - 1], f"one step over rows of lengths {counts}",
-                 dtype=reader.dtype)
+            reader.same("steps", following, by_step[rows, lengths - 1], f"one step over rows of lengths {counts}")
 
 
 def targets(reader: ModelReader) -> None:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.contract import LanguageModel, Memory, Source, State
+from regard.laws.law import same
 from regard.laws.prepared import in_type
 
 LOUD = 1e4           # what pads and strangers hold: large enough that no leak goes unheard
@@ -50,6 +51,10 @@ class Examined(ABC):
     def whole_numbers(self, low: int, high: int, count: int) -> list[int]:
         """`count` whole numbers between low and high, both possible."""
         return torch.randint(low, high + 1, (count,), generator=self.random).tolist()
+
+    def same(self, law: str, got: Tensor, expected: Tensor, where: str) -> None:
+        """Equal but for the rounding of the type in which it computes, or LawBroken."""
+        same(law, got, expected, where, dtype=self.dtype)
 
     @contextmanager
     def mode(self, *, training: bool) -> Iterator[None]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from regard.laws.law import LawSkipped, all_finite, bit_equal, same
+from regard.laws.law import LawSkipped, all_finite, bit_equal
 from regard.laws.reader import Examined, Reader
 from regard.watching import watch
 
@@ -23,11 +23,11 @@ def cuts(reader: Reader) -> None:
     with reader.mode(training=False):
         whole = reader.whole(inputs)
         for name, sizes in chunkings(reader):
-            same("cuts", reader.in_chunks(inputs, sizes), whole, name, dtype=reader.dtype)
+            reader.same("cuts", reader.in_chunks(inputs, sizes), whole, name)
         for _ in range(4):
             plan = ragged_plan(reader)
             name = f"rows in pieces of different lengths, row by row {plan.T.tolist()}"
-            same("cuts", reader.in_ragged_chunks(inputs, plan), whole, name, dtype=reader.dtype)
+            reader.same("cuts", reader.in_ragged_chunks(inputs, plan), whole, name)
 
 
 def chunkings(reader: Reader) -> Iterator[tuple[str, list[int]]]:
@@ -102,12 +102,12 @@ def _rows_stand_alone(reader: Reader, inputs: Tensor, counts: list[int]) -> None
         state = lone.start(1, capacity)
         if n:
             expected, state = lone.read(own, state)
-            same("padding", whole[row:row + 1, :n], lone.whole(own), f"row {row} {where}", dtype=reader.dtype)
-            same("padding", cached[row:row + 1, :n], expected, f"row {row} {where}, with a state", dtype=reader.dtype)
+            reader.same("padding", whole[row:row + 1, :n], lone.whole(own), f"row {row} {where}")
+            reader.same("padding", cached[row:row + 1, :n], expected, f"row {row} {where}, with a state")
         if after is not None:
             expected = lone.read(tail[row:row + 1], state)[0]
-            same("padding", after[row:row + 1], expected, f"row {row} going on after {n} real of {reader.time} "
-                 f"{where}", dtype=reader.dtype)
+            reader.same("padding", after[row:row + 1], expected, f"row {row} going on after {n} real of {reader.time} "
+                        f"{where}")
 
 
 def _has_room(reader: Reader) -> bool:
@@ -121,8 +121,7 @@ def _loud_neighbours(reader: Reader, inputs: Tensor) -> None:
         beside = reader.garbage(reader.batch, reader.time)
         beside[row] = inputs[row]
         expected = reader.alone(row).whole(inputs[row:row + 1])
-        same("padding", reader.whole(beside)[row:row + 1], expected, f"row {row} beside loud neighbours",
-             dtype=reader.dtype)
+        reader.same("padding", reader.whole(beside)[row:row + 1], expected, f"row {row} beside loud neighbours")
 
 
 def _source_pads_are_silent(reader: Reader, inputs: Tensor) -> None:
@@ -134,8 +133,8 @@ def _source_pads_are_silent(reader: Reader, inputs: Tensor) -> None:
     for row in range(reader.batch):
         expected = reader.alone(row).whole(inputs[row:row + 1])
         where = f"row {row} with garbage at the pads of its source"
-        same("padding", whole[row:row + 1], expected, where, dtype=reader.dtype)
-        same("padding", cached[row:row + 1], expected, f"{where}, step by step", dtype=reader.dtype)
+        reader.same("padding", whole[row:row + 1], expected, where)
+        reader.same("padding", cached[row:row + 1], expected, f"{where}, step by step")
 
 
 def watching(reader: Examined) -> None:
@@ -161,6 +160,6 @@ def train_is_eval(reader: Examined) -> None:
         with reader.mode(training=False):
             expected = read(inputs)
         with reader.mode(training=True):
-            same("train is eval", read(inputs), expected, f"{name}, in train mode", dtype=reader.dtype)
+            reader.same("train is eval", read(inputs), expected, f"{name}, in train mode")
         with reader.mode(training=False):
-            same("train is eval", read(inputs), expected, f"{name}, in eval mode after train mode", dtype=reader.dtype)
+            reader.same("train is eval", read(inputs), expected, f"{name}, in eval mode after train mode")

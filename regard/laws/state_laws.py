@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.contract import State
-from regard.laws.law import LawBroken, LawSkipped, bit_equal, same
+from regard.laws.law import LawBroken, LawSkipped, bit_equal
 from regard.laws.reader import Reader, Reading
 
 
@@ -24,11 +24,10 @@ def reorder(reader: Reader) -> None:
         for order in orders(reader):
             rows = reader.lengths(order)
             got = reader.read(tail[rows], state.clone().select(rows))[0]
-            same("reorder", got, expected[rows], f"with the rows in the order {order}", dtype=reader.dtype)
+            reader.same("reorder", got, expected[rows], f"with the rows in the order {order}")
         _put_rows(reader, state)
         again = reader.read(tail, state)[0]
-        same("reorder", again, expected, "with the rows as they were, after others had been selected",
-             dtype=reader.dtype)
+        reader.same("reorder", again, expected, "with the rows as they were, after others had been selected")
 
 
 def _put_rows(reader: Reader, state: State) -> None:
@@ -38,8 +37,8 @@ def _put_rows(reader: Reader, state: State) -> None:
     rows = reader.lengths(list(range(0, reader.batch, 2)))
     mixed = state.clone().put(rows, other.clone().select(rows))
     expected = reader.read(tail, state.clone())[0].index_copy(0, rows, reader.read(tail, other)[0][rows])
-    same("reorder", reader.read(tail, mixed)[0], expected, f"with the rows {rows.tolist()} of another state put in",
-         dtype=reader.dtype)
+    reader.same("reorder", reader.read(tail, mixed)[0], expected,
+                f"with the rows {rows.tolist()} of another state put in")
 
 
 def state_after(law: str, reader: Reader, inputs: Tensor) -> State:

@@ -1,6 +1,6 @@
 """The laws of what reads rows whole, in any direction: an encoder, a masked model, or a label model.
 
-order · watching · train is eval · gradients · parameters.   B rows · T time
+padding · order · watching · train is eval · gradients · parameters.   B rows · T time
 """
 
 from __future__ import annotations
@@ -50,13 +50,42 @@ class WholeReader(Examined):
         """Lengths of rows, no two neighbours alike, one of them whole."""
         return self.ragged([self.time - row % self.time for row in range(self.batch)])
 
-    def inside(self, counts: Sequence[int] | Tensor, time: int = 0) -> Tensor:
+    def draws_of_lengths(self) -> Iterator[list[int]]:
+        """Lengths of rows, among them all."""
+        for _ in range(3):
+            yield self.whole_numbers(1, self.time, self.batch)
+        yield [self.time] * self.batch
+
+    def with_noise(self, items: Tensor, lengths: Tensor | None) -> Tensor:
+        """These rows with others at their pads."""
+        if lengths is None:
+            return items
+        return torch.where(self.inside(lengths), items, self.draw(self.batch, self.time))
+
+    def inside(self, lengths: Tensor) -> Tensor:
         """(B, T), True where rows of these lengths are real."""
-        lengths = counts if isinstance(counts, Tensor) else self.lengths(counts)
-        return torch.arange(time or self.time, device=self.device) < lengths[:, None]
+        return torch.arange(self.time, device=self.device) < lengths[:, None]
 
     def weights(self) -> dict[str, Tensor]:
         return {name: weight for name, weight in self.thing.named_parameters() if weight.requires_grad}
+
+
+def padding(reader: WholeReader) -> None:
+    """A row gives the same alone and in any batch: its pads and neighbours, whatever they hold, change nothing."""
+    items = reader.draw(reader.batch, reader.time)
+    with reader.mode(training=False):
+        for counts in reader.draws_of_lengths():
+            lengths, where = reader.ragged(counts), f"in a batch of lengths {counts}"
+            together, again = (reader.outputs(reader.with_noise(items, lengths), lengths) for _ in range(2))
+            for name, values in together.items():
+                all_finite("padding", values, f"{name} {where}")
+                if values.ndim == 2:                           # a vector for a row: no part of it stands at a pad
+                    reader.same("padding", again[name], values, f"{name} {where}, with other pads")
+            for row, n in enumerate(counts):
+                one = items[row:row + 1] if lengths is None else items[row:row + 1, :n]
+                for name, values in (reader.outputs(one) if n else {}).items():
+                    reader.same("padding", together[name][row:row + 1, :values.shape[1]], values,
+                                f"{name} of row {row} {where}")
 
 
 def order(reader: WholeReader) -> None:
@@ -67,15 +96,14 @@ def order(reader: WholeReader) -> None:
         expected = reader.outputs(items, lengths)
         found = reader.outputs(items[rows], None if lengths is None else lengths[rows])
     for name, values in expected.items():
-        same("order", found[name], values[rows], f"{name} of rows in another order", dtype=reader.dtype)
+        reader.same("order", found[name], values[rows], f"{name} of rows in another order")
 
 
 def gradients(reader: WholeReader) -> None:
     """The gradients of the parameters are those of the outputs, and no pad has a part in them; in float64."""
     reader = reader.in_float64()
     items, lengths = reader.draw(reader.batch, reader.time), reader.some_lengths()
-    noise = items if lengths is None else torch.where(
-        reader.inside(lengths), items, reader.draw(reader.batch, reader.time))
+    noise = reader.with_noise(items, lengths)
     named = reader.weights()
     with reader.mode(training=True):
         check_gradients(lambda: reader.learned(items, lengths), named)
@@ -92,6 +120,9 @@ def parameters(reader: WholeReader) -> None:
 
 
 WHOLE_LAWS = (
+    Law("padding", "a row gives the same alone and in any batch, whatever pads and neighbours hold",
+        "attention reads the pads (mask the keys), a reverse reader starts at them, a mean counts them, or `lengths` "
+        "does not reach the encoder", padding),
     Law("order", "rows in another order give what they give, in that order",
         "something is kept from row to row, or depends on the place in the batch", order),
     Law("watching", "watching changes no number", "the watched path computes the output itself", watching),
