@@ -90,7 +90,7 @@ class MaskedReader(LabelReader):
 
 
 def shapes(reader: LabelReader) -> None:
-    """predict gives (B, N, C), score (B, N), with zero where nothing is asked."""
+    """predict gives (B, N, C), score (B, N), zero where nothing is asked."""
     tokens = reader.tokens()
     wanted = reader.targets(tokens)
     with reader.mode(training=False):
@@ -107,7 +107,7 @@ def shapes(reader: LabelReader) -> None:
 
 
 def probabilities(reader: LabelReader) -> None:
-    """`predict` gives logarithms of probabilities that sum to one."""
+    """predict gives logarithms of probabilities that sum to one."""
     with reader.mode(training=False):
         total = reader.predict(reader.tokens()).logsumexp(-1)
     reader.same("probabilities", total, torch.zeros_like(total), "the logarithm of their sum")
@@ -130,7 +130,7 @@ def targets(reader: LabelReader) -> None:
 
 
 def saved_tensors(reader: LabelReader) -> None:
-    """Everything learned is saved: a model with other weights that takes it up gives the same answers."""
+    """Everything learned is saved: a model that takes it up gives the same answers."""
     tokens, other = reader.tokens(), copy.deepcopy(reader.thing)
     with torch.no_grad():
         for tensor in (*other.parameters(), *other.buffers()):
@@ -144,16 +144,12 @@ def saved_tensors(reader: LabelReader) -> None:
 
 
 ANSWER_LAWS: dict[str, Law] = {law.name: law for law in (
-    Law("shapes", "predict gives (B, N, C), score (B, N), zero where nothing is asked",
-        "scores of places that nobody asked for are left in", shapes),
-    Law("probabilities", "what predict gives sums to one",
-        "logits instead of log-probabilities: end with log_softmax over the choices", probabilities),
-    Law("targets", "score is what predict says of the targets, each for itself",
-        "another head, the vectors of other places, targets read as tokens; of a label model, a target is a label's id "
-        "and one: 0 is <pad>", targets),
+    Law("shapes", shapes, "scores of places that nobody asked for are left in"),
+    Law("probabilities", probabilities, "logits instead of log-probabilities: end with log_softmax over the choices"),
+    Law("targets", targets, "another head, the vectors of other places, targets read as tokens; of a label model, a "
+        "target is a label's id and one: 0 is <pad>"),
     *WHOLE_LAWS,
-    Law("saved tensors", "what is saved is all that was learned",
-        "a tensor that is no parameter and no buffer, or one that is not saved", saved_tensors),
+    Law("saved tensors", saved_tensors, "a tensor that is no parameter and no buffer, or one that is not saved"),
 )}
 
 

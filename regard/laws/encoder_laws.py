@@ -80,7 +80,7 @@ class PictureReader(EncoderReader):
 
 
 def shapes(reader: EncoderReader) -> None:
-    """Sources of L positions become vectors (S, L, d_out); lengths are told whether they were given or not."""
+    """Sources of L positions become vectors (S, L, d_out), with lengths, whether they were given or not."""
     if not isinstance(getattr(reader.thing, "d_out", None), int):
         raise LawBroken("shapes", "d_out is not set: give it in __init__, as self.d_out = ...")
     for sources, length in reader.sizes():
@@ -100,10 +100,7 @@ def shapes(reader: EncoderReader) -> None:
 
 
 ENCODER_LAWS: dict[str, Law] = {law.name: law for law in (
-    Law("shapes", "sources of L positions become vectors (S, L, d_out), with lengths",
-        "d_out is not what comes out, or lengths are forgotten when none are given", shapes),
-    *WHOLE_LAWS,
-)}
+    Law("shapes", shapes, "d_out is not what comes out, or lengths are forgotten when none are given"), *WHOLE_LAWS)}
 
 
 def check_encoder(

@@ -14,10 +14,11 @@ from regard.laws.reader import Reader
 
 BATCH, TIME = 2, 3
 INPUT = "the input"
+NEVER_READ = "a matrix that is made and never read, or a .detach() on its way: leave it out, or use it"
 
 
 def gradients(reader: Reader) -> None:
-    """The gradients of inputs and parameters are those of the outputs."""
+    """Gradients are those of the outputs, pass through a carried state, and never touch a pad."""
     reader, inputs = ready_to_learn(reader, max(BATCH, reader.sources), min(TIME, reader.time))
     with reader.mode(training=True):                 # cuDNN's recurrent layers only give gradients in train mode
         check_gradients(lambda: reader.whole(inputs), differentiable(reader, inputs))
@@ -58,7 +59,7 @@ def pull_back(outputs: Tensor, named: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def parameters(reader: Reader) -> None:
-    """Every parameter that is learned has a part in the output: its gradient is not zero throughout."""
+    """Every parameter has a part in the output."""
     reader, inputs = ready_to_learn(reader, reader.batch, reader.time)
     with reader.mode(training=True):
         reach_all(gradients_of(reader, inputs, reader.whole))

@@ -31,12 +31,16 @@ class LawSkipped(Exception):
 
 @dataclass(frozen=True)
 class Law:
-    """One promise: what it means in a sentence, what usually breaks it, and the test."""
+    """One promise: the test, whose docstring says it in a sentence, and what usually breaks it."""
 
     name: str
-    meaning: str
-    usual_cause: str
     check: Callable[[Any], None]           # of a reader: a layer's, a model's or an encoder's
+    usual_cause: str
+
+    @property
+    def meaning(self) -> str:
+        sentence = " ".join((self.check.__doc__ or "").split()).removesuffix(".")
+        return sentence[:1].lower() + sentence[1:]
 
 
 def tolerance_for(values: Tensor, dtype: torch.dtype | None = None) -> float:

@@ -6,15 +6,15 @@ import torch
 from torch import Tensor
 
 from regard.contract import State
-from regard.laws.gradient_laws import gradients, parameters
+from regard.laws.gradient_laws import NEVER_READ, gradients, parameters
 from regard.laws.law import Law, LawBroken, all_finite, bit_equal
 from regard.laws.reader import Reader
-from regard.laws.reading_laws import causality, cuts, padding, train_is_eval, watching
+from regard.laws.reading_laws import MODE_LAWS, causality, cuts, padding
 from regard.laws.state_laws import reorder, static_shapes
 
 
 def shapes(reader: Reader) -> None:
-    """(B, T, d_in) becomes (B, T, d_out); the input is left alone; no state in, no state out."""
+    """(B, T, d_in) goes in and (B, T, d_out) comes out; no state in, no state out."""
     layer = reader.thing
     for name in ("d_in", "d_out"):
         if not isinstance(getattr(layer, name, None), int):
@@ -54,30 +54,21 @@ def _honest(reader: Reader, outputs: Tensor, expected: tuple[int, ...]) -> None:
 
 
 READING_LAWS = (
-    Law("cuts", "read whole, or cut anywhere with the state carried: the outputs are the same",
-        "the state is not carried: did you use the one given, and return the next from forward, or from score?", cuts),
-    Law("causality", "nothing sees the future: changing one input leaves every earlier output bit-equal",
-        "a mask that lets later positions in, a mean or a normalisation over time, a convolution padded on both sides, "
-        "or tokens taken where targets were meant", causality),
-    Law("padding", "a row gives the same alone and in any batch, whatever pads, neighbours and the source's pads hold",
-        "`lengths` is ignored, of the row or of the source: the state must be the one after each row's last real "
-        "token, and positions are per row", padding),
-    Law("reorder", "reordering the batch reorders the state",
-        "something that differs between rows is not a tensor of the state that leads with the batch", reorder),
-    Law("static shapes", "a state keeps its shapes from step to step, and a clone outlives the original",
-        "a cache that grows (make room for `capacity` in start), a count kept as a plain number, or a memory kept "
-        "outside the state", static_shapes),
-    Law("watching", "watching changes no number",
-        "the output is computed another way while watched: compute the weights beside it instead", watching),
-    Law("train is eval", "without dropout, train mode and eval mode give the same",
-        "dropout that is still on, or statistics of the batch (BatchNorm)", train_is_eval),
-    Law("gradients", "gradients are those of the outputs, pass through a carried state, and never touch a pad",
-        "a wrong backward, a .detach() or .item() on the way, or NaN from a row that is masked entirely", gradients),
-    Law("parameters", "every parameter has a part in the output",
-        "a matrix that is made and never read, or a .detach() on its way: leave it out, or use it", parameters),
+    Law("cuts", cuts, "the state is not carried: did you use the one given, and return the next from forward, or from "
+        "score?"),
+    Law("causality", causality, "a mask that lets later positions in, a mean or a normalisation over time, a "
+        "convolution padded on both sides, or tokens taken where targets were meant"),
+    Law("padding", padding, "`lengths` is ignored, of the row or of the source: the state must be the one after each "
+        "row's last real token, and positions are per row"),
+    Law("reorder", reorder, "something that differs between rows is not a tensor of the state that leads with the "
+        "batch"),
+    Law("static shapes", static_shapes, "a cache that grows (make room for `capacity` in start), a count kept as a "
+        "plain number, or a memory kept outside the state"),
+    *MODE_LAWS,
+    Law("gradients", gradients, "a wrong backward, a .detach() or .item() on the way, or NaN from a row that is masked "
+        "entirely"),
+    Law("parameters", parameters, NEVER_READ),
 )
 LAYER_LAWS: dict[str, Law] = {law.name: law for law in (
-    Law("shapes", "(B, T, d_in) goes in and (B, T, d_out) comes out; no state in, no state out",
-        "d_in or d_out is not what the weights have, or forward does not return (outputs, state)", shapes),
-    *READING_LAWS,
-)}
+    Law("shapes", shapes, "d_in or d_out is not what the weights have, or forward does not return (outputs, state)"),
+    *READING_LAWS)}

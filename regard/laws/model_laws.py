@@ -12,7 +12,7 @@ from regard.laws.reader import ModelReader
 
 
 def shapes(reader: ModelReader) -> None:
-    """score gives (B, T), step gives (B, V); no state in, no state out."""
+    """score gives (B, T) and step gives (B, V); no state in, no state out."""
     model, batch, time = reader.thing, reader.batch, reader.time
     if not isinstance(getattr(model, "vocab", None), int):
         raise LawBroken("shapes", "vocab is not set: the number of tokens the model knows")
@@ -32,7 +32,7 @@ def _shaped(values: Tensor, expected: tuple[int, ...], rule: str) -> None:
 
 
 def probabilities(reader: ModelReader) -> None:
-    """`step` gives logarithms of probabilities that sum to one."""
+    """step gives logarithms of probabilities that sum to one."""
     with reader.mode(training=False):
         said = reader.each_step(reader.draw(reader.batch, reader.time))
     total = said.logsumexp(-1)
@@ -40,7 +40,7 @@ def probabilities(reader: ModelReader) -> None:
 
 
 def steps(reader: ModelReader) -> None:
-    """`score` is what `step` says about the targets, whatever was read at once."""
+    """score is what step says about the targets, whatever was read at once."""
     inputs = reader.draw(reader.batch, reader.time)
     targets = inputs[..., 1]
     with reader.mode(training=False):
@@ -56,7 +56,7 @@ def steps(reader: ModelReader) -> None:
 
 
 def targets(reader: ModelReader) -> None:
-    """Targets do not leak: changing one changes its own score and no other."""
+    """Changing a target changes its own score and no other."""
     inputs = reader.draw(reader.batch, reader.time)
     for name, training, read in reader.ways_to_read():
         with reader.mode(training=training):
@@ -70,7 +70,7 @@ def targets(reader: ModelReader) -> None:
 
 
 def needs_source(reader: ModelReader) -> None:
-    """A model that needs a source refuses to start without one, in words."""
+    """A model that needs a source refuses to start without one."""
     model = reader.thing
     if not model.needs_source:
         raise LawSkipped("it needs no source")
@@ -86,15 +86,10 @@ def needs_source(reader: ModelReader) -> None:
 
 
 MODEL_LAWS: dict[str, Law] = {law.name: law for law in (
-    Law("shapes", "score gives (B, T) and step gives (B, V); no state in, no state out",
-        "score must return (scores, state) and step (log-probabilities, state)", shapes),
+    Law("shapes", shapes, "score must return (scores, state) and step (log-probabilities, state)"),
     *READING_LAWS,
-    Law("steps", "score is what step says about the targets",
-        "step must answer at each row's last real token (last_real), with the same head as score", steps),
-    Law("probabilities", "what step gives sums to one",
-        "logits instead of log-probabilities: end with log_softmax over the vocabulary", probabilities),
-    Law("targets", "changing a target changes its own score and no other",
-        "targets are read as if they were tokens, or the loss is averaged over them", targets),
-    Law("source", "a model that needs a source refuses to start without one",
-        "start must raise a SettingError when needs_source and no source is given", needs_source),
+    Law("steps", steps, "step must answer at each row's last real token (last_real), with the same head as score"),
+    Law("probabilities", probabilities, "logits instead of log-probabilities: end with log_softmax over the tokens"),
+    Law("targets", targets, "targets are read as if they were tokens, or the loss is averaged over them"),
+    Law("source", needs_source, "start must raise a SettingError when needs_source and no source is given"),
 )}

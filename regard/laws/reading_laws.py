@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from regard.laws.law import LawSkipped, all_finite, bit_equal
+from regard.laws.law import Law, LawSkipped, all_finite, bit_equal
 from regard.laws.reader import Examined, Reader
 from regard.watching import watch
 
@@ -53,7 +53,7 @@ def ragged_plan(reader: Reader, pieces: int = 4) -> Tensor:
 
 
 def causality(reader: Reader) -> None:
-    """Changing the input at t leaves every output before t bit-equal, in training, whole and cached."""
+    """Nothing sees the future: changing one input leaves every earlier output bit-equal."""
     for name, training, read in reader.ways_to_read():
         inputs = reader.draw(reader.batch, reader.time)
         with reader.mode(training=training):
@@ -69,7 +69,7 @@ def causality(reader: Reader) -> None:
 
 
 def padding(reader: Reader) -> None:
-    """A row gives the same alone and in any batch: pads and neighbours, whatever they hold, change nothing."""
+    """A row gives the same alone and in any batch, whatever pads, neighbours and the source's pads hold."""
     if reader.time < 2:
         raise LawSkipped("with a context of one token there is nothing to pad")
     inputs = reader.draw(reader.batch, reader.time)
@@ -163,3 +163,10 @@ def train_is_eval(reader: Examined) -> None:
             reader.same("train is eval", read(inputs), expected, f"{name}, in train mode")
         with reader.mode(training=False):
             reader.same("train is eval", read(inputs), expected, f"{name}, in eval mode after train mode")
+
+
+MODE_LAWS = (
+    Law("watching", watching, "the output is computed another way while watched: compute the weights beside it "
+        "instead"),
+    Law("train is eval", train_is_eval, "dropout that is still on, or statistics of the batch (BatchNorm)"),
+)

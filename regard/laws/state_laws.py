@@ -14,7 +14,7 @@ from regard.laws.reader import Reader, Reading
 
 
 def reorder(reader: Reader) -> None:
-    """Reorder the state and go on, or go on and reorder: the same. Rows may repeat, as when beams widen."""
+    """Reordering the batch reorders the state; rows may repeat, as when beams widen."""
     if reader.time < 3:
         raise LawSkipped("the context is too short to go on from anywhere")
     head, tail = reader.draw(reader.batch, reader.time - 2), reader.draw(reader.batch, 2)
@@ -64,7 +64,7 @@ def orders(reader: Reader) -> Iterator[list[int]]:
 
 
 def static_shapes(reader: Reader) -> None:
-    """A state keeps its shapes, types and plain values from start to end, and a clone outlives the original."""
+    """A state keeps its shapes from step to step, and a clone outlives the original."""
     with reader.mode(training=False):
         for read in reader.ways_to_go_on():
             steps_stand_still(reader, read)

@@ -13,10 +13,10 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from regard.laws.gradient_laws import check_gradients, pull_back, reach_all
+from regard.laws.gradient_laws import NEVER_READ, check_gradients, pull_back, reach_all
 from regard.laws.law import Law, all_finite, same
 from regard.laws.reader import Examined
-from regard.laws.reading_laws import train_is_eval, watching
+from regard.laws.reading_laws import MODE_LAWS
 
 
 class WholeReader(Examined):
@@ -71,7 +71,7 @@ class WholeReader(Examined):
 
 
 def padding(reader: WholeReader) -> None:
-    """A row gives the same alone and in any batch: its pads and neighbours, whatever they hold, change nothing."""
+    """A row gives the same alone and in any batch, whatever pads and neighbours hold."""
     items = reader.draw(reader.batch, reader.time)
     with reader.mode(training=False):
         for counts in reader.draws_of_lengths():
@@ -100,7 +100,7 @@ def order(reader: WholeReader) -> None:
 
 
 def gradients(reader: WholeReader) -> None:
-    """The gradients of the parameters are those of the outputs, and no pad has a part in them; in float64."""
+    """The gradients are those of the outputs, and no pad has a part in them."""
     reader = reader.in_float64()
     items, lengths = reader.draw(reader.batch, reader.time), reader.some_lengths()
     noise = reader.with_noise(items, lengths)
@@ -114,22 +114,16 @@ def gradients(reader: WholeReader) -> None:
 
 
 def parameters(reader: WholeReader) -> None:
-    """Every parameter that is learned has a part in the outputs."""
+    """Every parameter has a part in the outputs."""
     with reader.mode(training=True):
         reach_all(pull_back(reader.learned(reader.draw(reader.batch, reader.time)), reader.weights()))
 
 
 WHOLE_LAWS = (
-    Law("padding", "a row gives the same alone and in any batch, whatever pads and neighbours hold",
-        "attention reads the pads (mask the keys), a reverse reader starts at them, a mean counts them, or `lengths` "
-        "does not reach the encoder", padding),
-    Law("order", "rows in another order give what they give, in that order",
-        "something is kept from row to row, or depends on the place in the batch", order),
-    Law("watching", "watching changes no number", "the watched path computes the output itself", watching),
-    Law("train is eval", "without dropout, train mode and eval mode give the same",
-        "a statistic of the batch is used in training", train_is_eval),
-    Law("gradients", "the gradients are those of the outputs, and no pad has a part in them",
-        "a detach, an in-place change, a fully masked row that becomes NaN, or pads in a mean", gradients),
-    Law("parameters", "every parameter has a part in the outputs",
-        "a matrix that is made and never read, or a .detach() on its way: leave it out, or use it", parameters),
+    Law("padding", padding, "attention reads the pads (mask the keys), a reverse reader starts at them, a mean counts "
+        "them, or `lengths` does not reach the encoder"),
+    Law("order", order, "something is kept from row to row, or depends on the place in the batch"),
+    *MODE_LAWS,
+    Law("gradients", gradients, "a detach, an in-place change, a fully masked row that becomes NaN, or pads in a mean"),
+    Law("parameters", parameters, NEVER_READ),
 )
