@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,8 @@ def run_trials(plan: ComparisonPlan, folder: Path, say: Say, start: Start | None
     storage.make_folder(folder / "trials")
     plan.save(folder)
     trials = plan.trials()
-    waiting = [trial for trial in trials if not is_done(folder, trial)]
+    ended = read_records(folder, trials)
+    waiting = [trial for trial in trials if trial not in ended or ended[trial]["status"] != "done"]
     if len(waiting) < len(trials):
         say(f"{len(trials) - len(waiting)} of {len(trials)} trials in {folder} are done and kept")
     spent: list[float] = []
@@ -88,7 +89,7 @@ def run_trials(plan: ComparisonPlan, folder: Path, say: Say, start: Start | None
                 spent.append(time.monotonic() - began)
             left = time_left(plan, waiting[number + 1:], spent)
             place = f"{len(trials) - len(waiting) + number + 1}/{len(trials)}"
-            said = tell_outcome(plan, read_record(folder, trial))
+            said = tell_outcome(plan, trial, read_records(folder, [trial])[trial])
             say(f"{place}  {said}" + ("" if left is None else f" · {format_seconds(left)} left"))
     compared = finish(folder, plan)
     if not any(record["status"] == "done" for record in compared.records):
@@ -150,16 +151,13 @@ def note_crash(folder: Path, trial: Trial, code: int, log: Path) -> None:
     why = f"its process was killed by signal {-code}" + (" (memory may have run out)" if code == -9 else "") \
         if code < 0 else f"its process ended with code {code}" + (f": {lines[-1]}" if lines else "")
     write_sealed(trial_file(folder, trial), {
-        "name": trial.name, "family": trial.family, "seed": trial.seed, "order": trial.order, "status": "failed",
-        "reason": why, "wall": 0.0})
+        "name": trial.name, **asdict(trial), "status": "failed", "reason": why, "wall": 0.0})
 
 
-def is_done(folder: Path, trial: Trial) -> bool:
-    return trial_file(folder, trial).exists() and read_record(folder, trial)["status"] == "done"
-
-
-def read_record(folder: Path, trial: Trial) -> Record:
-    return read_record_of(trial_file(folder, trial), "trial")
+def read_records(folder: Path, trials: Sequence[Trial]) -> dict[Trial, Record]:
+    """The records of the trials that have ended."""
+    files = {trial: trial_file(folder, trial) for trial in trials}
+    return {trial: read_record_of(file, "trial") for trial, file in files.items() if file.exists()}
 
 
 def time_left(plan: ComparisonPlan, waiting: Sequence[Trial], spent: Sequence[float]) -> float | None:
@@ -170,19 +168,18 @@ def time_left(plan: ComparisonPlan, waiting: Sequence[Trial], spent: Sequence[fl
     return len(trained) * (plan.budget["minutes"] * 60 + 15) if "minutes" in plan.budget else None
 
 
-def tell_outcome(plan: ComparisonPlan, record: Record) -> str:
-    label = Trial(record["family"], record["seed"], record["order"]).label
+def tell_outcome(plan: ComparisonPlan, trial: Trial, record: Record) -> str:
     if record["status"] == "failed":
-        return f"{label} failed: {record['reason']}"
+        return f"{trial.label} failed: {record['reason']}"
     trained = record["trained"]
     speed = record["training_rate"]
-    return (f"{label}: {subject_of(plan.task).show_record(record)} · {trained['tokens']:,} tokens in "
+    return (f"{trial.label}: {subject_of(plan.task).show_record(record)} · {trained['tokens']:,} tokens in "
             f"{trained['seconds']:.0f} s" + ("" if speed is None else f" ({speed:,.0f} tokens/s)"))
 
 
 def finish(folder: Path, plan: ComparisonPlan) -> Comparison:
     """Gather what there is and write results, table and report."""
-    records = [read_record(folder, trial) for trial in plan.trials() if trial_file(folder, trial).exists()]
+    records = list(read_records(folder, plan.trials()).values())
     rows = summarise(plan, records)
     found = judge_rows(plan, rows, records, load_all_units(folder, records))
     compared = Comparison(folder, plan, records, rows, found)

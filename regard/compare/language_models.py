@@ -287,7 +287,7 @@ def show_samples(plan: ComparisonPlan, done: Sequence[Record]) -> Iterator[str]:
 def list_orders(done: Sequence[Record]) -> Iterator[str]:
     own = [r for r in done if r["order"] is not None]
     yield html_table(
-        ("order", "bits/byte", "nats/token", "perplexity", "size", "seconds to read, count and score"),
-        [[str(r["order"]), f"{r['bits_per_byte']:.4f}", f"{r['loss']:.4f}", f"{r['perplexity']:,.2f}",
-          show_bytes(r["bytes"]), f"{r['trained'].get('seconds', 0):.2f}"] for r in own],
+        ("order", *SUBJECT.measures, "size", "seconds to read, count and score"),
+        [[str(r["order"]), *(show(r) for show in SUBJECT.measures.values()), show_bytes(r["bytes"]),
+          f"{r['trained'].get('seconds', 0):.2f}"] for r in own],
         label="The n-gram, order by order")

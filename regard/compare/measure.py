@@ -63,13 +63,11 @@ def training_rate(rows: list[dict[str, Any]]) -> float | None:
 def curve(rows: list[dict[str, Any]], judged: tuple[str, str] | None = None) -> dict[str, list[list[float]]]:
     """[tokens, seconds, loss] of every validation, and of training, averaged over stretches of rows. `judged` is the
     key and the name of what validation measures beside the loss, if it measures anything."""
-    valid = [[row["tokens"], row["seconds"], row["valid_loss"]] for row in rows if "valid_loss" in row]
-    train = np.array([[row["tokens"], row["seconds"], row["train_loss"]] for row in rows if "train_loss" in row])
-    parts = np.array_split(train, min(POINTS, len(train))) if len(train) else []
-    found = {"valid": valid, "train": [part.mean(0).tolist() for part in parts]}
-    key = judged[0] if judged else ""
-    values = [[row["tokens"], row["seconds"], row[key]] for row in rows if key in row]
-    return found | ({key.removeprefix("valid_"): values} if values else {})
+    keys = ("valid_loss", "train_loss", judged[0] if judged else "")
+    valid, train, values = ([[row["tokens"], row["seconds"], row[key]] for row in rows if key in row] for key in keys)
+    parts = np.array_split(np.array(train), min(POINTS, len(train))) if train else []
+    curves = {"valid": valid, "train": [part.mean(0).tolist() for part in parts]}
+    return curves | ({keys[2].removeprefix("valid_"): values} if values else {})
 
 
 # -------------------------------------------------------------------------------------------- memory

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from regard.compare.differences import FamilyDifference, Results, Seed, all_differences
-from regard.compare.plan import ComparisonPlan, Entry, Record, Row, Trial
+from regard.compare.plan import ComparisonPlan, Entry, Record, Row
 from regard.compare.subject import Subject, mean, subject_of
-from regard.compare.trial import trial_file
-from regard.compare.units import load_units, units_file
+from regard.compare.units import load_units
 from regard.metrics.intervals import over_seeds
 from regard.metrics.resampling import Counts
 
@@ -84,8 +83,8 @@ def load_all_units(folder: Path, records: Sequence[Record]) -> dict[str, Counts]
     """The counts of units that trials kept; a trial made before that was done has none."""
     units = {}
     for record in records:
-        trial = Trial(record["family"], record["seed"], record["order"])
-        counts = load_units(units_file(trial_file(folder, trial))) if record["status"] == "done" else None
+        path = folder / "trials" / f"{record['name']}.npz"
+        counts = load_units(path) if record["status"] == "done" else None
         if counts is not None and np.isfinite(counts).all():
             units[record["name"]] = counts
     return units

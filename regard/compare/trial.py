@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import traceback
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from regard import storage
 from regard.compare import measure
 from regard.compare.plan import ComparisonPlan, Trial
 from regard.compare.subject import subject_of
-from regard.compare.units import save_units, units_file
+from regard.compare.units import save_units
 from regard.config import fill
 from regard.contract import LanguageModel
 from regard.errors import Interrupted, RegardError, RunError
@@ -37,17 +37,13 @@ def trial_file(folder: Path, trial: Trial) -> Path:
     return folder / "trials" / f"{trial.name}.json"
 
 
-def run_folder(folder: Path, trial: Trial) -> Path:
-    return folder / "runs" / trial.name
-
-
 def run_trial(folder: Path, plan: ComparisonPlan, trial: Trial) -> dict[str, Any]:
     """Train, measure and write the record; a failure is recorded with its reason, an interruption is not recorded."""
     began = time.monotonic()
-    record: dict[str, Any] = {"name": trial.name, "family": trial.family, "seed": trial.seed, "order": trial.order}
+    record: dict[str, Any] = {"name": trial.name, **asdict(trial)}
     try:
         measured = train_and_measure(folder, plan, trial)
-        save_units(units_file(trial_file(folder, trial)), measured["units"].pop("counts"))
+        save_units(trial_file(folder, trial).with_suffix(".npz"), measured["units"].pop("counts"))
         record |= {"status": "done", **measured}
     except (Interrupted, KeyboardInterrupt):
         raise
@@ -64,7 +60,8 @@ def run_trial(folder: Path, plan: ComparisonPlan, trial: Trial) -> dict[str, Any
 
 def train_and_measure(folder: Path, plan: ComparisonPlan, trial: Trial) -> dict[str, Any]:
     peak = measure.ResidentPeak()
-    run, trained_before = RunFolder(run_folder(folder, trial)), already_trained(folder, trial)
+    run = RunFolder(folder / "runs" / trial.name)
+    trained_before = trial.order is None and already_trained(run)
     trained = train_or_resume(plan.request(trial, run.path), run, anew=trial.order is not None)
     model = trained.model
     memory = None if trained_before else peak_memory(model, peak)
@@ -89,12 +86,9 @@ def train_or_resume(request: TrainRequest, run: RunFolder, *, anew: bool = False
     return run_training(request)
 
 
-def already_trained(folder: Path, trial: Trial) -> bool:
+def already_trained(run: RunFolder) -> bool:
     """True where only the measuring is left to do: the memory that training took is not known then."""
-    run = RunFolder(run_folder(folder, trial))
-    if trial.order is not None or not run.settings_path.exists():
-        return False
-    rows = measure.read_metrics(run.metrics_path)
+    rows = measure.read_metrics(run.metrics_path) if run.settings_path.exists() else []
     return bool(rows) and rows[-1]["step"] >= run.read_settings()["training"]["steps"]
 
 

@@ -43,10 +43,6 @@ def unit_bytes(shard: Shard, ends: np.ndarray, tokenizer: Any) -> np.ndarray:
     return spelled * shard.counts.bytes / max(1.0, spelled.sum())
 
 
-def units_file(record_file: Path) -> Path:
-    return record_file.with_suffix(".npz")
-
-
 def save_units(path: Path, counts: Counts) -> None:
     held = io.BytesIO()
     np.savez_compressed(held, units=counts)

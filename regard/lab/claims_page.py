@@ -59,7 +59,9 @@ def make_page(cards: Sequence[Card], missing: Sequence[str] = (), old: Collectio
     late += f'<p class="soft">Measured by an earlier version of the lab, not shown: {escape(gone)}.</p>' if gone else ""
     return page("The lab: every claim, measured", [
         f"<h1>The lab: every claim of the lectures, measured</h1>{_lead(cards, machines, len(claims))}{late}",
-        _index(claims, machines), *(_claim(group, old) for group in claims)], MORE)
+        html_table(("#", "claim", *machines, "with its causes taken away"),
+                   [_row(group, machines) for group in claims], label="Summary", kind="index"),
+        *(_claim(group, old) for group in claims)], MORE)
 
 
 # ------------------------------------------------------------------------------------------------ the summary
@@ -89,11 +91,6 @@ def _late(cards: Sequence[Card]) -> str:
     looked = [card for card in cards if card.get("looked")]
     late = dict.fromkeys(f"{card['number']}. {card['title']}: {card['looked']}." for card in looked)
     return folded(f"{len(late)} changed after a first look", bullets(late)) if late else ""
-
-
-def _index(claims: Sequence[Sequence[Card]], machines: Sequence[str]) -> str:
-    return html_table(("#", "claim", *machines, "with its causes taken away"),
-                      [_row(group, machines) for group in claims], label="Summary", kind="index")
 
 
 def _row(group: Sequence[Card], machines: Sequence[str]) -> list[object]:

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 ONLY_IN_TRAINING = ("dropout", "smoothing")      # settings that make train mode differ from eval mode on purpose
 
@@ -39,8 +39,4 @@ def fill_zeros(module: nn.Module) -> None:
 
 def in_type(dtype: torch.dtype) -> Any:
     """A function that brings floating tensors to this type and leaves the others alone."""
-
-    def bring(tensor: Tensor) -> Tensor:
-        return tensor.to(dtype) if tensor.is_floating_point() else tensor
-
-    return bring
+    return lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor

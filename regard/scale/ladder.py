@@ -7,7 +7,6 @@ interrupted goes on.
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ from typing import Any
 
 import torch
 
+from regard.compare.plan import plain
 from regard.config import as_values
 from regard.errors import RunError, SettingError
 from regard.families import Family
@@ -191,8 +191,8 @@ def make_plan(request: ScaleRequest, family: Family, corpus: Any, probe: Callabl
         size = parameters(family, chosen.model, vocab)
         models = {str(size): chosen.model} | (
             other_sizes(family, chosen.model, vocab, size) if "size" in request.axes else {})
-        return plain(ScalePlan(comparable(request), steps, {size: as_values(model) for size, model in models.items()},
-                               size, shared, text, seconds))
+        return ScalePlan(comparable(request), steps, plain({size: as_values(each) for size, each in models.items()}),
+                         size, plain(shared), text, seconds)
 
     if request.steps is not None:
         return settle(request.steps, {}, request.settings.get("training", {}).get("threads", 0))
@@ -231,12 +231,7 @@ def comparable(request: ScaleRequest) -> dict[str, Any]:
     del values["out"]
     data = values["settings"].setdefault("data", {})
     data.setdefault("halve", True)                     # weights are chosen on one part of what is held out
-    return dict(json.loads(json.dumps(values)))
-
-
-def plain(plan: ScalePlan) -> ScalePlan:
-    """The plan as it will be loaded again."""
-    return ScalePlan(**json.loads(json.dumps(asdict(plan))))
+    return dict(plain(values))
 
 
 def time_sizes(plan: ScalePlan) -> tuple[dict[str, float], int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.compare.comparison import in_a_process, read_record, report
+from regard.compare.comparison import in_a_process, read_records, report
 from regard.compare.plan import Wanted, make_plan
 from regard.compare.results_table import as_text
 from regard.errors import Interrupted, RegardError, RegardNote, RunError, SettingError, TrainingStopped
@@ -164,7 +164,7 @@ def test_a_trial_whose_process_dies_does_not_end_the_others(quick, tmp_path, mon
     plan.save(tmp_path)
     (tmp_path / "trials").mkdir()
     in_a_process(tmp_path, plan, plan.trials()[-1], stop=lambda: False)
-    record = read_record(tmp_path, plan.trials()[-1])
+    [record] = read_records(tmp_path, plan.trials()[-1:]).values()
     assert record["status"] == "failed"
     assert record["reason"] == "its process was killed by signal 9 (memory may have run out)"
 
