@@ -41,9 +41,9 @@ class EncoderReader(WholeReader):
         """A prepared copy, with a few short sources: gradients are asked of every one of their outputs."""
         return EncoderReader(prepared(self.thing, torch.float64), vocab=self.vocab, sources=3, length=3)
 
-    def some_lengths(self) -> Tensor | None:
+    def some_counts(self) -> list[int]:
         """Lengths of sources: none, all, and all but one."""
-        return self.ragged([0, self.time, *[self.time - 1] * self.batch][:self.batch])
+        return [0, self.time, *[self.time - 1] * self.batch][:self.batch]
 
     def sizes(self) -> Sequence[tuple[int, int]]:
         """The numbers of sources and of positions to try."""
@@ -74,6 +74,9 @@ class PictureReader(EncoderReader):
 
     def ragged(self, counts: Sequence[int]) -> None:
         return None
+
+    def padded(self, inputs: Tensor, counts: Sequence[int]) -> Tensor:
+        return inputs
 
     def draws_of_lengths(self) -> Iterator[list[int]]:
         yield [self.time] * self.batch

@@ -45,8 +45,35 @@ class Examined(ABC):
     def ways_to_read(self) -> Iterator[tuple[str, bool, Callable[[Tensor], Tensor]]]:
         """The code paths: a name, whether in train mode, and how to read."""
 
+    @abstractmethod
+    def learned(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """The outputs that gradients are asked of, those at pads left out."""
+
+    @abstractmethod
+    def in_float64(self) -> Self:
+        """A copy that computes in float64."""
+
+    def garbage(self, batch: int, time: int) -> Tensor:
+        """Values for pads."""
+        return self.draw(batch, time)
+
+    def padded(self, inputs: Tensor, counts: Sequence[int]) -> Tensor:
+        """These inputs with garbage after each row's length."""
+        noisy = self.garbage(*inputs.shape[:2])
+        for row, n in enumerate(counts):
+            noisy[row, :n] = inputs[row, :n]
+        return noisy
+
     def lengths(self, counts: Sequence[int]) -> Tensor:
         return torch.tensor(list(counts), device=self.device)
+
+    def ragged(self, counts: Sequence[int]) -> Tensor | None:
+        """Lengths for a batch; none, where an input always fills its row."""
+        return self.lengths(counts)
+
+    def inside(self, lengths: Tensor, time: int | None = None) -> Tensor:
+        """(B, T), True where rows of these lengths are real."""
+        return torch.arange(time or self.time, device=self.device) < lengths[:, None]
 
     def whole_numbers(self, low: int, high: int, count: int) -> list[int]:
         """`count` whole numbers between low and high, both possible."""
@@ -82,10 +109,6 @@ class Reader(Examined):
         super().__init__(thing, batch=2 * self.sources or 3, time=time, seed=seed)
 
     @abstractmethod
-    def garbage(self, batch: int, time: int) -> Tensor:
-        """Values for pads."""
-
-    @abstractmethod
     def start(self, batch: int, capacity: int | None = None) -> State | None: ...
 
     @abstractmethod
@@ -104,7 +127,6 @@ class Reader(Examined):
         return type(self)(self.thing, source, time=self.time, seed=self.seed)
 
     def in_float64(self) -> Self:
-        """A copy that computes in float64."""
         source = None if self.source is None else self.source.map(in_type(torch.float64))
         return type(self)(copy.deepcopy(self.thing).double(), source, time=self.time, seed=self.seed)
 
@@ -125,6 +147,10 @@ class Reader(Examined):
         """One whole read, as in training."""
         state = self.start(inputs.shape[0]) if self.sources else None
         return self.read(inputs, state, lengths)[0]
+
+    def learned(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
+        outputs = self.whole(inputs, lengths)
+        return outputs if lengths is None else outputs[self.inside(lengths, inputs.shape[1])]
 
     def in_chunks(self, inputs: Tensor, sizes: Sequence[int]) -> Tensor:
         """Read in pieces of these sizes, the state carried."""
@@ -150,13 +176,6 @@ class Reader(Examined):
                 outputs[row].append(output[row, :n])
                 done[row] += n
         return torch.stack([torch.cat(row) for row in outputs])
-
-    def padded(self, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
-        """These inputs with garbage after each row's length."""
-        noisy = self.garbage(*inputs.shape[:2])
-        for row, n in enumerate(lengths):
-            noisy[row, :n] = inputs[row, :n]
-        return noisy
 
     def alone(self, row: int) -> Self:
         """The reader of this row by itself, with its own source."""
@@ -206,9 +225,6 @@ class ModelReader(Reader):
 
     def draw(self, batch: int, time: int) -> Tensor:
         return torch.randint(self.thing.vocab, (batch, time, 2), generator=self.random).to(self.device)
-
-    def garbage(self, batch: int, time: int) -> Tensor:
-        return self.draw(batch, time)
 
     def start(self, batch: int, capacity: int | None = None) -> State | None:
         return self.thing.start(batch, capacity, self.source)
