@@ -129,7 +129,7 @@ def asked(client, id):
              "/api/next": body(text="a cat", source="un chat", image="shapes-1", steps=1),
              "/api/beam": body(**source, width=2, new_tokens=3),
              "/api/side-by-side": {"models": [id, *other(id)], **source},
-             "/detect": {"q": "un chat dort"}, "/translate": {"q": "un chat", "source": "auto", "target": "target"}}
+             "/translate": {"q": "un chat", "source": "auto", "target": "target"}}
     looks = {"lm": {"text": "a cat"}, "translate": {"source": "un chat"}, "caption": {"image": "shapes-1"}}
     found = {path: client.post(path, json=each) for path, each in posts.items()}
     for kind, own in looks.items():

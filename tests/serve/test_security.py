@@ -60,8 +60,7 @@ def test_names_in_host_headers():
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1.evil"])
 @pytest.mark.parametrize("ask", [
     lambda client, headers: client.post("/v1/completions", json=ASK, headers=headers),
-    lambda client, headers: client.post("/translate", data={"q": "Oui.", "target": "en"}, headers=headers),
-    lambda client, headers: client.post("/detect", data={"q": "Oui."}, headers=headers)])
+    lambda client, headers: client.post("/translate", data={"q": "Oui.", "target": "en"}, headers=headers)])
 def test_a_write_from_another_origin_is_refused(client, origin, ask):
     assert "another site" in line_of(ask(client, {"origin": origin}), 403)
 
@@ -151,9 +150,9 @@ def test_a_write_must_be_json(client, kind):
 
 
 def test_forms_are_taken_where_their_clients_send_them(client):
-    assert client.post("/detect", data={"q": "Oui."}).status_code == 200
-    assert client.post("/detect", files={"q": (None, "Oui.")}).status_code == 200
-    line_of(client.post("/detect", content="q=Oui.", headers={"content-type": "text/plain"}), 415)
+    assert client.post("/translate", data={"q": "Oui.", "target": "en"}).status_code == 200
+    assert client.post("/translate", files={"q": (None, "Oui."), "target": (None, "en")}).status_code == 200
+    line_of(client.post("/translate", content="q=Oui.", headers={"content-type": "text/plain"}), 415)
 
 
 def test_a_large_body_is_refused_by_its_length(client):
@@ -179,7 +178,7 @@ def test_the_refusal_reaches_who_first_sends_all_of_a_large_body(running, length
     chunked = b"chunked" in length
     with socket.create_connection(("127.0.0.1", running().port)) as connection:
         connection.settimeout(10)
-        connection.sendall(b"POST /detect HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        connection.sendall(b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                            + length + b"\r\n\r\n")
         for _ in range(30):
             connection.sendall((b"186a0\r\n" if chunked else b"") + b" " * 100_000 + (b"\r\n" if chunked else b""))
@@ -196,7 +195,7 @@ def test_the_refusal_reaches_who_first_sends_all_of_a_large_body(running, length
 def test_a_body_that_does_not_come_is_not_waited_for(registry, running):
     server = running(ServerSettings(Security(patience=0.2)))
     with socket.create_connection(("127.0.0.1", server.port)) as slow:
-        slow.sendall(b"POST /detect HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        slow.sendall(b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                      b"Content-Length: 100\r\n\r\n{")
         slow.settimeout(10)
         assert b"408" in slow.recv(4096)

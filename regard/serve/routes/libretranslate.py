@@ -1,27 +1,26 @@
-"""/translate, /detect and /languages, as LibreTranslate's clients call them, with forms or JSON; for translators.
+"""/translate and /languages, as LibreTranslate's clients call them, with forms or JSON; for translators.
 
     curl http://127.0.0.1:8000/translate -d q="Le chat dort." -d source=fr -d target=en
 
-Of several translators the one for the pair of languages answers; with `source=auto`, the one whose source language the
-text is most likely in. A side whose language a run does not name is called `source` or `target`.
+Of several translators the one for the pair of languages answers. Languages are not detected: `source=auto` stands for
+the only language that is translated from into the target. A side whose language a run does not name is called `source`
+or `target`.
 """
 
 from __future__ import annotations
 
-import threading
+import tomllib
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from regard.run_folder import TOKENIZER
-from regard.serve.damage import Damaged, reading
-from regard.serve.languages import NAMES, Detector
 from regard.serve.limits import CHARACTERS, DRAWS, check, gate, run
-from regard.serve.refusals import Refusal, log
-from regard.serve.registry import Opened, Registry
+from regard.serve.refusals import Refusal
+from regard.serve.registry import Opened
 from regard.serve.request_fields import Text
 from regard.serve.security import FORM_TYPES
 
@@ -29,7 +28,7 @@ router = APIRouter(tags=["libretranslate"])
 
 TEXTS = 100                    # in one request
 BEAM = 5
-T = TypeVar("T", bound=BaseModel)
+NAMES: dict[str, str] = tomllib.loads((Path(__file__).parents[1] / "languages.toml").read_text("utf-8"))["names"]
 
 Texts = Annotated[list[Text], Field(min_length=1, max_length=TEXTS)]
 Code = Annotated[str, Field(min_length=1, max_length=40)]
@@ -48,17 +47,10 @@ class TranslateRequest(BaseModel):
     api_key: str | None = Field(None, description="Not used: a token goes into the header.")
 
 
-class DetectRequest(BaseModel):
-    """A text whose language is to be detected."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    q: Text
-    api_key: str | None = Field(None, description="Not used: a token goes into the header.")
-
-
 class Detected(BaseModel):
-    confidence: Annotated[float, Field(ge=0, le=100)] = Field(description="In percent.")
+    """The language that stands for `auto`."""
+
+    confidence: float = Field(0.0, description="0: the text was not looked at.")
     language: str
 
 
@@ -76,14 +68,14 @@ class Language(BaseModel):
     targets: list[str]
 
 
-def form_or_json(model: type[BaseModel]) -> dict[str, Any]:
+def form_or_json() -> dict[str, Any]:
     """Return the description of a body that may be JSON or a form."""
-    schema = model.model_json_schema()
+    schema = TranslateRequest.model_json_schema()
     return {"requestBody": {"required": True, "content": {
         kind: {"schema": schema} for kind in ("application/json", *FORM_TYPES)}}}
 
 
-async def read_body(request: Request, kind: type[T]) -> T:
+async def read_body(request: Request) -> TranslateRequest:
     """Return the body, JSON or a form, in the described shape."""
     form = request.headers.get("content-type", "").partition(";")[0].strip().lower() in FORM_TYPES
     try:
@@ -91,7 +83,7 @@ async def read_body(request: Request, kind: type[T]) -> T:
     except (ValueError, RecursionError):
         raise Refusal(422, "the body is not what its Content-Type says") from None
     try:
-        return kind.model_validate(values)
+        return TranslateRequest.model_validate(values)
     except ValidationError as error:
         raise RequestValidationError(error.errors()) from None
 
@@ -119,29 +111,25 @@ async def languages(request: Request) -> list[Language]:
     return [Language(code=code, name=NAMES.get(code, code), targets=into) for code, into in targets.items()]
 
 
-@router.post("/detect", openapi_extra=form_or_json(DetectRequest))
-async def detect(request: Request) -> list[Detected]:
-    """The likeliest languages of a text among the known ones, each with its confidence."""
-    ask = await read_body(request, DetectRequest)
-    translators(request)
-    async with gate(request):
-        detector = await run(detector_of, request.app.state.registry)
-        return rate(await run(detector.detect, ask.q))
+@router.post("/detect", include_in_schema=False)
+async def detect() -> None:
+    """Refuse in a line that LibreTranslate's clients show."""
+    raise Refusal(400, "languages are not detected here: name the source (/languages lists them)", code="no_detection")
 
 
-@router.post("/translate", response_model_exclude_none=True, openapi_extra=form_or_json(TranslateRequest))
+@router.post("/translate", response_model_exclude_none=True, openapi_extra=form_or_json())
 async def translate(request: Request) -> Translated:
     """Translate a text, or several."""
-    ask = await read_body(request, TranslateRequest)
+    ask = await read_body(request)
     texts = [ask.q] if isinstance(ask.q, str) else ask.q
     if sum(map(len, texts)) > CHARACTERS:
         raise Refusal(400, f"the texts together have more than {CHARACTERS:,} characters: send less at once", param="q")
     if ask.format != "text":
         raise Refusal(400, f"format {ask.format!r} cannot be used: only text is translated; take the marks out",
                       param="format")
-    served = translators(request)
+    opened = find_translator(translators(request), ask)
     async with gate(request):
-        return await run(answer, served, request.app.state.registry, ask, texts)
+        return await run(answer, opened, ask, texts)
 
 
 def translators(request: Request) -> list[Opened]:
@@ -160,37 +148,30 @@ def pair_of(opened: Opened) -> tuple[str, str]:
 # ------------------------------------------------------------------------------------------- answering
 
 
-def answer(served: Sequence[Opened], registry: Registry, ask: TranslateRequest, texts: Sequence[str]) -> Translated:
-    into = [opened for opened in served if pair_of(opened)[1] == ask.target]
-    detected: list[Detected] | None = None
+def find_translator(served: Sequence[Opened], ask: TranslateRequest) -> Opened:
+    """Return the translator for the pair of languages; for `auto`, the first into the target if all have one source."""
+    into = {pair_of(opened)[0]: opened for opened in reversed(served) if pair_of(opened)[1] == ask.target}
+    if ask.source in into:
+        return into[ask.source]
+    if ask.source == "auto" and len(into) == 1:
+        return next(iter(into.values()))
     if ask.source == "auto" and into:
-        ranked = [detector_of(registry).detect(text) for text in texts]
-        detected = [(rate(each) or [Detected(confidence=0.0, language=pair_of(into[0])[0])])[0] for each in ranked]
-        chosen = [likeliest_of(into, each) for each in ranked]
-    else:
-        chosen = [find_pair(served, into, ask)] * len(texts)
-    results = [translate_lines(opened, text, ask.alternatives) for opened, text in zip(chosen, texts, strict=True)]
-    alone = isinstance(ask.q, str)
-    best, others = [each[0] for each in results], [each[1:] for each in results]
-    return Translated(
-        translatedText=best[0] if alone else best,
-        detectedLanguage=None if detected is None else detected[0] if alone else detected,
-        alternatives=None if not ask.alternatives else others[0] if alone else others)
-
-
-def find_pair(served: Sequence[Opened], into: Sequence[Opened], ask: TranslateRequest) -> Opened:
-    for opened in into:
-        if pair_of(opened)[0] == ask.source:
-            return opened
+        raise Refusal(400, f"source 'auto': languages are not detected here; name one of {', '.join(sorted(into))}",
+                      param="source", code="no_detection")
     pairs = ", ".join(sorted({" to ".join(pair_of(opened)) for opened in served}))
     raise Refusal(400, f"nothing translates from {ask.source!r} to {ask.target!r} here (there are: {pairs})",
                   param="target" if not into else "source", code="no_such_pair")
 
 
-def likeliest_of(into: Sequence[Opened], ranked: Sequence[tuple[str, float]]) -> Opened:
-    """Return the translator whose source language is likeliest; of equals the first."""
-    shares = dict(ranked)
-    return max(into, key=lambda opened: shares.get(pair_of(opened)[0], 0.0))
+def answer(opened: Opened, ask: TranslateRequest, texts: Sequence[str]) -> Translated:
+    results = [translate_lines(opened, text, ask.alternatives) for text in texts]
+    best, others = [each[0] for each in results], [each[1:] for each in results]
+    taken = [Detected(language=pair_of(opened)[0])] * len(texts)
+    alone = isinstance(ask.q, str)
+    return Translated(
+        translatedText=best[0] if alone else best,
+        detectedLanguage=None if ask.source != "auto" else taken[0] if alone else taken,
+        alternatives=None if not ask.alternatives else others[0] if alone else others)
 
 
 def translate_lines(opened: Opened, text: str, alternatives: int) -> list[str]:
@@ -201,49 +182,3 @@ def translate_lines(opened: Opened, text: str, alternatives: int) -> list[str]:
         lines = opened.trained.translate(text.split("\n"), beam=max(BEAM, n_best), n_best=n_best)
     ranks = [[line.n_best[min(rank, len(line.n_best) - 1)].text for line in lines] for rank in range(n_best)]
     return list(dict.fromkeys("\n".join(each) for each in ranks))      # each once: a short text may have few
-
-
-# ------------------------------------------------------------------------------------------- detecting
-
-_making = threading.Lock()
-
-
-def detector_of(registry: Registry) -> Detector:
-    """Return the detector; it is made once, from the vocabularies of the translators."""
-    with _making:
-        detector: Detector | None = getattr(registry, "detector", None)
-        if detector is None:
-            words, whole = words_by_language(registry)
-            detector = Detector(words)
-            if whole:
-                registry.detector = detector               # type: ignore[attr-defined]
-        return detector
-
-
-def words_by_language(registry: Registry) -> tuple[dict[str, list[str]], bool]:
-    """Return the words of each language that has a vocabulary of its own, and whether every vocabulary could be read.
-
-    A damaged one is left out, and tried again the next time.
-    """
-    from regard.data.tokens.tokenizer_pair import TokenizerPair
-
-    words: dict[str, list[str]] = {}
-    whole = True
-    for opened in registry.served_by("translate"):
-        try:
-            with reading(TOKENIZER, opened.id):
-                pair = TokenizerPair.load(opened.folder.tokenizer_path)
-        except Damaged as damaged:
-            log.warning("%s tells nothing of its languages: %s", opened.id, damaged)
-            whole = False
-            for code in pair_of(opened):
-                words.setdefault(code, [])
-            continue
-        for code, side in zip(pair_of(opened), (pair.source, pair.target), strict=True):
-            tokens = [] if pair.shared else [side.token(id) for id in range(4, side.vocab_size)]
-            words.setdefault(code, []).extend(tokens)
-    return words, whole
-
-
-def rate(ranked: Sequence[tuple[str, float]]) -> list[Detected]:
-    return [Detected(confidence=round(100 * share, 1), language=code) for code, share in ranked]

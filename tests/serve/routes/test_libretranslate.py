@@ -1,14 +1,12 @@
-"""Translations by the real client against a real server; languages told apart; what is refused."""
+"""Translations by the real client against a real server; what `auto` stands for; what is refused."""
 
 import json
+import shutil
 import urllib.error
-from itertools import islice
 
 import pytest
 
 import regard
-from regard.corpora import phrasebook
-from regard.serve.languages import Detector, plain
 from regard.serve.registry import Registry
 
 from ..conftest import client_of, line_of
@@ -41,11 +39,11 @@ def test_the_client_lists_the_languages(asked):
     assert asked.languages() == [{"code": "fr", "name": "French", "targets": ["en"]}]
 
 
-def test_the_client_has_languages_detected(asked):
-    for text, code in (("Où est la gare ?", "fr"), ("Where is the station?", "en")):
-        found = asked.detect(text)
-        assert found[0]["language"] == code and found[0]["confidence"] > 90
-        assert sum(each["confidence"] for each in found) <= 100.1
+def test_the_client_hears_that_languages_are_not_detected(asked):
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        asked.detect("Où est la gare ?")
+    assert refused.value.code == 400
+    assert "languages are not detected here: name the source" in refused.value.read().decode()
 
 
 def test_the_client_hears_of_a_mistake(asked):
@@ -72,7 +70,7 @@ def test_a_list_gives_a_list(client, told):
                  {"data": {"q": LINES, "source": "auto", "target": "en"}}):
         answer = client.post("/translate", **sent).json()
         assert answer["translatedText"] == expected
-        assert [each["language"] for each in answer["detectedLanguage"]] == ["fr", "fr"]
+        assert answer["detectedLanguage"] == [{"confidence": 0.0, "language": "fr"}] * 2
 
 
 def test_lines_stay_lines(client, told):
@@ -88,7 +86,6 @@ def test_alternatives_are_the_next_best(client, told):
 
 def test_an_empty_text_stays_empty(client):
     assert client.post("/translate", json={"q": "", "source": "fr", "target": "en"}).json() == {"translatedText": ""}
-    assert {each["confidence"] for each in client.post("/detect", json={"q": ""}).json()} == {0.0}
 
 
 @pytest.mark.parametrize(("change", "status", "says"), [
@@ -131,47 +128,19 @@ def test_a_file_in_a_form_is_refused(client):
 
 def test_without_a_translator_it_is_said(runs):
     client = client_of(Registry([runs / "stories-ngram"]))
-    for path in ("/translate", "/detect"):
-        assert "no translator is served" in line_of(client.post(path, json={"q": "Oui.", "target": "en"}), 400)
+    assert "no translator is served" in line_of(client.post("/translate", json={"q": "Oui.", "target": "en"}), 400)
     assert "no translator is served" in line_of(client.get("/languages"), 400)
 
 
-# --------------------------------------------------------------------------------------------- detecting
+# ------------------------------------------------------------------------------------------------- auto
 
 
-@pytest.fixture(scope="module")
-def detector():
-    """Of words alone, as every pair of languages with no vocabulary of its own has it."""
-    return Detector({code: [] for code in ("de", "en", "es", "fr", "it", "nl", "pt")})
-
-
-@pytest.mark.parametrize(("text", "code"), [
-    ("Le chat noir dort sur le canapé.", "fr"), ("Das ist ein schönes Haus.", "de"), ("This is my house.", "en"),
-    ("Esta es mi casa y es muy grande.", "es"), ("Questa è la mia casa.", "it"), ("Dit is mijn huis.", "nl"),
-    ("Esta é a minha casa e não a sua.", "pt"), ("C’EST LA VIE", "fr")])
-def test_a_sentence_is_told(detector, text, code):
-    assert detector.detect(text)[0][0] == code
-
-
-def test_a_sure_answer_is_right_and_a_doubtful_one_is_not_sure(detector):
-    sure = []
-    for pair in islice(phrasebook.pairs(400), 400):
-        for text, code in ((pair.source, "fr"), (pair.target, "en")):
-            found, share = detector.detect(text)[0]
-            sure += [found == code] * (share > 0.9)
-    assert len(sure) > 200 and sum(sure) / len(sure) > 0.9
-
-
-@pytest.mark.parametrize("text", ["", "12345 …", "Привет, мир", "xkcd qwrtz zzkk", "北京"])
-def test_of_what_is_no_text_it_knows_it_is_not_sure(detector, text):
-    assert all(share < 0.2 for _, share in detector.detect(text))
-
-
-def test_a_vocabulary_teaches_a_language():
-    found = Detector({"xx": ["zug", "zum", "zag"] * 5, "yy": ["lala", "lolo", "lili"] * 5})
-    assert found.detect("zum zug")[0][0] == "xx" and found.detect("lalo")[0][0] == "yy"
-
-
-def test_no_language_is_no_answer():
-    assert Detector({}).detect("Oui.") == []
-    assert plain("C’est  L'ÉTÉ, 3 !") == "c'est l'été"
+def test_auto_is_refused_where_it_may_be_several_languages(runs, tmp_path):
+    other = tmp_path / "german"
+    shutil.copytree(runs / "phrasebook", other)
+    settings = other / "run.toml"
+    settings.write_text(settings.read_text("utf-8").replace('"fr-en"', '"de-en"'), "utf-8")
+    client = client_of(Registry([runs / "phrasebook", other]))
+    answer = client.post("/translate", json={"q": "Oui.", "source": "auto", "target": "en"})
+    assert "languages are not detected here; name one of de, fr" in line_of(answer, 400)
+    assert client.post("/translate", json={"q": "Oui.", "source": "de", "target": "en"}).status_code == 200
