@@ -4,7 +4,7 @@
     found = texts.after("Tom had a", how=Sampling(temperature=0.8, seed=3))
     found.log_probs                              # (V,) float32: the model's own, before any filter
     found.chosen                                 # what `regard generate --seed 3` would say here
-    texts.after("Tom had a", [found.chosen])     # one step on: costs one step, as does going back
+    texts.after("Tom had a", [found.chosen.id])  # one step on: costs one step, as does going back
 
 The prompt is read in one go and then a token at a time, exactly as generation does it, by the same `TokenReader`: so
 are the numbers, and so is the token that is drawn, with the noise of (seed, row 0, position).   V vocabulary
@@ -37,6 +37,14 @@ Given = str | NDArray[np.uint8] | None           # what a translator or captione
 
 
 @dataclass(frozen=True)
+class ChosenToken:
+    """A token, and what it adds to the text."""
+
+    id: int
+    piece: str
+
+
+@dataclass(frozen=True)
 class Next:
     """The distribution of the next token after a text, and the token that would be drawn."""
 
@@ -45,8 +53,8 @@ class Next:
     said: tuple[tuple[int, str, float], ...]     # those after the prompt, with their log-probabilities
     over: str                                    # "" · "end": <eos> was said · "length": no more may be said
     log_probs: NDArray[np.float32] | None        # (V,), nothing left out; None once the text is over
-    chosen: int | None
-    chosen_piece: str
+    entropy: float | None                        # of this distribution, in bits
+    chosen: ChosenToken | None
     end: int
     banned: tuple[int, ...]                      # tokens never said: the rest share their probability
     notes: tuple[str, ...] = ()
@@ -159,10 +167,11 @@ class Continuations:
         first = len(opening.prompt)
         own = tuple((id, piece, score) for id, piece, score in
                     zip(tokens, pieces[first:], scores, strict=True))
+        log_probs = None if over else read.log_probs[0].cpu().numpy()
         return Next(
-            position=len(ids), prefix=tuple(zip(ids, pieces, strict=True)), said=own, over=over,
-            log_probs=None if over else read.log_probs[0].cpu().numpy(), chosen=chosen,
-            chosen_piece="" if chosen is None else written(self.tokenizer, (*ids, chosen))[-1],
+            position=len(ids), prefix=tuple(zip(ids, pieces, strict=True)), said=own, over=over, log_probs=log_probs,
+            entropy=None if log_probs is None else entropy(log_probs),
+            chosen=None if chosen is None else ChosenToken(chosen, written(self.tokenizer, (*ids, chosen))[-1]),
             end=self.tokenizer.eos, banned=self.banned, notes=read.notes)
 
 

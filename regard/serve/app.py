@@ -13,6 +13,7 @@ from fastapi import FastAPI
 
 from regard import __version__
 from regard.serve import refusals
+from regard.serve.held_looks import HeldLooks
 from regard.serve.limits import Gate
 from regard.serve.refusals import RESPONSES
 from regard.serve.registry import Registry
@@ -39,6 +40,7 @@ def make_app(registry: Registry, settings: ServerSettings | None = None) -> Fast
         title="Regard", version=__version__, openapi_url=None, lifespan=lifespan,
         description="Trained sequence models, looked at and used. Errors are one line, in OpenAI's shape.")
     app.state.registry, app.state.settings = registry, settings
+    app.state.looks, app.state.runs, app.state.listening = HeldLooks(), runs.follow_runs(registry, settings.runs), 0
     app.state.gate = Gate(settings.running, settings.queued, settings.seconds)
     refusals.install(app)
     for each in (about, openai, libretranslate, look, compute, next_token, beam, runs):

@@ -7,8 +7,6 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fastapi import Request
-
 from regard.serve.refusals import Refusal
 from regard.serve.registry import Opened
 
@@ -70,10 +68,3 @@ class HeldLooks:
 
     def nbytes(self) -> int:
         return sum(each.nbytes() for each in self.held.values())
-
-
-def looks_of(request: Request) -> HeldLooks:
-    state = request.app.state
-    if not hasattr(state, "looks"):
-        state.looks = HeldLooks()
-    return state.looks

@@ -1,24 +1,22 @@
 """Limits on the work at one time: a few requests run, some wait, the rest are told to come again.
 
-    async with gate(request):                         # 429 where too many wait, 503 where the wait was too long
-        answer = await run(function, *arguments)      # in a worker thread; 503 when the time is over
+    answer = await run(request, function, *arguments)     # in a worker thread; 429 where too many wait, 503 where the
+                                                          # wait was too long or the time is over
 
 Nothing can stop a thread from outside, so that the work itself checks: a model that the registry opened calls `check`
-before each pass, and a function with a parameter `stop` is given a function to call. When a client goes away, or its
-time is over, the work ends at the next pass. Until then it keeps its place, so that there are never more than `running`
-threads.
+before each pass. When a client goes away, or its time is over, the work ends at the next pass. Until then it keeps its
+place, so that there are never more than `running` threads.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import Any, TypeVar
@@ -72,13 +70,11 @@ class GatedRequest:
         return Refusal(503, f"this took more than the {self.gate.seconds:g} seconds a request may take: ask for less",
                        headers={"Retry-After": str(RETRY_AFTER)})
 
-    async def run(self, function: Callable[..., T], *args: Any, **named: Any) -> T:
+    async def run(self, function: Callable[..., T], *args: Any) -> T:
         """Return the function's result, from a worker thread that has this task's context variables."""
-        if "stop" in _parameters(function):
-            named["stop"] = self.stop
         token = current.set(self)
         try:
-            call = partial(copy_context().run, partial(function, *args, **named))
+            call = partial(copy_context().run, partial(function, *args))
         finally:
             current.reset(token)
         self.thread = asyncio.get_running_loop().run_in_executor(self.gate.threads, call)
@@ -175,23 +171,13 @@ class Gate:
 current: ContextVar[GatedRequest | None] = ContextVar("regard_gated", default=None)
 
 
-@asynccontextmanager
-async def gate(request: Request) -> AsyncIterator[GatedRequest]:
-    """Hold a place to work in for as long as the block lasts."""
-    gated = await request.app.state.gate.enter(request)
-    token = current.set(gated)
+async def run(request: Request, function: Callable[..., T], *args: Any) -> T:
+    """Return the function's result, from a worker thread; the request holds a place at the gate meanwhile."""
+    gated: GatedRequest = await request.app.state.gate.enter(request)
     try:
-        yield gated
+        return await gated.run(function, *args)
     finally:
-        current.reset(token)
         gated.leave()
-
-
-async def run(function: Callable[..., T], *args: Any, **named: Any) -> T:
-    """Return the function's result, from a worker thread of the request that entered the gate."""
-    gated = current.get()
-    assert gated is not None, "enter the gate first: async with gate(request)"
-    return await gated.run(function, *args, **named)
 
 
 def check() -> None:
@@ -208,13 +194,6 @@ async def _watch(request: Request, gated: GatedRequest) -> None:
         if message["type"] == "http.disconnect":
             gated.gone.set()
             return
-
-
-def _parameters(function: Callable[..., Any]) -> Any:
-    try:
-        return inspect.signature(function).parameters
-    except (TypeError, ValueError):                            # some built-in functions have no signature
-        return {}
 
 
 def _retrieve(future: asyncio.Future[Any]) -> None:

@@ -31,8 +31,8 @@ def test_fifty_tokens_drawn_one_by_one_are_those_that_generate_draws(load, name)
     texts, said = Continuations(trained), []
     for _ in range(50):
         found = texts.after("Tom had a", said, how)
-        said.append(found.chosen)
-        if found.chosen == found.end:
+        said.append(found.chosen.id)
+        if found.chosen.id == found.end:
             break
     assert "".join(trained.stream("Tom had a", new_tokens=50, sampling=how)) == trained.tokenizer.decode(
         [*trained.tokenizer.encode("Tom had a"), *said])[len("Tom had a"):]

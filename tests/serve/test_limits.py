@@ -131,10 +131,13 @@ def test_work_that_takes_too_long_is_503_and_ends():
     async def story():
         gate, ended = Gate(seconds=0.1), threading.Event()
 
-        def work(stop):
-            while not stop():
-                time.sleep(0.005)
-            ended.set()
+        def work():
+            try:
+                while True:
+                    check()
+                    time.sleep(0.005)
+            finally:
+                ended.set()
 
         with pytest.raises(Refusal, match="ask for less") as refused:
             async with entered(gate) as gated:

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import Field
 
-from regard.serve.limits import BEAM, gate, run
+from regard.serve.limits import BEAM, run
 from regard.serve.refusals import Refusal
-from regard.serve.registry import Opened, Registry
+from regard.serve.registry import Opened
 from regard.serve.request_fields import Amount, ModelId, Picture, StrictRequest, Text, TokenId, read_input
 from regard.serve.result_json import answers, send
 
@@ -36,9 +36,7 @@ class BeamRequest(StrictRequest):
 @router.post("/beam", **answers("regard.look.beam_tree", "BeamTree"))
 async def beam(request: Request, ask: BeamRequest) -> Response:
     """Search, and send the tree: the candidates of each step, those kept, and why each other was dropped."""
-    opened: Opened = request.app.state.registry.get(ask.model)
-    async with gate(request):
-        return await run(search_tree, opened, ask)
+    return await run(request, search_tree, request.app.state.registry.get(ask.model), ask)
 
 
 def search_tree(opened: Opened, ask: BeamRequest) -> Response:
@@ -65,12 +63,9 @@ class SideBySideRequest(StrictRequest):
 @router.post("/side-by-side", **answers("regard.look.side_by_side", "SideBySide"))
 async def side_by_side(request: Request, ask: SideBySideRequest) -> Response:
     """Several models on the same text, aligned by its characters."""
-    registry: Registry = request.app.state.registry
     if len(set(ask.models)) < len(ask.models):
         raise Refusal(422, "models: each may be named once", param="models")
-    opened = [registry.get(id) for id in ask.models]
-    async with gate(request):
-        return await run(compare, opened, ask)
+    return await run(request, compare, [request.app.state.registry.get(id) for id in ask.models], ask)
 
 
 def compare(opened: list[Opened], ask: SideBySideRequest) -> Response:

@@ -16,8 +16,8 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from regard.serve.held_looks import HeldLook, looks_of
-from regard.serve.limits import gate, run
+from regard.serve.held_looks import HeldLook
+from regard.serve.limits import run
 from regard.serve.refusals import Refusal
 from regard.serve.request_fields import Place, StrictRequest
 from regard.serve.result_json import answers, send
@@ -88,10 +88,9 @@ class Presets(BaseModel):
 @router.post("/compute", **ARITHMETIC)
 async def compute(request: Request, cell: CellRequest) -> Response:
     """Work out one cell with the model's own numbers, step by step."""
-    held = looks_of(request).get(cell.look)
+    held: HeldLook = request.app.state.looks.get(cell.look)
     held.track(cell.track)
-    async with gate(request):
-        return await run(work_out, held, cell)
+    return await run(request, work_out, held, cell)
 
 
 def work_out(held: HeldLook, cell: CellRequest) -> Response:
@@ -135,8 +134,7 @@ def preset(
 @router.get("/presets/{name}/lines")
 async def lines(request: Request, name: Name) -> WorkedLines:
     """Every line of a worked example, worked out by our own code in this process."""
-    async with gate(request):
-        examples = await run(work_out_examples)
+    examples = await run(request, work_out_examples)
     if name not in examples:
         raise Refusal(404, f"there is no worked example {name}", param="name", code="preset_unknown")
     return WorkedLines(**examples[name])

@@ -18,7 +18,7 @@ from fastapi import APIRouter, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from regard.serve.limits import CHARACTERS, DRAWS, check, gate, run
+from regard.serve.limits import CHARACTERS, DRAWS, check, run
 from regard.serve.refusals import Refusal
 from regard.serve.registry import Opened
 from regard.serve.request_fields import Text
@@ -127,9 +127,7 @@ async def translate(request: Request) -> Translated:
     if ask.format != "text":
         raise Refusal(400, f"format {ask.format!r} cannot be used: only text is translated; take the marks out",
                       param="format")
-    opened = find_translator(translators(request), ask)
-    async with gate(request):
-        return await run(answer, opened, ask, texts)
+    return await run(request, answer, find_translator(translators(request), ask), ask, texts)
 
 
 def translators(request: Request) -> list[Opened]:

@@ -21,8 +21,8 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 from pydantic import Field
 
-from regard.serve.held_looks import HeldLook, HeldLooks, looks_of
-from regard.serve.limits import BEAM, gate, run
+from regard.serve.held_looks import HeldLook, HeldLooks
+from regard.serve.limits import BEAM, run
 from regard.serve.payload import MEDIA_TYPE
 from regard.serve.refusals import Refusal
 from regard.serve.registry import Opened
@@ -84,21 +84,21 @@ NUMBERS = files(MEDIA_TYPE, "numbers")
 @router.post("")
 async def post_look(request: Request, asked: LookRequest) -> dict[str, Any]:
     """Run the model once on the input, and tell everything but the numbers."""
-    opened, looks = request.app.state.registry.get(asked.model), looks_of(request)
-    async with gate(request):
-        return (await run(find_or_make, looks, opened, asked)).answer
+    state = request.app.state
+    return (await run(request, find_or_make, state.looks, state.registry.get(asked.model), asked)).answer
 
 
 @router.get("/{id}")
 async def get_look(request: Request, id: LookId) -> dict[str, Any]:
     """The answer again that described a look, while it is held."""
-    return looks_of(request).get(id).answer
+    held: HeldLook = request.app.state.looks.get(id)
+    return held.answer
 
 
 @router.get("/{id}/image.png", **files("image/png", "a picture"))
 async def get_image(request: Request, id: LookId, which: Literal["read", "original"] = "read") -> Response:
     """The picture as the model reads it, or as it was given."""
-    for side in looks_of(request).get(id).look.sides.values():
+    for side in request.app.state.looks.get(id).look.sides.values():
         if side.png:
             return Response(side.png if which == "read" else side.original, media_type="image/png")
     raise Refusal(404, "this look has no picture")
@@ -110,7 +110,8 @@ async def get_page(
     head: HeadPick = "mean",
 ) -> Response:
     """The look with all its numbers, or of a large one as many as fit, in one file that needs no server."""
-    held = looks_of(request).get(id)
+    looks: HeldLooks = request.app.state.looks
+    held = looks.get(id)
 
     def make() -> str:
         from regard.look.render.drawing import Drawing
@@ -118,9 +119,8 @@ async def get_page(
         drawing = Drawing(held.look, track, layer, head, name=held.opened.name)
         return alone_if(drawing.chosen.lazy, held, drawing.html)
 
-    async with gate(request):
-        text = await run(make)
-    looks_of(request).trim()
+    text = await run(request, make)
+    looks.trim()
     headers = {"Content-Disposition": f'attachment; filename="{id[:8]}.html"'}
     return Response(text, media_type="text/html; charset=utf-8", headers=headers)
 
@@ -162,7 +162,8 @@ async def get_row(
 
 async def send_numbers(request: Request, id: str, name: str, kind: str, *options: Any) -> Response:
     """Send the numbers of a track, of one of the kinds of `look_numbers.PACKERS`."""
-    held = looks_of(request).get(id)
+    looks: HeldLooks = request.app.state.looks
+    held = looks.get(id)
     track = held.track(name)
 
     def make() -> bytes:
@@ -170,9 +171,8 @@ async def send_numbers(request: Request, id: str, name: str, kind: str, *options
 
         return alone_if(track.lazy, held, lambda: PACKERS[kind](held.look, track, *options))
 
-    async with gate(request):
-        numbers = await run(make)
-    looks_of(request).trim()
+    numbers = await run(request, make)
+    looks.trim()
     return Response(numbers, media_type=MEDIA_TYPE)
 
 

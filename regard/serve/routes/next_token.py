@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import weakref
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from fastapi import APIRouter, Request
+from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from regard.serve.limits import CHARACTERS, gate, run
-from regard.serve.registry import Opened, Registry
+from regard.serve.limits import CHARACTERS, run
+from regard.serve.registry import Opened
 from regard.serve.request_fields import ModelId, Picture, StrictRequest, Text, TokenId, read_input
+from regard.serve.result_json import answers, send
 
 router = APIRouter(tags=["generating"])
 
@@ -35,46 +36,20 @@ class NextRequest(StrictRequest):
     seed: int = Field(0, ge=-(2**63), lt=2**63)
 
 
-class ChosenToken(BaseModel):
-    id: int
-    piece: str
-
-
-class NextToken(BaseModel):
-    """The distribution of the next token."""
-
-    position: int
-    chosen: ChosenToken | None = Field(description="The token that would be drawn; null once the text is over.")
-    prefix: list[tuple[int, str]] = Field(description="Every token read, as id and what it adds to the text.")
-    said: list[tuple[int, str, float]] = Field(description="Those after the prompt, with their log-probabilities.")
-    over: str = Field(description="Empty, or why nothing follows: `end`, or `length`.")
-    log_probs: str | None = Field(description="Base64 of little-endian float32, one a token: the model's own.")
-    entropy: float | None = Field(description="Of this distribution, in bits.")
-    end: int
-    banned: list[int] = Field(description="Tokens never said: the others share their probability.")
-    notes: list[str]
-
-
 class Vocabulary(BaseModel):
     pieces: list[str] = Field(description="The name of each token, by its id.")
 
 
-@router.post("/api/next")
-async def next_token(request: Request, ask: NextRequest) -> NextToken:
+@router.post("/api/next", **answers("regard.look.next_token", "Next"))
+async def next_token(request: Request, ask: NextRequest) -> Response:
     """The whole distribution of the next token, and the one that `regard generate` would draw."""
-    registry: Registry = request.app.state.registry
-    opened = registry.get(ask.model)
-    async with gate(request):
-        return await run(predict, opened, ask)
+    return await run(request, predict, request.app.state.registry.get(ask.model), ask)
 
 
 @router.get("/api/models/{id}/vocabulary")
 async def vocabulary(request: Request, id: str) -> Vocabulary:
     """The names of a model's tokens."""
-    registry: Registry = request.app.state.registry
-    opened = registry.get(id)
-    async with gate(request):
-        return Vocabulary(pieces=await run(name_tokens, opened))
+    return Vocabulary(pieces=await run(request, name_tokens, request.app.state.registry.get(id)))
 
 
 def name_tokens(opened: Opened) -> list[str]:
@@ -83,22 +58,15 @@ def name_tokens(opened: Opened) -> list[str]:
     return next_token.vocabulary(opened.trained)
 
 
-def predict(opened: Opened, ask: NextRequest) -> NextToken:
+def predict(opened: Opened, ask: NextRequest) -> Response:
     from regard.decoding.sampling import Sampling
-    from regard.look.next_token import entropy
 
     sampling = Sampling(ask.temperature, ask.top_k, ask.top_p, ask.seed)
     source = read_input(opened, None, ask.image) if opened.card.reads == "image" else ask.source
     with opened.lock:
         following = continuations_of(opened).after(ask.text, ask.said, sampling, source=source, steps=ask.steps)
-    raw = following.log_probs
-    return NextToken(
-        position=following.position, prefix=list(following.prefix), over=following.over,
-        said=[(id, piece, max(score, LOWEST)) for id, piece, score in following.said],
-        chosen=None if following.chosen is None else ChosenToken(id=following.chosen, piece=following.chosen_piece),
-        log_probs=None if raw is None else base64.b64encode(np.ascontiguousarray(raw, "<f4").tobytes()).decode(),
-        entropy=None if raw is None else entropy(raw), end=following.end, banned=list(following.banned),
-        notes=list(following.notes))
+    said = tuple((id, piece, max(score, LOWEST)) for id, piece, score in following.said)
+    return send(replace(following, said=said))
 
 
 _continuations: weakref.WeakKeyDictionary[Opened, Any] = weakref.WeakKeyDictionary()     # texts each model read lately

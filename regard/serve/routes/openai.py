@@ -17,7 +17,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from regard.serve.events import Events
-from regard.serve.limits import CHARACTERS, DRAWS, gate, run
+from regard.serve.limits import CHARACTERS, DRAWS, run
 from regard.serve.refusals import Refusal
 from regard.serve.registry import Opened, Registry
 from regard.serve.request_fields import ModelId, StrictRequest, Text, TokenId
@@ -153,8 +153,7 @@ async def completions(ask: CompletionRequest, request: Request) -> Any:
             gated.leave()
             raise
         return Events(gated, answer.chunks(work, ask))
-    async with gate(request):
-        return await run(lambda: answer.whole(begin(opened, ask)))
+    return await run(request, lambda: answer.whole(begin(opened, ask)))
 
 
 def begin(opened: Opened, ask: CompletionRequest) -> Completions:
@@ -194,15 +193,10 @@ class CompletionAnswer:
                        "model": opened.id}
 
     def whole(self, work: Completions) -> dict[str, Any]:
-        texts: list[list[str]] = [[] for _ in work.rows]
-        logs: list[dict[str, list[Any]] | None] = [None] * len(work.rows)
-        for row in work.pieces():
-            text, log = row.take()
-            texts[row.index].append(text)
-            logs[row.index] = _join(logs[row.index], log)
-        choices = [{"text": "".join(texts[row.index]), "index": row.index, "finish_reason": row.finish,
-                    "logprobs": logs[row.index]} for row in work.rows]
-        return {**self.header, "choices": choices, "usage": work.usage(), "notices": work.notices}
+        for _ in work.pieces():                                # nothing is taken before the end
+            pass
+        return {**self.header, "choices": [_choice(row) for row in work.rows], "usage": work.usage(),
+                "notices": work.notices}
 
     def chunks(self, work: Completions, ask: CompletionRequest) -> Iterator[dict[str, Any]]:
         for row in work.pieces():
@@ -214,9 +208,3 @@ class CompletionAnswer:
 def _choice(row: CompletionRow) -> dict[str, Any]:
     text, log = row.take()
     return {"text": text, "index": row.index, "finish_reason": row.finish, "logprobs": log}
-
-
-def _join(one: dict[str, list[Any]] | None, other: dict[str, list[Any]] | None) -> dict[str, list[Any]] | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return {name: [*one[name], *other[name]] for name in one}

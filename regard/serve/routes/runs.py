@@ -50,23 +50,16 @@ class SampleList(BaseModel):
     samples: list[dict[str, Any]]
 
 
-def runs_of(request: Request) -> Runs:
-    """Return the runs; they are looked for when first asked for, and followed from then on."""
-    state = request.app.state
-    if not hasattr(state, "runs"):
-        registry: Registry = state.registry
-        served = {opened.id: Path(opened.folder.path) for opened in registry}
-        folder: Path | None = state.settings.runs
-        parents = [folder] if folder is not None else list(dict.fromkeys(
-            path.resolve().parent for path in served.values()))
-        state.runs = Runs(served, parents)
-    runs: Runs = state.runs
-    return runs
+def follow_runs(registry: Registry, folder: Path | None) -> Runs:
+    """Return the runs of the folder, or of the served ones' folders; they are looked for with each list."""
+    served = {opened.id: Path(opened.folder.path) for opened in registry}
+    parents = list(dict.fromkeys(path.resolve().parent for path in served.values()))
+    return Runs(served, parents if folder is None else [folder])
 
 
 async def run_of(request: Request, id: str) -> FollowedRun:
     """Return the run, with its logs parsed to their ends."""
-    run = await run_in_threadpool(runs_of(request).get, id)
+    run: FollowedRun | None = await run_in_threadpool(request.app.state.runs.get, id)
     if run is None:
         raise Refusal(404, f"there is no run {id!r}", param="id", code="run_not_found")
     try:
@@ -79,7 +72,7 @@ async def run_of(request: Request, id: str) -> FollowedRun:
 @router.get("/api/runs")
 async def runs(request: Request) -> RunList:
     """The runs that are served, and those in their folders."""
-    return RunList(runs=await run_in_threadpool(runs_of(request).about))
+    return RunList(runs=await run_in_threadpool(request.app.state.runs.about))
 
 
 Step = Annotated[float | None, Query(allow_inf_nan=False)]
@@ -119,9 +112,7 @@ async def samples(request: Request, id: str) -> SampleList:
 async def events(request: Request, id: str, after: Annotated[str, Query(max_length=100)] = "") -> StreamingResponse:
     """New lines as they come. They begin after the cursor `after`, or after the `Last-Event-ID`; without one, now."""
     run = await run_of(request, id)
-    state = request.app.state
-    listening: int = getattr(state, "listening", 0)
-    if listening >= LISTENERS:
+    if request.app.state.listening >= LISTENERS:
         raise Refusal(429, f"{LISTENERS} clients follow runs already: close one", headers={"Retry-After": "5"})
     cursor = request.headers.get("last-event-id") or after or run.cursor
     return StreamingResponse(follow(request, run, cursor), media_type="text/event-stream",
@@ -131,7 +122,7 @@ async def events(request: Request, id: str, after: Annotated[str, Query(max_leng
 async def follow(request: Request, run: FollowedRun, cursor: str) -> AsyncIterator[bytes]:
     """Yield the events of a run until the client leaves."""
     state = request.app.state
-    state.listening = getattr(state, "listening", 0) + 1
+    state.listening += 1
     try:
         yield b": following\nretry: 1000\n\n"
         quiet = 0.0
@@ -141,12 +132,10 @@ async def follow(request: Request, run: FollowedRun, cursor: str) -> AsyncIterat
             except Damaged as damaged:
                 log.warning("the run %s is followed no further: %s", run.id, damaged)
                 return
-            sent = False
             cursor, messages = news(run, cursor)
             for message in messages:
                 yield message
-                sent = True
-            quiet = 0.0 if sent else quiet + POLL
+            quiet = 0.0 if messages else quiet + POLL
             if quiet >= AWAKE:
                 quiet = 0.0
                 yield b": still here\n\n"
