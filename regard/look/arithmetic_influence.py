@@ -21,9 +21,9 @@ from regard.contract import Source
 from regard.data.tokens.vocabulary import UNK
 from regard.decoding.source_batches import pixels_of
 from regard.look.arithmetic_sheet import Sheet
-from regard.look.influence import evaluating, leaf_outputs
+from regard.look.influence import embedding_gradient, evaluating, with_blanks
 from regard.look.look import Look
-from regard.look.picture import decoded
+from regard.look.picture import decoded, hide_patches
 from regard.look.track import Track
 
 
@@ -101,18 +101,11 @@ def by_occlusion(scene: Scene, look: Look, on_source: bool, row: int, column: in
 def without(scene: Scene, on_source: bool, column: int) -> tuple[Tensor | None, Source | None]:
     """The tokens or the source with one place saying nothing."""
     if not on_source:
-        tokens = scene.tokens.clone()
-        tokens[0, column] = UNK if scene.mask is None else scene.mask
-        return tokens, None
+        return with_blanks(scene.tokens[0], [column], UNK if scene.mask is None else scene.mask), None
     assert scene.source is not None
-    items = scene.source.items.clone()
-    if not scene.patch:
-        items[0, column] = UNK
-        return None, Source(items)
-    mean = items[0].float().mean((1, 2)).round().to(items.dtype)
-    top, left = (scene.patch * each for each in divmod(column, scene.columns))
-    items[0, :, top:top + scene.patch, left:left + scene.patch] = mean[:, None, None]
-    return None, Source(items)
+    (given,) = scene.source.items
+    return None, Source(hide_patches(given, [column], scene.patch, scene.columns) if scene.patch else
+                        with_blanks(given, [column], UNK))
 
 
 # ----------------------------------------------------------------------------------------------- gradient
@@ -131,9 +124,8 @@ def embeddings(scene: Scene, on_source: bool) -> tuple[nn.Embedding, int]:
 def gradient(scene: Scene, on_source: bool, row: int, column: int) -> tuple[Tensor, Tensor]:
     """(D,) each: the gradient of the row's log-probability towards the column's embedding, and the embedding."""
     embedding, first = embeddings(scene, on_source)
-    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False), leaf_outputs(embedding) as read:
-        (g,) = torch.autograd.grad(scene.score(row), read[0])
-    return g[0, first + column], read[0].detach()[0, first + column]
+    g, x = embedding_gradient(embedding, lambda: scene.score(row))
+    return g[0, first + column], x[0, first + column]
 
 
 def by_gradient(scene: Scene, look: Look, on_source: bool, row: int, column: int) -> Sheet:

@@ -14,7 +14,7 @@ T time · D width
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -65,6 +65,14 @@ def ways_of(model: LanguageModel) -> tuple[str, ...]:
     return WAYS if isinstance(getattr(model, "embedding", None), nn.Embedding) else ("occlusion",)
 
 
+def influence_rows(
+    model: LanguageModel, tokens: Tensor, targets: Tensor, how: str, rows: list[int], source: Source | None = None
+) -> Tensor:
+    """(rows, T): one row of the influence, or all of them."""
+    at = rows[0] if len(rows) == 1 else None
+    return influence(model, tokens, targets, how, at, source=source).reshape(len(rows), -1)
+
+
 def by_gradient(
     model: LanguageModel, tokens: Tensor, targets: Tensor, rows: list[int], norm: bool, source: Source | None
 ) -> Tensor:
@@ -72,55 +80,95 @@ def by_gradient(
     embedding = getattr(model, "embedding", None)
     if not isinstance(embedding, nn.Embedding):
         raise RunError(f"{type(model).__name__} has no embeddings to take a gradient of: use how='occlusion'")
-    amounts = torch.zeros(len(rows), len(tokens), device=tokens.device, dtype=embedding.weight.dtype)
-    for some in _in_batches(len(rows), len(tokens)):
-        asked = torch.tensor([rows[each] for each in some], device=tokens.device)
+
+    def score(asked: Tensor) -> Tensor:
         seen = int(asked.max()) + 1                                                   # nothing later can matter
-        # cuDNN's recurrent kernels give gradients in train mode only, so others run here.
-        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False), leaf_outputs(embedding) as read:
-            scores = _score(model, tokens[:seen].expand(len(some), -1), targets[:seen].expand(len(some), -1), source)
-            wanted = scores.gather(1, asked[:, None]).sum()
-            (g,) = torch.autograd.grad(wanted, read[-1])                              # (rows, seen, D)
-        values = g.norm(dim=-1) if norm else (g * read[-1].detach()).sum(-1)
-        earlier = torch.arange(seen, device=tokens.device) <= asked[:, None]
-        amounts[some.start:some.stop, :seen] = torch.where(earlier, values, 0.0)
-    return amounts
+        copies = tokens[:seen].expand(len(asked), -1)
+        return score_texts(model, copies, targets[:seen], source).gather(1, asked[:, None])
+
+    parts = [nn.functional.pad(part, (0, len(tokens) - part.shape[1]))
+             for part in gradient_amounts(embedding, score, rows, len(tokens), norm, call=-1)]
+    earlier = torch.arange(len(tokens), device=tokens.device) <= torch.tensor(rows, device=tokens.device)[:, None]
+    return torch.where(earlier, torch.cat(parts), 0.0)
 
 
+@torch.no_grad()
 def by_occlusion(
     model: LanguageModel, tokens: Tensor, targets: Tensor, rows: list[int], others: Sequence[int],
     source: Source | None,
 ) -> Tensor:
     """The text is read once for each token replaced, many at a time; one read tells of all targets behind it."""
     seen = max(rows) + 1
-    tokens, wanted = tokens[:seen], targets[:seen]
-    asked = torch.tensor(rows, device=tokens.device)
-    with torch.no_grad():
-        whole = _score(model, tokens[None], wanted[None], source)[0, asked]           # (rows,)
-        amounts = whole.new_zeros(len(rows), len(targets))
-        for some in _in_batches(seen, seen):
-            places = torch.arange(some.start, some.stop, device=tokens.device)
-            variants = tokens.repeat(len(some), 1)
-            for other in others:
-                variants[torch.arange(len(some), device=tokens.device), places] = other
-                scores = _score(model, variants, wanted.expand(len(some), -1), source)[:, asked].T     # (rows, some)
-                lost = torch.where(scores == whole[:, None], 0.0, whole[:, None] - scores)   # two infinities are equal
-                amounts[:, some.start:some.stop] += torch.where(places <= asked[:, None], lost, 0.0) / len(others)
+    asked, read = torch.tensor(rows, device=tokens.device), tokens[:seen]
+
+    def scores(variants: Tensor) -> Tensor:
+        return score_texts(model, variants, targets[:seen], source)[:, asked]
+
+    whole = scores(read[None])[0]
+    amounts = whole.new_zeros(len(rows), len(targets))
+    earlier = torch.arange(seen, device=tokens.device) <= asked[:, None]
+    for other in others:
+        lost = lost_without(scores, whole, lambda places, other=other: with_blanks(read, places, other), seen, seen)
+        amounts[:, :seen] += torch.where(earlier, lost, 0.0) / len(others)
     return amounts
 
 
-# ------------------------------------------------------------------------------------------------ parts
+# ------------------------------------------------------------------------------------- of any model and side
 
 
-def _score(model: LanguageModel, tokens: Tensor, targets: Tensor, source: Source | None) -> Tensor:
+def gradient_amounts(
+    embedding: nn.Embedding, score: Callable[[Tensor], Tensor], rows: list[int], length: int, norm: bool, call: int = 0
+) -> Iterator[Tensor]:
+    """Yield (n, C) for some rows at a time: g . x of every position that the embedding gave, or |g|.
+
+    `score(asked)` reads a copy of the input for each of these rows, `length` tokens each, and returns the
+    log-probability of what each row predicts. `call` says which of the embedding's calls gave the positions.
+    """
+    for some in batches(rows, length):
+        asked = torch.tensor(some, device=embedding.weight.device)
+        g, x = embedding_gradient(embedding, lambda asked=asked: score(asked), call)  # type: ignore[misc]
+        yield g.norm(dim=-1) if norm else (g * x).sum(-1)
+
+
+def embedding_gradient(embedding: nn.Embedding, score: Callable[[], Tensor], call: int = 0) -> tuple[Tensor, Tensor]:
+    """Return the gradient of the summed scores towards what the embedding gave at one of its calls, and that itself."""
+    # cuDNN's recurrent kernels give gradients in train mode only, so others run here.
+    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False), leaf_outputs(embedding) as read:
+        (g,) = torch.autograd.grad(score().sum(), read[call])
+    return g, read[call].detach()
+
+
+def lost_without(
+    scores: Callable[[Tensor], Tensor], whole: Tensor, hidden: Callable[[Sequence[int]], Tensor], places: int,
+    length: int,
+) -> Tensor:
+    """(rows, places): what each row's log-probability, `whole` (rows,), loses as each place is hidden in turn.
+
+    `hidden` returns inputs (n, ...), each with one of these places hidden, and `scores` of inputs (n, rows).
+    """
+    found = whole.new_zeros(len(whole), places)
+    for some in batches(list(range(places)), length):
+        new = scores(hidden(some)).T                                                  # (rows, n)
+        found[:, some] = torch.where(new == whole[:, None], 0.0, whole[:, None] - new)       # two infinities are equal
+    return found
+
+
+def with_blanks(text: Tensor, places: Sequence[int] | Tensor, blank: int) -> Tensor:
+    """(n, T): a copy of the text (T,) for each of the places, with another token there."""
+    copies = text.repeat(len(places), 1)
+    copies[torch.arange(len(places), device=text.device), torch.as_tensor(places, device=text.device)] = blank
+    return copies
+
+
+def score_texts(model: LanguageModel, tokens: Tensor, targets: Tensor, source: Source | None) -> Tensor:
+    """(n, T): the log-probabilities of the targets (T,) in each of the texts (n, T)."""
     state = model.start(len(tokens), None, source) if source is not None else None
-    return model.score(tokens.contiguous(), targets.contiguous(), state)[0]
+    return model.score(tokens.contiguous(), targets.repeat(len(tokens), 1), state)[0]
 
 
-def _in_batches(count: int, length: int) -> Iterator[range]:
-    size = max(1, MOST_TOKENS // length)
-    for first in range(0, count, size):
-        yield range(first, min(first + size, count))
+def batches(items: list[int], length: int) -> list[list[int]]:
+    size = max(1, MOST_TOKENS // max(1, length))
+    return [items[first:first + size] for first in range(0, len(items), size)]
 
 
 @contextmanager

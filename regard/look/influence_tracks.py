@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.contract import LanguageModel, Learner, Source
-from regard.look.influence import MOST_TOKENS, evaluating, leaf_outputs
-from regard.look.track import Track
+from regard.look.influence import evaluating, gradient_amounts, lost_without, score_texts, with_blanks
+from regard.look.track import Floats, Track
 
 BADGES = {"gradient": "influence (gradient × embedding), signed", "sensitivity": "influence (size of the gradient)",
           "occlusion": "influence (log-probability lost without it), signed"}
@@ -30,18 +30,22 @@ Rows = Callable[[str, list[int]], Tensor]        # (how, rows) -> (len(rows), C)
 
 
 def influence_tracks(
-    ways: Sequence[str], rows: Rows, *, of: str, on: str, shape: tuple[int, int], causal: bool, what: str = "token",
-    instead: str = "<unk>", prefix: str = "influence", most: int = MOST_ROWS,
+    model: LanguageModel | Learner, ways: Sequence[str], rows: Rows, *, of: str, on: str, shape: tuple[int, int],
+    causal: bool, what: str = "token", instead: str = "<unk>", prefix: str = "influence", most: int = MOST_ROWS,
 ) -> list[Track]:
-    """A track for each way, of `rows`: side `of` predicts, side `on` is read."""
+    """A track for each way, of `rows`, in evaluation mode: side `of` predicts, side `on` is read."""
+
+    def measure(method: str, asked: list[int]) -> Floats:
+        with evaluating(model):
+            return rows(method, asked).cpu().numpy()
 
     def made(method: str) -> Track:
         return Track(
             name=f"{prefix}-{method}", kind="influence", badge=BADGES[method],
             about=ABOUT[method].format(what=what, instead=instead), rows=of, columns=on, shape=(1, 1, *shape),
             row_label="writes", causal=causal, signed=method != "sensitivity", layer_names=("all layers",),
-            head_names=(method,), make=lambda: rows(method, list(range(shape[0]))).cpu().numpy(),
-            make_row=lambda at: rows(method, [at]).cpu().numpy(), most=most)
+            head_names=(method,), make=lambda: measure(method, list(range(shape[0]))),
+            make_row=lambda at: measure(method, [at]), most=most)
 
     return [made(how) for how in ways]
 
@@ -61,31 +65,22 @@ def encoder_tracks(
     """
 
     def by_gradient(method: str, rows: list[int]) -> Tensor:
-        parts = []
-        for some in batches(rows, shape[1]):
-            asked = torch.tensor(some, device=embedding.weight.device)
-            with evaluating(model), torch.enable_grad(), torch.backends.cudnn.flags(enabled=False), leaf_outputs(
-                    embedding) as read:
-                (g,) = torch.autograd.grad(score(texts(asked), asked).sum(), read[0])
-            parts.append(g.norm(dim=-1) if method == "sensitivity" else (g * read[0].detach()).sum(-1))
-        return torch.cat(parts)
+        return torch.cat(list(gradient_amounts(
+            embedding, lambda asked: score(texts(asked), asked), rows, shape[1], method == "sensitivity")))
 
     @torch.no_grad()
-    def by_occlusion(_: str, rows: list[int]) -> Tensor:
-        lost = torch.zeros(len(rows), shape[1])
-        with evaluating(model):
-            for number, row in enumerate(rows):
-                asked = torch.tensor([row], device=embedding.weight.device)
-                whole = score(texts(asked), asked)
-                for columns in batches(list(range(shape[1])), shape[1]):
-                    copies = asked.expand(len(columns))
-                    occluded = texts(copies)
-                    occluded[torch.arange(len(columns)), columns] = blank
-                    lost[number, columns] = (whole - score(occluded, copies)).float().cpu()
-        return lost
+    def without_each(row: int) -> Tensor:
+        asked = torch.tensor([row], device=embedding.weight.device)
+        (text,) = texts(asked)
+        return lost_without(lambda copies: score(copies, asked.expand(len(copies)))[:, None], score(text[None], asked),
+                            lambda places: with_blanks(text, places, blank), shape[1], shape[1])
 
-    return [*influence_tracks(("gradient", "sensitivity"), by_gradient, of=of, on="text", shape=shape, causal=False),
-            *influence_tracks(("occlusion",), by_occlusion, of=of, on="text", shape=shape, causal=False,
+    def by_occlusion(_: str, rows: list[int]) -> Tensor:
+        return torch.cat([without_each(row) for row in rows]).float()
+
+    return [*influence_tracks(model, ("gradient", "sensitivity"), by_gradient, of=of, on="text", shape=shape,
+                              causal=False),
+            *influence_tracks(model, ("occlusion",), by_occlusion, of=of, on="text", shape=shape, causal=False,
                               instead=instead, most=most_occluded)]
 
 
@@ -100,18 +95,13 @@ def source_by_gradient(
 
     `columns` are those of what the embedding gives: all of it for an encoder, the first for a prefix.
     """
-    parts = []
-    for some in batches(rows, len(tokens) + source.items.shape[1]):
-        asked = torch.tensor(some, device=tokens.device)
-        copies = Source(source.items.expand(len(some), *source.items.shape[1:]))
-        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False), leaf_outputs(embedding) as read:
-            state = model.start(len(some), None, copies)
-            scores, _ = model.score(tokens.repeat(len(some), 1), targets.repeat(len(some), 1), state)
-            wanted = scores.gather(1, asked[:, None]).sum()
-            (g,) = torch.autograd.grad(wanted, read[0])
-        values = g.norm(dim=-1) if norm else (g * read[0].detach()).sum(-1)
-        parts.append(values[:, columns])
-    return torch.cat(parts)
+
+    def score(asked: Tensor) -> Tensor:
+        copies = Source(source.items.expand(len(asked), *source.items.shape[1:]))
+        return score_texts(model, tokens.expand(len(asked), -1), targets, copies).gather(1, asked[:, None])
+
+    length = len(tokens) + source.items.shape[1]
+    return torch.cat(list(gradient_amounts(embedding, score, rows, length, norm)))[:, columns]
 
 
 @torch.no_grad()
@@ -120,29 +110,8 @@ def source_by_occlusion(
     targets: Tensor, rows: list[int],
 ) -> Tensor:
     """(rows, C): each place of the source is hidden in turn; `hidden` gives sources (n, ...), each with one hidden."""
-    asked = torch.tensor(rows, device=tokens.device)
 
     def scores(items: Tensor) -> Tensor:
-        state = model.start(len(items), None, Source(items))
-        return model.score(tokens.repeat(len(items), 1), targets.repeat(len(items), 1), state)[0][:, asked]
+        return score_texts(model, tokens.expand(len(items), -1), targets, Source(items))[:, rows]
 
-    whole = scores(source.items)[0]
-    found = torch.zeros(len(rows), places, dtype=whole.dtype, device=whole.device)
-    for some in batches(list(range(places)), len(tokens) + places):
-        found[:, some] = (whole - scores(hidden(some))).T
-    return found
-
-
-def batches(items: list[int], length: int) -> list[list[int]]:
-    size = max(1, MOST_TOKENS // max(1, length))
-    return [items[first:first + size] for first in range(0, len(items), size)]
-
-
-def unwatched(model: LanguageModel, rows: Rows) -> Rows:
-    """In evaluation mode."""
-
-    def measured(how: str, asked: list[int]) -> Tensor:
-        with evaluating(model):
-            return rows(how, asked)
-
-    return measured
+    return lost_without(scores, scores(source.items)[0], hidden, places, len(tokens) + places)

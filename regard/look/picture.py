@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import re
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from regard.corpora import shapes
 from regard.data.pictures.picture_files import load_picture
@@ -53,6 +55,16 @@ def as_given(raw: bytes) -> tuple[bytes, int, int]:
     across, down = (max(1, round(side * whole)) for side in (width, height))
     left, top = (size - across) // 2, (size - down) // 2
     return as_png(square[top:top + down, left:left + across]), width, height
+
+
+def hide_patches(pixels: Tensor, places: Sequence[int], patch: int, columns: int) -> Tensor:
+    """(n, 3, S, S): a copy of the pixels (3, S, S) for each of the places, with that patch in the mean colour."""
+    copies = pixels.repeat(len(places), 1, 1, 1)
+    mean = pixels.float().mean((1, 2)).round().to(pixels.dtype)
+    for copy, place in zip(copies, places, strict=True):
+        top, left = patch * (place // columns), patch * (place % columns)
+        copy[:, top:top + patch, left:left + patch] = mean[:, None, None]
+    return copies
 
 
 def as_png(image: Image) -> bytes:

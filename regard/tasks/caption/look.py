@@ -14,14 +14,14 @@ from regard.decoding.beam import BeamOptions, search_batches
 from regard.decoding.source_batches import picture_batches
 from regard.decoding.spelling import pieces_of
 from regard.errors import DataError
-from regard.look.influence import WAYS
-from regard.look.influence_tracks import influence_tracks, source_by_occlusion, unwatched
+from regard.look.influence import WAYS, influence_rows
+from regard.look.influence_tracks import influence_tracks, source_by_occlusion
 from regard.look.look import Look, LookSide, Prediction, Request
-from regard.look.picture import Image, as_given, as_png, decoded
+from regard.look.picture import Image, as_given, as_png, decoded, hide_patches
 from regard.look.side_tokens import patch_tokens, special_token, text_side
 from regard.look.track import Track
 from regard.tasks.caption.trained import TrainedCaptioner
-from regard.tasks.translate.look import Target, WatchedPair, decoder_tracks, given_target, own_target, target_rows
+from regard.tasks.translate.look import Target, WatchedPair, decoder_tracks, given_target, own_target
 
 
 def build(trained: TrainedCaptioner, request: Request) -> Look:
@@ -68,24 +68,17 @@ def influences(pair: WatchedPair, told: Sequence[Prediction], trained: TrainedCa
     """The influence of each patch, by hiding it, and of the words before."""
     (rows, columns), patch = trained.grid, trained.patch
     targets = torch.tensor([each.id for each in told], device=pair.model.device)
-    mean = pair.source.items[0].float().mean((1, 2)).round().to(pair.source.items.dtype)        # (3,): the mean colour
-
-    def hidden(places: Sequence[int]) -> Tensor:
-        items = pair.source.items.repeat(len(places), 1, 1, 1)
-        for copy, place in zip(items, places, strict=True):
-            top, left = patch * (place // columns), patch * (place % columns)
-            copy[:, top:top + patch, left:left + patch] = mean[:, None, None]
-        return items
 
     def of_patches(how: str, asked: list[int]) -> Tensor:
-        return source_by_occlusion(pair.model, pair.source, hidden, rows * columns, pair.tokens, targets, asked)
+        return source_by_occlusion(
+            pair.model, pair.source, lambda places: hide_patches(pair.source.items[0], places, patch, columns),
+            rows * columns, pair.tokens, targets, asked)
 
     def of_words(how: str, asked: list[int]) -> Tensor:
-        return target_rows(pair, targets, how, asked)
+        return influence_rows(pair.model, pair.tokens, targets, how, asked, pair.source)
 
     size = len(pair.tokens)
-    return [*influence_tracks(("occlusion",), unwatched(pair.model, of_patches), of="target", on="image",
+    return [*influence_tracks(pair.model, ("occlusion",), of_patches, of="target", on="image",
                               shape=(size, rows * columns), causal=False, what="patch",
                               instead="the mean colour of the picture", prefix="patches"),
-            *influence_tracks(WAYS, unwatched(pair.model, of_words), of="target", on="target", shape=(size, size),
-                              causal=True)]
+            *influence_tracks(pair.model, WAYS, of_words, of="target", on="target", shape=(size, size), causal=True)]

@@ -14,10 +14,9 @@ import torch
 from torch import Tensor
 
 from regard.contract import LanguageModel
-from regard.data.tokens.vocabulary import UNK
 from regard.decoding.sampling import Sampling
 from regard.errors import DataError
-from regard.look.influence import evaluating, influence, ways_of
+from regard.look.influence import evaluating, influence_rows, ways_of
 from regard.look.influence_tracks import influence_tracks
 from regard.look.look import Look, LookSide, Prediction, Request, Token
 from regard.look.predictions import GUESS, make_predictions
@@ -204,8 +203,6 @@ def influences(model: LanguageModel, ids: Tensor, predicted: Sequence[Prediction
     targets = torch.tensor([each.id for each in predicted])
 
     def rows(how: str, asked: list[int]) -> Tensor:
-        if len(asked) == 1:
-            return influence(model, ids, targets, how, asked[0], instead=UNK)[None]
-        return influence(model, ids, targets, how, instead=UNK)
+        return influence_rows(model, ids, targets, how, asked)
 
-    return influence_tracks(ways_of(model), rows, of="text", on="text", shape=(len(ids), len(ids)), causal=True)
+    return influence_tracks(model, ways_of(model), rows, of="text", on="text", shape=(len(ids), len(ids)), causal=True)

@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.data.tokens.vocabulary import FIRST
 from regard.decoding.fill import BLANK, JOINED
 from regard.errors import DataError
-from regard.look.influence import evaluating
+from regard.look.influence import evaluating, with_blanks
 from regard.look.influence_tracks import encoder_tracks
 from regard.look.look import Look, Prediction, Request, Token
 from regard.look.predictions import GUESS, make_prediction
@@ -112,11 +112,6 @@ def influences(model: MaskedModel, ids: Tensor, told: Sequence[Prediction]) -> l
         wanted[at, places] = targets[places]
         return model.score(rows, wanted)[0][at, places]
 
-    def hidden(places: Tensor) -> Tensor:
-        rows = ids.repeat(len(places), 1)
-        rows[torch.arange(len(places), device=ids.device), places] = model.mask
-        return rows
-
     return encoder_tracks(
-        model, model.encoder.embedding, hidden, scores, blank=model.mask, of="text", shape=(len(ids), len(ids)),
-        instead="<mask>", most_occluded=ONE_BY_ONE)
+        model, model.encoder.embedding, lambda places: with_blanks(ids, places, model.mask), scores, blank=model.mask,
+        of="text", shape=(len(ids), len(ids)), instead="<mask>", most_occluded=ONE_BY_ONE)

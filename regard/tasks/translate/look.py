@@ -18,8 +18,8 @@ from regard.data.tokens.vocabulary import UNK
 from regard.decoding.beam import BeamOptions, search_batches
 from regard.decoding.source_batches import text_batches
 from regard.errors import DataError
-from regard.look.influence import WAYS, evaluating, influence
-from regard.look.influence_tracks import influence_tracks, source_by_gradient, source_by_occlusion, unwatched
+from regard.look.influence import WAYS, evaluating, influence_rows, with_blanks
+from regard.look.influence_tracks import influence_tracks, source_by_gradient, source_by_occlusion
 from regard.look.look import Look, LookSide, Prediction, Request, Token
 from regard.look.predictions import GUESS, make_predictions
 from regard.look.reading_tracks import ABOUT, find_readings, group_tracks, number_layers
@@ -235,9 +235,7 @@ def influences(pair: WatchedPair, told: Sequence[Prediction]) -> list[Track]:
     embedding = reads.embedding
 
     def hidden(places: Sequence[int]) -> Tensor:
-        items = pair.source.items.repeat(len(places), 1)
-        items[torch.arange(len(places)), list(places)] = UNK
-        return items
+        return with_blanks(pair.source.items[0], places, UNK)
 
     def of_source(how: str, rows: list[int]) -> Tensor:
         if how == "occlusion":
@@ -249,15 +247,9 @@ def influences(pair: WatchedPair, told: Sequence[Prediction]) -> list[Track]:
         if prefix and how != "occlusion":
             return source_by_gradient(model, embedding, pair.source, tokens, targets, rows, how == "sensitivity",
                                       slice(length, None))
-        return target_rows(pair, targets, how, rows)
+        return influence_rows(model, tokens, targets, how, rows, pair.source)
 
-    return [*influence_tracks(WAYS, unwatched(model, of_source), of="target", on="source",
-                              shape=(len(tokens), length), causal=False, what="source token", prefix="source"),
-            *influence_tracks(WAYS, unwatched(model, of_target), of="target", on="target",
-                              shape=(len(tokens), len(tokens)), causal=True, what="target token")]
-
-
-def target_rows(pair: WatchedPair, targets: Tensor, how: str, rows: list[int]) -> Tensor:
-    at = rows[0] if len(rows) == 1 else None
-    found = influence(pair.model, pair.tokens, targets, how, at, instead=UNK, source=pair.source)
-    return found[None] if at is not None else found
+    return [*influence_tracks(model, WAYS, of_source, of="target", on="source", shape=(len(tokens), length),
+                              causal=False, what="source token", prefix="source"),
+            *influence_tracks(model, WAYS, of_target, of="target", on="target", shape=(len(tokens), len(tokens)),
+                              causal=True, what="target token")]
