@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from regard.cli.options import DEVICE, TRUST
+from regard.cli.options import DEVICE, TRUST, print_json
 
 
 @click.command("caption")
@@ -28,7 +28,6 @@ def command(
 
     A picture that cannot be read is one line on stderr, and the exit code is then 1; the others are captioned.
     """
-    from regard.cli.output import print_json
     from regard.errors import SettingError
     from regard.trained import load
 

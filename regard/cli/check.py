@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from regard.cli.options import JSON, TRUST
+from regard.cli.options import JSON, TRUST, print_json
 
 
 @click.command("check")
@@ -29,8 +29,6 @@ def command(what: str, trust: bool, as_json: bool) -> None:
 
         report = load(what, device="cpu", trust=trust).check_laws()
     if as_json:
-        from regard.cli.output import print_json
-
         print_json(report.as_dict())
     else:
         click.echo(report.text())

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from itertools import islice
 
 import click
+
+from regard.cli.options import print_json
 
 AT_ONCE = 256                  # lines that are read together; of one who types, each by itself
 
@@ -25,18 +29,22 @@ def command(
 
         echo "Le chat dort." | regard classify runs/origins-classify-window --top 2 --probabilities
     """
-    from itertools import islice
-
-    from regard.cli.output import print_json
-    from regard.data.reading.every_line import every_line
     from regard.trained import load
 
     model = load(run, device, task="classify")
-    lines = every_line(file, on_bad_text)
-    while some := list(islice(lines, 1 if file == "-" and sys.stdin.isatty() else AT_ONCE)):
+    for some in read_batches(file, on_bad_text):
         for text, guesses in zip(some, model.classify(some, top=top), strict=True):
             if as_json:
                 print_json({"text": text, "labels": [guess._asdict() for guess in guesses]})
             else:
                 click.echo("\t".join(f"{guess.label} {guess.probability:.4f}" if probabilities else guess.label
                                      for guess in guesses))
+
+
+def read_batches(file: str, on_bad_text: str) -> Iterator[list[str]]:
+    """Yield the lines of a file, some at a time."""
+    from regard.data.reading.every_line import every_line
+
+    lines = every_line(file, on_bad_text)
+    while some := list(islice(lines, 1 if file == "-" and sys.stdin.isatty() else AT_ONCE)):
+        yield some

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from regard.cli.options import print_json, tell
 from regard.families import names
 from regard.tasks import flags
 from regard.tasks.classify.flags import FIELDS
@@ -126,7 +127,6 @@ def report(folder: str, as_json: bool) -> None:
 
 
 def show(compared: Any, as_json: bool) -> None:
-    from regard.cli.output import print_json
     from regard.compare.results_table import as_text, print_rich
 
     if as_json:
@@ -137,10 +137,6 @@ def show(compared: Any, as_json: bool) -> None:
     else:
         click.echo(as_text(compared.rows, compared.plan))
     tell(f"report: {compared.folder / 'report.html'}")
-
-
-def tell(text: str) -> None:
-    click.echo(text, err=True)
 
 
 def split_assignments(assignments: tuple[str, ...], families: tuple[str, ...]) -> list[tuple[str, str, str]]:

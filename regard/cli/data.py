@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from regard.cli.options import print_json
+
 
 @click.group("data")
 def command() -> None:
@@ -23,7 +25,6 @@ def list_corpora(as_json: bool) -> None:
     Training reads train, and chooses the best weights by valid. `regard score` and `regard compare` measure on test.
     unseen holds known words in combinations that the other parts lack.
     """
-    from regard.cli.output import print_json
     from regard.data.embedded import PARTS, UNSEEN, every, size
 
     rows: list[dict[str, Any]] = [{
@@ -163,7 +164,6 @@ def cache(clear: bool, days: float, as_json: bool) -> None:
     import time
 
     from regard import storage
-    from regard.cli.output import print_json
     from regard.data.reading.text_cache import entries
 
     folder, now = storage.cache_folder(), time.time()
@@ -203,7 +203,6 @@ def check(
     files: tuple[str, ...], valid: tuple[str, ...], test: tuple[str, ...], run: str | None, as_json: bool
 ) -> None:
     """Find held-out lines that stand in the training part too, word for word or nearly, and count them."""
-    from regard.cli.output import print_json
     from regard.data.reading.corpus import DataSettings
     from regard.data.reading.overlap import LEAST, check_overlap
     from regard.tasks import USUAL

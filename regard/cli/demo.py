@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from regard.cli.options import DEVICE
+from regard.cli.options import DEVICE, print_json
 from regard.errors import RunError
 
 SHOWN, MEASURED = 6, 500           # held-out sentences shown, and measured on, of each kind
@@ -57,8 +57,8 @@ def command(
         say(f"  {pair.source}\n    {pair.target}")
     request = TrainRequest(("phrasebook",), task="translate", family=family, out=out, device=device,
                            settings={"training": {"minutes": minutes, "seed": seed}})
-    if lecture and out is not None:
-        refuse_taken(f"{out}-lecture")
+    if lecture and out and Path(f"{out}-lecture").exists():         # its own run would say so only after the first
+        raise RunError(f"{out}-lecture exists already: choose another folder with --out")
     shown = train_and_show(request, f"the family {family}", say, as_json)
     both = {family: shown}
     if lecture:
@@ -73,16 +73,8 @@ def command(
         f"  echo 'Le chat noir dort.' | regard translate {shown['run']}\n"
         f"  regard score {shown['run']} phrasebook --by-length")
     if as_json:
-        from regard.cli.output import print_json
-
         answer = as_json_of(shown) | {"seconds": seconds}
         print_json(answer | {"lecture": as_json_of(both["the lectures' own"])} if lecture else answer)
-
-
-def refuse_taken(path: str) -> None:
-    """Refuse an existing folder before anything is trained: the second run would only do so after the first."""
-    if Path(path).exists():
-        raise RunError(f"{path} exists already: choose another folder with --out")
 
 
 def side_by_side(part: str, figures: dict[str, dict[str, Any]]) -> str:

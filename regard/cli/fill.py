@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from regard.cli.options import DEVICE
+from regard.cli.options import DEVICE, print_json
 
 
 @click.command("fill")
@@ -26,7 +26,6 @@ def command(run: str, texts: tuple[str, ...], top: int, length: int | None, devi
 
         regard fill runs/stories-masked-transformer "Tom had a ___ kite, and he lost it in the ___."
     """
-    from regard.cli.output import print_json
     from regard.cli.vectors import read_lines
     from regard.trained import load
 

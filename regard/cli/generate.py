@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import click
 
-from regard.cli.options import DEVICE, TRUST
+from regard.cli.options import DEVICE, TRUST, print_json
 
 
 @click.command("generate")
@@ -33,7 +33,6 @@ def command(
     number: int, speculate: str | None, draft: str | None, draft_tokens: int, device: str, trust: bool, as_json: bool,
 ) -> None:
     """Continue a prompt with the model in the folder RUN."""
-    from regard.cli.output import print_json
     from regard.decoding.fast.drafts import Acceptance
     from regard.decoding.sampling import Sampling
     from regard.trained import load

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from regard.cli.options import print_json, tell
 from regard.families import names
 from regard.tasks.flags import COUNT, DEVICE, DOCUMENTS, TOKENIZER, VALID, settings_from, without_settings
 from regard.tasks.translate import flags as translate
@@ -49,8 +50,6 @@ def scale(
                            **without_settings(options, declared))
     forecast = make_forecast(request, say=tell)
     if as_json:
-        from regard.cli.output import print_json
-
         print_json(forecast.as_dict())
         return
     from regard.scale.forecast_page import as_text
@@ -79,7 +78,3 @@ add_command(
 
     {GOES_ON}""", "SOURCE TARGET | PAIRS...", ", ".join(names.TRANSLATE),
     translate.LANGS, *translate.VALID)
-
-
-def tell(text: str) -> None:
-    click.echo(text, err=True)

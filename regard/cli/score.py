@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from regard.cli.options import BAD_TEXT, DEVICE, JSON, TRUST
+from regard.cli.options import BAD_TEXT, DEVICE, JSON, TRUST, print_json
 
 COMMON = ("on_bad_text", "part")             # options that mean the same for every task
 
@@ -54,7 +54,6 @@ def command(
     exactly right, and how much attention falls on the things named. For a classifier they are labelled texts, or
     origins. It prints accuracy and macro-F1, beside those of the majority class and of a bag of n-grams.
     """
-    from regard.cli.output import print_json
     from regard.errors import RunError
     from regard.run_folder import RunFolder
     from regard.tasks import run_task

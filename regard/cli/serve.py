@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -33,22 +33,19 @@ NEEDS_WEB = "serving needs more than is installed ({missing}): pip install 'rega
 @DEVICE
 @click.option("--open", "open_page", is_flag=True, help="Open the page in a browser.")
 @click.option("--trust", is_flag=True, help="Import the user's own layers that runs name.")
-def command(
-    runs: tuple[str, ...], port: int, host: str, token: str | None, folder: Path | None, lab: Path | None, device: str,
-    open_page: bool, trust: bool,
-) -> None:
+def command(runs: tuple[str, ...], folder: Path | None, lab: Path | None, **options: Any) -> None:
     """Open the page over the models in the folders RUN, and serve them to other tools. Ctrl-C stops it."""
     from regard.serve.stop_signals import Stopping, StopSignals
 
     with StopSignals() as signals:                         # before anything slow, and before the first word
         with suppress(Stopping):
-            start(signals, [Path(run) for run in runs], port, host, token, folder, lab, device, open_page, trust)
+            start(signals, [Path(run) for run in runs], folder, lab, **options)
         signals.end()
 
 
 def start(
-    signals: StopSignals, runs: list[Path], port: int, host: str, token: str | None, folder: Path | None,
-    lab: Path | None, device: str, open_page: bool, trust: bool,
+    signals: StopSignals, runs: list[Path], folder: Path | None, lab: Path | None, *, port: int, host: str,
+    token: str | None, device: str, open_page: bool, trust: bool,
 ) -> None:
     """Start and serve; between two slow parts check for a signal."""
     from regard.lab.folders import find_results

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regard.cli.options import DEVICE, TRUST
+from regard.cli.options import DEVICE, TRUST, print_json
 
 if TYPE_CHECKING:
     from regard.look.render.drawing import Drawing
@@ -110,8 +110,6 @@ def print_row(drawing: Drawing) -> None:
 
 
 def print_look(drawing: Drawing) -> None:
-    from regard.cli.output import print_json
-
     print_json({**drawing.look.as_dict(), "view": {"track": drawing.track, "layer": drawing.layer, "head": drawing.head,
                                                     "rows": drawing.row_names(), "columns": drawing.column_names(),
                                                     "values": drawing.values().tolist()}})

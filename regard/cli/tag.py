@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
-AT_ONCE = 256                  # lines that are tagged together; of one who types, each by itself
+from regard.cli.classify import read_batches
+from regard.cli.options import print_json
 
 
 @click.command("tag")
@@ -20,17 +19,12 @@ def command(run: str, file: str, words: bool, device: str, as_json: bool) -> Non
 
         echo "Her watch is light." | regard tag runs/tagged-tag-lstm
     """
-    from itertools import islice
-
-    from regard.cli.output import print_json
     from regard.corpora.word_split import split_words
-    from regard.data.reading.every_line import every_line
     from regard.trained import load
 
     model = load(run, device, task="tag")
-    lines = every_line(file)
     split = str.split if words else split_words
-    while some := list(islice(lines, 1 if sys.stdin.isatty() else AT_ONCE)):
+    for some in read_batches(file, "fail"):
         for found in model.tag_sentences([split(line) for line in some]):
             if as_json:
                 print_json({"words": [each.word for each in found], "tags": [each.tag for each in found],

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from regard.cli.options import print_json
 from regard.tasks import CARDS
 from regard.tasks.flags import settings_from, without_settings
 
@@ -43,7 +44,6 @@ def train(
     request = TrainRequest(files, task=task, settings=settings, **without_settings(options, declared))
     trained = run_training(request, began)
     if as_json:
-        from regard.cli.output import print_json
         from regard.run_folder import RunFolder
 
         print_json({"run": str(trained.path), "family": trained.family, "parameters": trained.parameters,

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from regard.cli.options import DEVICE, TRUST
+from regard.cli.options import DEVICE, TRUST, format_json
 
 BAR = " ||| "                  # between the columns, as in Moses' n-best lists
 
@@ -80,9 +80,7 @@ def format_lines(number: int, each: Any, options: Any, scores: bool, as_json: bo
     from regard.metrics.alignment_error import write_pharaoh
 
     if as_json:
-        from regard.cli.output import as_json as written
-
-        yield written(as_row(each, options.search.n_best, options.alignments))
+        yield format_json(as_row(each, options.search.n_best, options.alignments))
     elif options.search.n_best > 1:
         for candidate in each.n_best:
             yield BAR.join((str(number), candidate.text, f"{candidate.score:.4f}"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from regard.cli.options import BAD_TEXT, DEVICE
+from regard.cli.options import BAD_TEXT, DEVICE, print_json
 
 BATCH = 1024                   # lines at once, where they are streamed
 
@@ -32,7 +32,6 @@ def command(
 
     Without --out each line comes back as a JSON object with its text and its vector.
     """
-    from regard.cli.output import print_json
     from regard.trained import load
 
     if out is not None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.config import one_of
 from regard.errors import SettingError, did_you_mean
 from regard.look.look import Look, LookSide
 from regard.look.track import Floats, Track
@@ -37,17 +38,17 @@ def thumbnails(values: Floats, size: int = 64, pool: str = "max", signed: bool =
     Bins are as even as can be, and each row and column is in one of them, so that sums keep all of the mass. Amounts
     that are not `signed` need half of the work.
     """
-    check_pool(pool)
+    one_of("pool", pool, POOLS)
     rows, columns = (bounds(side, size) for side in values.shape[2:])
+
+    def reduce(by: np.ufunc) -> Floats:
+        # Rows first: whole rows are compared at once, and only a few are left for the columns.
+        return np.stack([by.reduceat(by.reduceat(layer, rows, -2), columns, -1) for layer in values])
+
     if pool == "sum":
-        made = [np.add.reduceat(np.add.reduceat(layer, rows, -2), columns, -1) for layer in values]
-        return np.stack(made)
-    # Rows first: whole rows are compared at once, and only a few are left for the columns.
-    high = np.stack([np.maximum.reduceat(np.maximum.reduceat(layer, rows, -2), columns, -1) for layer in values])
-    if not signed:
-        return high
-    low = np.stack([np.minimum.reduceat(np.minimum.reduceat(layer, rows, -2), columns, -1) for layer in values])
-    return np.where(-low > high, low, high)
+        return reduce(np.add)
+    high = reduce(np.maximum)
+    return larger(high, reduce(np.minimum)) if signed else high
 
 
 def bounds(side: int, size: int) -> NDArray[np.int64]:
@@ -58,9 +59,9 @@ def bounds(side: int, size: int) -> NDArray[np.int64]:
     return np.arange(count, dtype=np.int64) * side // count
 
 
-def check_pool(pool: str) -> None:
-    if pool not in POOLS:
-        raise SettingError(f"pool = {pool}{did_you_mean(pool, POOLS)}")
+def larger(high: Array, low: Array) -> Array:
+    """Return whichever of two amounts is further from zero, with its sign."""
+    return np.where(-low > high, low, high)
 
 
 # ------------------------------------------------------------------------------------------------- views
@@ -88,8 +89,7 @@ def pool(values: Array, pick: Pick) -> Array:
         return values[0]
     if pick == "mean":
         return values.mean(0)
-    high, low = values.max(0), values.min(0)
-    return np.where(-low > high, low, high)
+    return larger(values.max(0), values.min(0))
 
 
 def check_pick(name: str, pick: Pick, count: int, pools: Sequence[str]) -> Pick:

@@ -65,23 +65,21 @@ class Logged:
 
 
 class CompletionRow:
-    """One text that is being written: the part that is certain and not taken yet, and why it ended."""
+    """One text that is being written: how far it is certain, how far it was taken, and why it ended."""
 
     def __init__(self, index: int, tokenizer: Tokenizer, prompt: Prompt, stop: Sequence[str]):
         self.index, self.stop = index, stop
         self.ids = list(prompt.ids)                         # of all tokens read and written
         self.writer = tokenizer.stream(after=prompt.ids)
-        self.length = len(prompt.text)                      # characters before the next piece
-        self.held = ""                                      # might be the beginning of a stop
-        self.ready: list[str] = []
-        self.logs: list[Logged] = []
-        self.waiting: list[Logged] = []                     # of pieces that are held back
+        self.text = prompt.text
+        self.sure = self.taken = len(prompt.text)           # after these characters a stop may begin
+        self.logs: list[Logged] = []                        # not taken yet
         self.finish: str | None = None
         self.written = 0
 
     def echo(self, prompt: Prompt, logs: Sequence[Log]) -> None:
         """The prompt itself comes first."""
-        self.ready.append(prompt.text)
+        self.taken = 0
         ends = list(accumulate(map(len, prompt.pieces)))
         self.logs += [Logged(piece, log, end - len(piece))
                       for piece, log, end in zip(prompt.pieces, logs, ends, strict=True)] if logs else []
@@ -94,45 +92,38 @@ class CompletionRow:
 
     def _add(self, piece: str, log: Log | None = None) -> None:
         if log is not None:
-            self.waiting.append(Logged(piece, log, self.length))
-        self.length += len(piece)
-        self.held += piece
-        stops = [start for each in self.stop if (start := self.held.find(each)) >= 0]
+            self.logs.append(Logged(piece, log, len(self.text)))
+        self.text += piece
+        stops = [start for each in self.stop if (start := self.text.find(each, self.sure)) >= 0]
         if stops:
-            self._release(min(stops), last=True)
-            self.finish = "stop"
-        else:
-            self._release(len(self.held) - self._unsure())
+            certain = self._certain()
+            self.text, self.finish = self.text[:min(stops)], "stop"
+            self.logs = [*certain, *(each for each in self.logs[len(certain):] if each.start < len(self.text))]
+        self.sure = len(self.text) - (0 if stops else self._unsure())
 
     def _unsure(self) -> int:
         """Return the number of last characters that may be the beginning of a stop."""
         most = max((len(each) - 1 for each in self.stop), default=0)
-        return next((n for n in range(min(most, len(self.held)), 0, -1)
-                     if any(each.startswith(self.held[-n:]) for each in self.stop)), 0)
-
-    def _release(self, number: int, last: bool = False) -> None:
-        """Make so many of the held characters ready; if they are the last, drop the others."""
-        sure = self.length - len(self.held) + number
-        self.ready.append(self.held[:number])
-        self.held = "" if last else self.held[number:]
-        certain = [each for each in self.waiting if (each.start if last else each.start + len(each.piece) - 1) < sure]
-        self.logs += certain
-        self.waiting = [] if last else self.waiting[len(certain):]
+        return next((n for n in range(min(most, len(self.text) - self.sure), 0, -1)
+                     if any(each.startswith(self.text[-n:]) for each in self.stop)), 0)
 
     def end(self, finish: str) -> None:
         if rest := self.writer.flush():
             self._add(rest)
         if self.finish is None:
-            self._release(len(self.held))
-            self.finish = finish
+            self.sure, self.finish = len(self.text), finish
+
+    def _certain(self) -> list[Logged]:
+        """Return the logs of pieces that are certain to their last character."""
+        return [each for each in self.logs if self.finish or each.start + len(each.piece) - 1 < self.sure]
 
     def has_news(self) -> bool:
-        return self.finish is not None or bool(self.logs) or any(self.ready)
+        return self.finish is not None or self.sure > self.taken or bool(self._certain())
 
     def take(self) -> tuple[str, dict[str, list[Any]] | None]:
         """Return the text that is certain and was not taken before, and the log-probabilities of its tokens, if any."""
-        text, logs = "".join(self.ready), self.logs
-        self.ready, self.logs = [], []
+        text, logs = self.text[self.taken:self.sure], self._certain()
+        self.taken, self.logs = self.sure, self.logs[len(logs):]
         if not logs:
             return text, None
         return text, {"tokens": [each.piece for each in logs], "token_logprobs": [each.log[0] for each in logs],

@@ -16,7 +16,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import Any, TypeVar
@@ -214,36 +213,30 @@ class FairLock:
     PATIENCE = 0.1                                             # seconds between two checks
 
     def __init__(self) -> None:
-        self._guard = threading.Lock()                         # of the two below
-        self._locked = False
-        self._waiting: deque[threading.Event] = deque()
+        self._changed = threading.Condition()
+        self._queue: deque[object] = deque()                   # the first has the lock
+
+    @property
+    def taken(self) -> bool:
+        return bool(self._queue)
 
     def acquire(self) -> None:
-        with self._guard:
-            if not self._locked:
-                self._locked = True
-                return
-            turn = threading.Event()
-            self._waiting.append(turn)
-        try:
-            while not turn.wait(self.PATIENCE):
-                check()
-        except BaseException:
-            self._give_up(turn)
-            raise
+        turn = object()
+        with self._changed:
+            self._queue.append(turn)
+            try:
+                while self._queue[0] is not turn:
+                    self._changed.wait(self.PATIENCE)
+                    check()
+            except BaseException:
+                self._queue.remove(turn)
+                self._changed.notify_all()
+                raise
 
     def release(self) -> None:
-        with self._guard:
-            if self._waiting:
-                self._waiting.popleft().set()
-            else:
-                self._locked = False
-
-    def _give_up(self, turn: threading.Event) -> None:
-        with self._guard, suppress(ValueError):
-            self._waiting.remove(turn)
-            return
-        self.release()                                         # it was given at that very moment
+        with self._changed:
+            self._queue.popleft()
+            self._changed.notify_all()
 
     def __enter__(self) -> None:
         self.acquire()

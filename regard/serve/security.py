@@ -18,11 +18,11 @@ import ipaddress
 import secrets
 import socket
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
 from fastapi import Request
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -186,7 +186,7 @@ class Guard:
         scheme, _, given = headers.get("authorization", "").partition(" ")
         by_header = given.strip() if scheme.lower() == "bearer" else None
         if not (self.security.knows_token(by_header)
-                or self.security.knows_token(cookie_of(headers, cookie_name(scope)))):
+                or self.security.knows_token(cookie_parser(headers.get("cookie", "")).get(cookie_name(scope)))):
             raise Refusal(401, "a token is needed: open the address that was printed, or send it as "
                                "`Authorization: Bearer TOKEN`", code="no_token",
                           headers={"WWW-Authenticate": "Bearer"})
@@ -251,11 +251,3 @@ def cookie_name(scope: Scope) -> str:
     """Return a cookie's name with the port in it: all ports of a host share cookies."""
     server = scope.get("server") or ("", 0)
     return f"regard-{server[1]}"
-
-
-def cookie_of(headers: Headers, name: str) -> str | None:
-    try:
-        cookie = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return None
-    return cookie.value if cookie else None

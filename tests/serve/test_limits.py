@@ -271,7 +271,7 @@ def test_a_lock_is_given_in_the_order_of_asking():
 
         threads.append(threading.Thread(target=take))
         threads[-1].start()
-        while len(lock._waiting) <= number:
+        while len(lock._queue) <= number + 1:
             time.sleep(0.001)
     lock.release()
     for thread in threads:
@@ -296,7 +296,7 @@ def test_two_texts_are_written_in_turns():
     first.set()
     for thread in threads:
         thread.join(10)
-    assert len(order) == 100 and not lock._locked
+    assert len(order) == 100 and not lock.taken
     longest = max(len(run) for run in "".join(order).replace("ab", "a b").replace("ba", "b a").split())
     assert longest < 40                                        # neither had it all to itself
 
@@ -314,9 +314,9 @@ def test_who_gives_up_waiting_for_a_lock_does_not_keep_it():
             async with entered(gate) as gated:
                 await gated.run(work)
         await settle(lambda: gate.running == 0)
-        assert not lock._waiting
+        assert len(lock._queue) == 1
         lock.release()
-        assert not lock._locked
+        assert not lock.taken
 
     asyncio.run(story())
 

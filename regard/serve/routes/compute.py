@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
@@ -140,16 +139,8 @@ async def lines(request: Request, name: Name) -> WorkedLines:
     return WorkedLines(**examples[name])
 
 
-working = threading.Lock()                   # who asks at the same time waits for the first, for less than a second
-
-
-def work_out_examples() -> dict[str, dict[str, Any]]:
-    with working:
-        return _work_out_examples()
-
-
 @functools.cache
-def _work_out_examples() -> dict[str, dict[str, Any]]:
+def work_out_examples() -> dict[str, dict[str, Any]]:
     from regard.lab.worked import as_dicts
 
     return {each["preset"]: as_preset(each) for each in as_dicts()}

@@ -134,30 +134,22 @@ async def get_atlas(
     return await send_numbers(request, id, track, "atlas", size, pool)
 
 
-@router.get("/{id}/{track}/map", **NUMBERS)
-async def get_map(
-    request: Request, id: LookId, track: TrackName, layer: LayerPick = "mean", head: HeadPick = "mean",
-    words: bool = False,
-) -> Response:
-    """One view of all rows and columns, in shades: uint8, or int8 where amounts have a sign."""
-    return await send_numbers(request, id, track, "map", layer, head, words)
-
-
-@router.get("/{id}/{track}/cells", **NUMBERS)
-async def get_cells(
-    request: Request, id: LookId, track: TrackName, layer: LayerPick = "mean", head: HeadPick = "mean",
-    words: bool = False,
-) -> Response:
-    """One view of all rows and columns, as float32, of at most 4,000,000 numbers."""
-    return await send_numbers(request, id, track, "cells", layer, head, words)
-
-
 @router.get("/{id}/{track}/row", **NUMBERS)
 async def get_row(
     request: Request, id: LookId, track: TrackName, row: Annotated[int, Query(ge=0, lt=2**31)],
 ) -> Response:
     """One row of every layer and head, as float32 (layers, heads, columns)."""
     return await send_numbers(request, id, track, "row", row)
+
+
+@router.get("/{id}/{track}/{form}", **NUMBERS)
+async def get_view(
+    request: Request, id: LookId, track: TrackName, form: Literal["map", "cells"], layer: LayerPick = "mean",
+    head: HeadPick = "mean", words: bool = False,
+) -> Response:
+    """One view of all rows and columns: a map in shades (uint8, or int8 with a sign), or float32 cells, at most
+    4,000,000 of them."""
+    return await send_numbers(request, id, track, form, layer, head, words)
 
 
 async def send_numbers(request: Request, id: str, name: str, kind: str, *options: Any) -> Response:

@@ -233,7 +233,7 @@ def test_the_model_is_kept_from_others_while_it_is_looked_at(monkeypatch):
     real = look
 
     def watched(*given):
-        taken.append(model.lock._locked)
+        taken.append(model.lock.taken)
         return real(*given)
 
     monkeypatch.setattr("regard.look.look", watched)
@@ -241,9 +241,9 @@ def test_the_model_is_kept_from_others_while_it_is_looked_at(monkeypatch):
         told = ask(client, "rnn", text="held")
         track = held(client, told).track("influence-gradient")
         make = track.make
-        track.make = lambda: (taken.append(model.lock._locked), make())[1]
+        track.make = lambda: (taken.append(model.lock.taken), make())[1]
         numbers(client, told, "influence-gradient/map")
-    assert taken == [True, True] and not model.lock._locked
+    assert taken == [True, True] and not model.lock.taken
 
 
 def test_many_who_ask_for_the_same_get_the_same():
