@@ -33,7 +33,7 @@ def command(run: str, texts: tuple[str, ...], top: int, length: int | None, devi
     for number, text in enumerate(texts or read_lines(("-",), "fail")):
         filled = model.fill(text, top=top, length=length)
         if as_json:
-            print_json({"given": text, **without_ids(asdict(filled))})
+            print_json({"given": text, **asdict(filled, dict_factory=without_ids)})
             continue
         click.echo("\n" * (number > 0) + filled.text)
         for place, candidates in enumerate(filled.blanks):
@@ -43,8 +43,5 @@ def command(run: str, texts: tuple[str, ...], top: int, length: int | None, devi
                 click.echo(f"  {each.probability:7.2%}  {each.text}")
 
 
-def without_ids(filled: dict[str, Any]) -> dict[str, Any]:
-    for candidates in filled["blanks"]:
-        for each in candidates:
-            del each["tokens"]
-    return filled
+def without_ids(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in fields if name != "tokens"}

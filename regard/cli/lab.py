@@ -144,7 +144,9 @@ def _run(
     from regard.lab.results import open_results
 
     chosen = list(experiments(folder).values()) if name == "all" else [experiment(name, folder)]
-    _refuse_cause(cause, chosen)
+    causes = [flip.name for each in chosen for flip in each.flips]
+    if cause and cause not in causes:
+        raise SettingError(f"--cause {cause}: there is no such flip; say one of {', '.join(causes)}")
     plan = runner.RunPlan(seeds or (runner.QUICK_SEEDS if quick else runner.SEEDS), quick, device, flipped, minutes,
                        workers or 0, folder, cause)
     left = runner.run_arms(chosen, plan, Path(out), lambda text: None if quiet else click.echo(text, err=True))
@@ -168,12 +170,6 @@ def _run(
         _write_report(page, Path(out), folder)
     if left:
         click.echo(f"{len(left)} of {len(chosen)} experiments are not complete: the same command goes on", err=True)
-
-
-def _refuse_cause(cause: str, chosen: list[Any]) -> None:
-    known = [flip.name for each in chosen for flip in each.flips]
-    if cause and cause not in known:
-        raise SettingError(f"--cause {cause}: there is no such flip; say one of {', '.join(known)}")
 
 
 def _flips(told: list[dict[str, Any]]) -> str:

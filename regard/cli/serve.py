@@ -56,8 +56,7 @@ def start(
         RunFolder.open(path)                               # refuses a wrong name before anything slow
     try:
         from regard.serve.registry import Registry
-        from regard.serve.server import address_of, listen, serve
-        from regard.serve.server_settings import ServerSettings
+        from regard.serve.server import ServerSettings, address_of, listen, serve
     except ModuleNotFoundError as missing:
         raise missing_extra(missing) from None
     signals.check()

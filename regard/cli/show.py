@@ -59,7 +59,9 @@ def command(
         drawing.save(out)
         click.echo(f"(written: {out})", err=True)
     elif as_json:
-        print_look(drawing)
+        view = {"track": drawing.track, "layer": drawing.layer, "head": drawing.head, "rows": drawing.row_names(),
+                "columns": drawing.column_names(), "values": drawing.values().tolist()}
+        print_json({**drawing.look.as_dict(), "view": view})
     elif row is None and len(drawing.row_names()) <= MOST_ROWS:
         draw(drawing, width)
     else:
@@ -107,9 +109,3 @@ def print_row(drawing: Drawing) -> None:
         click.echo(f"{'guesses' if said.guess else 'predicts'} {said.piece!r}: {said.bits:.2f} bits, rank {said.rank}")
     if drawing.row is None:
         click.echo(f"({len(names):,} rows are too many to draw here: give --row, or write -o map.html)", err=True)
-
-
-def print_look(drawing: Drawing) -> None:
-    print_json({**drawing.look.as_dict(), "view": {"track": drawing.track, "layer": drawing.layer, "head": drawing.head,
-                                                    "rows": drawing.row_names(), "columns": drawing.column_names(),
-                                                    "values": drawing.values().tolist()}})

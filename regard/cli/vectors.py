@@ -32,10 +32,11 @@ def command(
 
     Without --out each line comes back as a JSON object with its text and its vector.
     """
+    from regard.errors import SettingError
     from regard.trained import load
 
-    if out is not None:
-        check_suffix(out)
+    if out is not None and Path(out).suffix not in (".npy", ".safetensors"):
+        raise SettingError(f"--out {out}: vectors are written to a .npy or .safetensors file")
     model = load(run, device, task="masked")
     lines = read_lines(files or ("-",), on_bad_text)
     if similar is not None:
@@ -64,13 +65,6 @@ def read_lines(files: Sequence[str], on_bad_text: str) -> Iterator[str]:
 def batches(lines: Iterator[str]) -> Iterator[list[str]]:
     while batch := list(islice(lines, BATCH)):
         yield batch
-
-
-def check_suffix(out: str) -> None:
-    from regard.errors import SettingError
-
-    if Path(out).suffix not in (".npy", ".safetensors"):
-        raise SettingError(f"--out {out}: vectors are written to a .npy or .safetensors file")
 
 
 def save(path: Path, parts: list[Any]) -> None:

@@ -3,7 +3,6 @@
     seen = look(model, "the cat sat")
     told = arithmetic(model, seen, "self", layer=1, head=2, row=3, column=1)
     told.quantities["alpha"].values              # what row 3 reads of every column
-    told.largest_difference()                    # between doing it again and what PyTorch had
     arithmetic(model, seen, "self", 1, 2, 3, 1, scores=[0, 0, 5, 0]).next      # what would be said, had it read so
 
 Layers, heads and channels are counted from 1, rows and columns from 0.
@@ -31,7 +30,7 @@ from regard.look.look import Look, LookSide
 from regard.look.predictions import name_token
 from regard.look.track import Track
 from regard.models.ngram.counting import UNPREDICTED
-from regard.watching import Edit, Reading, Recorder, editing
+from regard.watching import Edit, Reading, editing
 
 BARS = 12                            # of next tokens
 
@@ -117,13 +116,9 @@ def pieces(look: Look, side: str) -> list[str]:
     return [token.piece for token in look.sides[side].tokens]
 
 
-def reading_of(look: Look, seen: Recorder, track: Track, layer: int) -> Reading:
-    return seen.readings[track.places[layer - 1]]
-
-
-def watched(look: Look) -> Recorder:
-    assert look.watched is not None, "a look knows how it was made"
-    return look.watched(closely=True)
+def read_again(look: Look, track: Track, layer: int) -> Reading:
+    """The reading of a layer, as the run that made the look is done once more, watched closely."""
+    return look.watched(closely=True).readings[track.places[layer - 1]]
 
 
 # ----------------------------------------------------------------------------------------------- by kind
@@ -151,7 +146,7 @@ def context(side: LookSide, row: int, length: int) -> str:
 def of_kernel(
     look: Look, track: Track, layer: int, head: int, row: int, column: int, channel: int | None
 ) -> Arithmetic:
-    reading = reading_of(look, watched(look), track, layer)
+    reading = read_again(look, track, layer)
     with torch.no_grad():
         sheet = kernel_sheet(reading, head - 1, row, column, None if channel is None else channel - 1)
     told = Arithmetic.of("kernel", str(reading.about["of"]), sheet, {"columns": pieces(look, track.columns)}, column)
@@ -170,7 +165,7 @@ def of_attention(
     offset = int(track.details.get("offset", 0))
     model = trained.model
     with final_vectors(model) as before:
-        reading = reading_of(look, watched(look), track, layer)
+        reading = read_again(look, track, layer)
     with torch.no_grad():
         sheet = attention_sheet(reading, head - 1, row + offset, column)
     columns = pieces(look, "text" if offset else track.columns)
@@ -179,7 +174,7 @@ def of_attention(
     if scores is not None:
         edit = Edit(reading.layer, head - 1, row + offset, edited_scores(sheet, scores))
         with editing(edit), final_vectors(model) as changed:
-            again = reading_of(look, watched(look), track, layer)
+            again = read_again(look, track, layer)
         after = changed[-1]
         result.edited = {"alpha": again.values[0, head - 1, row + offset].tolist(),
                          "output": again.about["output"][0, head - 1, row + offset].tolist()}

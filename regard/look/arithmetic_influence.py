@@ -10,7 +10,6 @@ The text is read again here: once as it is, once with the token replaced, or onc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,7 +70,9 @@ def influence_sheet(trained: Any, look: Look, track: Track, row: int, column: in
         scene.tokens[0, row] = scene.mask                   # a row is asked for what stands behind <mask>
     on_source = track.columns != look.written
     with evaluating(scene.model):
-        return WAYS[method](scene, look, on_source, row, column)
+        if method == "occlusion":
+            return by_occlusion(scene, look, on_source, row, column)
+        return by_gradient(scene, look, on_source, row, column, method == "sensitivity")
 
 
 # ---------------------------------------------------------------------------------------------- occlusion
@@ -128,31 +129,19 @@ def gradient(scene: Scene, on_source: bool, row: int, column: int) -> tuple[Tens
     return g[0, first + column], x[0, first + column]
 
 
-def by_gradient(scene: Scene, look: Look, on_source: bool, row: int, column: int) -> Sheet:
+def by_gradient(scene: Scene, look: Look, on_source: bool, row: int, column: int, norm: bool) -> Sheet:
+    """The sheet of g . x; with `norm`, of |g|."""
     g, x = gradient(scene, on_source, row, column)
-    sheet = _gradient_step(look, g, row)
+    sheet = Sheet(texts=("influence",), said={"said": look.predictions[row].piece})
+    sheet.put("g", g)
+    sheet.step("gradient")
+    if norm:
+        sheet.work("squares", "times", "g", "g")
+        sheet.work("size", "norm", "g", values=g.norm())
+        sheet.step("length")
+        return sheet
     sheet.put("x", x)
     sheet.work("products", "times", "g", "x", values=g * x)
     sheet.work("sum", "sum", "products", values=(g * x).sum())
     sheet.step("times")
     return sheet
-
-
-def by_sensitivity(scene: Scene, look: Look, on_source: bool, row: int, column: int) -> Sheet:
-    g, _ = gradient(scene, on_source, row, column)
-    sheet = _gradient_step(look, g, row)
-    sheet.work("squares", "times", "g", "g")
-    sheet.work("size", "norm", "g", values=g.norm())
-    sheet.step("length")
-    return sheet
-
-
-def _gradient_step(look: Look, g: Tensor, row: int) -> Sheet:
-    sheet = Sheet(texts=("influence",), said={"said": look.predictions[row].piece})
-    sheet.put("g", g)
-    sheet.step("gradient")
-    return sheet
-
-
-WAYS: dict[str, Callable[[Scene, Look, bool, int, int], Sheet]] = {
-    "occlusion": by_occlusion, "gradient": by_gradient, "sensitivity": by_sensitivity}

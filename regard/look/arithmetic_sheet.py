@@ -6,8 +6,8 @@
     sheet.step("products")
 
 What was given and what was worked out are told apart, so that anybody can do it again: the page does, in float64 and
-by the same table of operations, and says by how much it differs from what PyTorch had. `redo` is that here. The words
-for people are in arithmetic.toml, by the names of quantities and steps.
+by the same table of operations, and says by how much it differs from what PyTorch had. The words for people are in
+arithmetic.toml, by the names of quantities and steps.
 """
 
 from __future__ import annotations
@@ -103,28 +103,6 @@ class Sheet:
         *texts, shows = self._step_texts[name]
         title, formula, about = (text.format(**self._said, **said) for text in texts)
         self.steps.append(SheetStep(title, formula, about, tuple(each for each in shows if each in self.quantities)))
-
-    def redo(self) -> dict[str, Floats]:
-        """Everything worked out again from what is given, in float64."""
-        found: dict[str, Floats] = {}
-        for each in self.quantities.values():
-            inputs = [found[name] for name in each.of]
-            found[each.name] = np.asarray(
-                OPERATIONS[each.op](*inputs, **each.how) if each.op else each.values, np.float64)
-        return found
-
-    def largest_difference(self) -> float:
-        """Between what was worked out again and what PyTorch has; above 1 as a share of it, as float32 keeps digits and
-        not places; infinite where one of the two is and the other not."""
-        redone, worst = self.redo(), 0.0
-        for each in self.quantities.values():
-            again, own = redone[each.name], each.values.astype(np.float64)
-            finite = np.isfinite(own)
-            if again.shape != own.shape or not np.array_equal(np.isfinite(again), finite):
-                return np.inf
-            apart = np.abs(again[finite] - own[finite]) / np.maximum(1, np.abs(own[finite]))
-            worst = max(worst, float(apart.max(initial=0.0)))
-        return worst
 
 
 def _plain(values: Any) -> Floats:

@@ -6,25 +6,37 @@ there is a row, too.
 
     for name, weights in read_of_source(model, source, tokens, lengths):
         weights                                            # (B, H, T, L)
+
+Translations are spelled by it: each <unk> becomes the source word that it read most.
 B batch · H heads · T target tokens · L source tokens · N layers
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.contract import LanguageModel, Source
 from regard.data.tokens.piece_words import words_of
+from regard.data.tokens.tokenizer_pair import TokenizerPair
+from regard.data.tokens.vocabulary import BOS, UNK
+from regard.decoding.beam import Hypothesis
 from regard.decoding.source_attention import source_weights
+from regard.decoding.source_batches import budget, in_batches
+from regard.decoding.spelling import pieces_of, unknown_words
+from regard.decoding.stream import padded
 from regard.errors import DataError
 from regard.look.influence import evaluating
 from regard.metrics.alignment_error import ErrorRate, Gold, Link, error_rate, word_weights
 from regard.watching import watch
+
+Weights = NDArray[np.float32]              # (layers, heads, T, L)
 
 
 @torch.no_grad()
@@ -113,3 +125,38 @@ class AttentionErrors:
                               for layer in sorted(self.layers)],
                 "aer_layers": [self.layers[layer].aer for layer in sorted(self.layers)],
                 "precision": self.mean.precision, "recall": self.mean.recall, "aligned_pairs": self.pairs}
+
+
+# --------------------------------------------------------------------------------------------- spelling
+
+
+def spell(
+    model: LanguageModel, tokenizer: TokenizerPair, texts: Sequence[str], sources: Sequence[list[int]],
+    hypotheses: Sequence[Sequence[Hypothesis]],
+) -> list[list[list[str]]]:
+    """The pieces of each target that was found of each source; `texts` are the sources as they were written."""
+    t = tokenizer
+    unknown = [(row, place) for row, several in enumerate(hypotheses) for place, each in enumerate(several)
+               if UNK in each.tokens]
+    instead: dict[tuple[int, int], dict[int, str]] = {}
+    targets = [hypotheses[row][place].tokens for row, place in unknown]
+    for number, weights in each_read(model, [sources[row] for row, _ in unknown], targets):
+        row, _ = unknown[number]
+        instead[unknown[number]] = unknown_words(
+            t.source, texts[row], sources[row][:-1], t.target, targets[number], weights.mean((0, 1)))
+    return [[pieces_of(t.target, each.tokens, instead.get((row, place))) for place, each in enumerate(several)]
+            for row, several in enumerate(hypotheses)]
+
+
+def each_read(
+    model: LanguageModel, sources: Sequence[list[int]], targets: Sequence[Sequence[int]]
+) -> Iterator[tuple[int, Weights]]:
+    """The number of each pair, in any order, with what its target tokens read of its source, the ends left out."""
+    widths = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
+    for chosen in in_batches(widths, budget(model, None)):
+        items, lengths = padded([sources[at] for at in chosen], model.device)
+        # The last token need not be read: nothing follows it here.
+        tokens, own = padded([[BOS, *targets[at][:-1]] for at in chosen], model.device)
+        weights = stacked(read_of_source(model, Source(items, lengths), tokens, own)).float().cpu().numpy()
+        for row, at in enumerate(chosen):
+            yield at, weights[:, row, :, :len(targets[at]), :len(sources[at]) - 1]

@@ -81,23 +81,18 @@ def beam_tree(
 
     With `force`, only for targets that begin with these tokens.
     """
-    options = options or BeamOptions()
+    options, opening = options or BeamOptions(), trained.open(what, new_tokens=new_tokens)
     options = replace(options, n_best=options.width)
-    return search_tree(trained.open(what, new_tokens=new_tokens), options, tuple(force))
+    builder = TreeBuilder(opening, options, tuple(force))
+    (found,) = beam_search(
+        opening.model, opening.source, limits=[opening.limit], begin=opening.prompt, end=opening.special_tokens.end,
+        options=options, banned=opening.special_tokens.banned, force=builder.force, observer=builder)
+    columns = builder.settled(found)
+    finished = tuple(builder.placed(each) for each in found)
+    return BeamTree(columns, finished, opening.pieces, opening.text, options, builder.force, opening.notes)
 
 
 # ---------------------------------------------------------------------------------------------- the tree
-
-
-def search_tree(opening: Opening, options: BeamOptions, force: tuple[int, ...]) -> BeamTree:
-    """Search, and keep what was considered on the way."""
-    builder = TreeBuilder(opening, options, force)
-    (found,) = beam_search(
-        opening.model, opening.source, limits=[opening.limit], begin=opening.prompt, end=opening.special_tokens.end,
-        options=options, banned=opening.special_tokens.banned, force=force, observer=builder)
-    columns = builder.settled(found)
-    finished = tuple(builder.placed(each) for each in found)
-    return BeamTree(columns, finished, opening.pieces, opening.text, options, force, opening.notes)
 
 
 class TreeBuilder:

@@ -143,9 +143,8 @@ class TextReading:
 
     def expect(self, log_probs: Tensor) -> None:
         """Keep the ten likeliest of each row of (t, V)."""
-        best = log_probs.topk(min(TOP, log_probs.shape[-1]), dim=-1)
-        for values, tokens in zip(best.values.double().exp().tolist(), best.indices.tolist(), strict=True):
-            self.expected.append(tuple((id, self.speller.name(id), p) for id, p in zip(tokens, values, strict=True)))
+        for row in log_probs:
+            self.expected.append(self.speller.expect(row))
             self.speller.read(self.ids[len(self.expected) - 1])
 
     def boundaries(self) -> dict[int, int]:
@@ -196,6 +195,12 @@ class Speller:
         if self.stream is None or id < FIRST:
             return self.tokenizer.token(id) if id < self.tokenizer.vocab_size else ""
         return copy(self.stream).push(id)
+
+    def expect(self, log_probs: Tensor) -> Expected:
+        """Return the ten likeliest tokens of (V,)."""
+        best = log_probs.topk(min(TOP, len(log_probs)))
+        return tuple((id, self.name(id), p) for id, p in
+                     zip(best.indices.tolist(), best.values.double().exp().tolist(), strict=True))
 
     def read(self, id: int) -> None:
         if self.stream is not None:

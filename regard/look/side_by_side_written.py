@@ -22,7 +22,7 @@ from torch import nn
 from regard.decoding.beam import BeamOptions, beam_search
 from regard.errors import RunError
 from regard.look.opening import Opening
-from regard.look.side_by_side import TOP, Scored, SideBySide, Speller, Written, check_several
+from regard.look.side_by_side import Scored, SideBySide, Speller, Written, check_several
 from regard.look.side_tokens import written_tokens
 from regard.models.distributions import distributions
 
@@ -79,11 +79,9 @@ def scored_tokens(opening: Opening, ids: Sequence[int], pieces: Sequence[str]) -
     for part in distributions(model, read, opening.source):
         for log_probs in part:
             id = ids[len(tokens)]
-            best = log_probs.topk(min(TOP, len(log_probs)))
-            expected = tuple((other, speller.name(other), p) for other, p in
-                             zip(best.indices.tolist(), best.values.double().exp().tolist(), strict=True))
             span = spans[len(tokens)] if len(tokens) < len(spans) else (spans[-1][1] if spans else 0,) * 2
-            tokens.append(Scored(t.token(id), *span, -float(log_probs[id]) / math.log(2) + 0.0, expected))
+            tokens.append(Scored(t.token(id), *span, -float(log_probs[id]) / math.log(2) + 0.0,
+                                 speller.expect(log_probs)))
             speller.read(id)
     return tuple(tokens)
 

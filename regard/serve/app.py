@@ -20,7 +20,7 @@ from regard.serve.registry import Registry
 from regard.serve.result_json import describe
 from regard.serve.routes import about, beam, compute, libretranslate, look, next_token, openai, page, runs
 from regard.serve.security import Guard
-from regard.serve.server_settings import ServerSettings
+from regard.serve.server import ServerSettings
 
 
 def make_app(registry: Registry, settings: ServerSettings | None = None) -> FastAPI:

@@ -88,9 +88,13 @@ def refusal_of(error: Exception, request: Request) -> Refusal:
     if isinstance(error, RegardError):
         return Refusal(400, request.app.state.registry.without_paths(str(error)))
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+    if is_out_of_memory(error):
         return Refusal(503, "there is not enough memory for this: ask for less at once")
     return Refusal(500, "the server failed at this request; its log says why")
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"       # of torch
 
 
 def invalid(error: RequestValidationError) -> Refusal:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from regard.errors import RegardError, RunError, did_you_mean
 from regard.run_folder import SETTINGS, TOKENIZER, WEIGHTS, RunFolder
 from regard.serve.damage import Damaged, count, in_one_line, plain, reading, without_paths
 from regard.serve.limits import FairLock, check
-from regard.serve.refusals import Refusal, log
-from regard.serve.run_files import count_parameters, example_of, last_step, vocabulary_size, written_at
+from regard.serve.refusals import Refusal, is_out_of_memory, log
+from regard.serve.run_files import count_parameters, example_of, last_step, vocabulary_size
 from regard.tasks import CARDS, USUAL, Card
 
 NO_CARD = Card("", used_by="", fields=(), tabs=())
@@ -88,10 +89,6 @@ class Opened:
         return (source, target) if dash else None
 
     @property
-    def loaded(self) -> bool:
-        return self._trained is not None
-
-    @property
     def trained(self) -> Any:
         """The model. It is loaded when first asked for, which takes a moment: ask in a worker thread."""
         with self._loading:
@@ -106,25 +103,18 @@ class Opened:
         try:
             trained = load(self.folder.path, self.device, trust=self.trust)
             check_finite(trained.model, self.folder)
-        except RegardError as error:
-            log.error("the model %s cannot be loaded: %s", self.id, error)
-            self.problem = in_one_line(str(error))
-            raise self.not_loaded() from None
-        except MemoryError:
-            raise                                              # no fault of the run's
         except Exception as error:                             # a damaged file may fail in any way
-            if type(error).__name__ == "OutOfMemoryError":
-                raise
-            log.error("the model %s cannot be loaded", self.id, exc_info=error)
-            self.problem = f"its files do not fit together ({type(error).__name__}): take them from a copy"
-            raise self.not_loaded() from None
+            if is_out_of_memory(error):
+                raise                                          # no fault of the run's
+            known = isinstance(error, RegardError)             # it has its line
+            log.error("the model %s cannot be loaded: %s", self.id, error, exc_info=None if known else error)
+            self.problem = in_one_line(str(error)) if known else (
+                f"its files do not fit together ({type(error).__name__}): take them from a copy")
+            raise Refusal(503, f"the model {self.id} cannot be loaded; the server's log says why", param="model",
+                          code="model_not_loaded") from None
         self.problem = ""
         ask_before_each_pass(trained.model)
         return trained
-
-    def not_loaded(self) -> Refusal:
-        return Refusal(503, f"the model {self.id} cannot be loaded; the server's log says why", param="model",
-                       code="model_not_loaded")
 
     # ------------------------------------------------------------------------------------ describing
 
@@ -151,7 +141,7 @@ class Opened:
         known: dict[str, Any] = {"steps": last_step(self.folder.metrics_path)}
         with reading(WEIGHTS, self.id):
             known["parameters"] = count_parameters(self.folder.weights_path)
-            known["trained_at"] = written_at(self.folder.weights_path).isoformat("T", "seconds")
+            known["trained_at"] = datetime.fromtimestamp(self.created, UTC).isoformat("T", "seconds")
         with reading(TOKENIZER, self.id):
             known["vocabulary"] = vocabulary_size(self.folder.tokenizer_path)
         with reading(SETTINGS, self.id):
@@ -225,7 +215,11 @@ class Registry:
 
 
 def open_run(id: str, folder: RunFolder, device: str, trust: bool) -> Opened:
-    check_complete(folder)
+    """Return the run; one that lacks weights or tokenizer is refused before anything listens."""
+    for path in (folder.weights_path, folder.tokenizer_path):
+        if not path.is_file():
+            raise RunError(f"{folder.path} has no {path.name} yet: training has not reached its first validation; "
+                           "wait for it, or go on with --resume")
     opened = Opened(id, folder, device, trust)
     if opened.task not in CARDS:
         raise RunError(f"{folder.path} is a run of the task {opened.task!r}, which is not known here"
@@ -241,14 +235,6 @@ def unique_id(name: str, taken: Any) -> str:
         number += 1
         id = f"{plain}-{number}"
     return id
-
-
-def check_complete(folder: RunFolder) -> None:
-    """Refuse a run that lacks weights or tokenizer, before anything listens."""
-    for path in (folder.weights_path, folder.tokenizer_path):
-        if not path.is_file():
-            raise RunError(f"{folder.path} has no {path.name} yet: training has not reached its first validation; "
-                           "wait for it, or go on with --resume")
 
 
 # ------------------------------------------------------------------------------------------- of a model

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import UTC, datetime
 from pathlib import Path
 
 from regard.run_folder import SAMPLES
@@ -20,10 +19,6 @@ def count_parameters(weights: Path) -> int:
         size = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(min(size, 100_000_000)))
     return sum(math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")
-
-
-def written_at(path: Path) -> datetime:
-    return datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
 
 def vocabulary_size(path: Path) -> int:

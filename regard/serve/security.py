@@ -177,9 +177,9 @@ class Guard:
 
     def check_origin(self, headers: Headers, host: str) -> None:
         origin = headers.get("origin")
-        if origin is not None and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}"):
-            raise Refusal(403, "a page of another site may not ask here", code="foreign_origin")
-        if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
+        foreign = origin is not None and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}")
+        crossing = headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate"
+        if foreign or crossing:
             raise Refusal(403, "a page of another site may not ask here", code="foreign_origin")
 
     def check_token(self, headers: Headers, scope: Scope) -> None:

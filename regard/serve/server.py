@@ -15,13 +15,17 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.errors import SettingError
+from regard.serve.limits import QUEUED, RUNNING, SECONDS
 from regard.serve.registry import Registry
+from regard.serve.security import Security
 from regard.serve.stop_signals import StopSignals
 
 CONNECTIONS = 128
@@ -29,6 +33,18 @@ PATIENCE = 10.0                # seconds for the head of a request, and for the 
 GOODBYE = 2                    # seconds for what still runs when the server is asked to stop
 
 log = logging.getLogger("regard.serve")
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """Settings of the server; the limits are on by default."""
+
+    security: Security = field(default_factory=Security)
+    runs: Path | None = None                 # a folder of runs whose training is shown; None: of the served ones
+    lab: Path | None = None                  # a folder of the lab's results
+    running: int = RUNNING                   # requests at once
+    queued: int = QUEUED                     # that may wait
+    seconds: float = SECONDS                 # that one may take
 
 
 class Impatient(H11Protocol):
@@ -129,7 +145,9 @@ def address_of(listening: socket.socket, host: str) -> str:
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}"
 
 
-def serve(listening: socket.socket, registry: Registry, settings: Any, signals: StopSignals, warm: bool = True) -> None:
+def serve(
+    listening: socket.socket, registry: Registry, settings: ServerSettings, signals: StopSignals, warm: bool = True
+) -> None:
     """Serve until a signal says to stop."""
     from regard.serve.app import make_app
 

@@ -21,8 +21,7 @@ from regard.cli.serve import find_finished
 from regard.lab.folders import find_results
 from regard.serve.app import make_app
 from regard.serve.registry import Registry
-from regard.serve.server import Server, address_of, configure, listen
-from regard.serve.server_settings import ServerSettings
+from regard.serve.server import Server, ServerSettings, address_of, configure, listen
 from tests.served_runs import RUNS, shared_folder, train
 
 SHOTS = Path(__file__).parents[2] / "build" / "browser"

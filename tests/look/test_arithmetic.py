@@ -16,6 +16,7 @@ from regard.look.arithmetic import arithmetic, final_vectors
 from regard.look.arithmetic_attention import attention_sheet, score_name
 from regard.watching import Edit, editing, watch
 from tests.look import models
+from tests.look.redoing import largest_difference, redo
 
 CLOSE = 1e-5
 REQUESTS = {"translate": Request(source="un deux trois cinq", target="un deux trois"), "lm": Request(text=models.TEXT),
@@ -62,7 +63,7 @@ def test_self_attention_is_what_pytorch_says_for_every_score(score, positions, h
     reading, _ = closely(layer)
     for head, row, column in ((0, 5, 4), (3, 6, 6), (2, 2, 5)):
         sheet = attention_sheet(reading, head, row, column)
-        assert sheet.largest_difference() < CLOSE
+        assert largest_difference(sheet) < CLOSE
         about, values = reading.about, sheet.quantities
         group = head // (4 // about["k"].shape[1])
         own = weights(about["q"], about["k"], about["allowed"], about["bias"], about["softcap"],
@@ -91,7 +92,7 @@ def test_attention_in_both_directions(score):
     torch.manual_seed(0)
     reading, _ = closely(FullAttention(16, heads=2, score=score, positions="alibi"), lengths=torch.tensor([6]))
     sheet = attention_sheet(reading, 1, 2, 5)
-    assert sheet.largest_difference() < CLOSE
+    assert largest_difference(sheet) < CLOSE
     assert np.isfinite(sheet.quantities["e"].values).tolist() == [True] * 6 + [False]
 
 
@@ -100,15 +101,15 @@ def test_a_row_that_may_read_nothing_gives_zeros():
     reading, _ = closely(FullAttention(16, heads=2), lengths=torch.tensor([0]))
     sheet = attention_sheet(reading, 0, 2, 5)
     assert not sheet.quantities["alpha"].values.any() and sheet.quantities["top"].values == 0
-    assert not np.nan_to_num(sheet.redo()["alpha"]).any()
+    assert not np.nan_to_num(redo(sheet)["alpha"]).any()
 
 
 def test_a_wrong_number_is_noticed():
     reading, _ = closely(SelfAttention(16, heads=2))
     reading.about["output"] = reading.about["output"] + 1e-3
-    assert attention_sheet(reading, 0, 5, 1).largest_difference() > 5e-4
+    assert largest_difference(attention_sheet(reading, 0, 5, 1)) > 5e-4
     reading.about["scores"] = reading.about["scores"].nan_to_num(neginf=-1e9)
-    assert attention_sheet(reading, 0, 5, 1).largest_difference() == math.inf
+    assert largest_difference(attention_sheet(reading, 0, 5, 1)) == math.inf
 
 
 # ----------------------------------------------------------------------------------------- whole models
@@ -123,7 +124,7 @@ def test_every_cell_of_every_track_is_worked_out(task, name):
     for track in seen.tracks:
         layer, head, row, column = cell_of(track)
         told = arithmetic(trained, seen, track, layer, head, row, column)
-        assert told.largest_difference() < CLOSE, track.name
+        assert largest_difference(told) < CLOSE, track.name
         own = told.quantities[ANSWERS[told.kind](told.quantities)].values
         shown = math.exp(-seen.predictions[row].bits * math.log(2)) if told.kind == "back-off" else \
             track.row(row)[layer - 1, head - 1, column]
@@ -212,7 +213,7 @@ def test_one_channel_of_a_kernel_may_be_chosen():
         with pytest.raises(SettingError, match=f"channel = {stop + 1}: group {group} has the"):
             arithmetic(trained, seen, track, 1, group, 6, 3, channel=stop + 1)
         later = arithmetic(trained, seen, track, 1, 1, 2, 6)
-        assert later.quantities["kernel"].values[6] == 0 and later.largest_difference() < CLOSE
+        assert later.quantities["kernel"].values[6] == 0 and largest_difference(later) < CLOSE
 
 
 @pytest.mark.parametrize(("change", "message"), [

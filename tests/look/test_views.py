@@ -6,7 +6,6 @@ import torch
 
 from regard.errors import SettingError
 from regard.look import Token, look
-from regard.look.head_statistics import statistics
 from regard.look.look import LookSide
 from regard.look.track import Track
 from regard.look.views import (
@@ -15,6 +14,7 @@ from regard.look.views import (
     join_words,
     rollout,
     row_spans,
+    statistics,
     thumbnails,
     view,
     word_spans,
@@ -184,5 +184,5 @@ def test_rows_of_words_still_sum_to_one():
 def test_views_that_are_not_there_are_one_clear_line(layer, head, message):
     with pytest.raises(SettingError, match=message):
         view(track(), layer, head)
-    with pytest.raises(SettingError, match=r"^pool = mean"):
+    with pytest.raises(SettingError, match=r"^pool = 'mean'"):
         thumbnails(track().values, 4, "mean")

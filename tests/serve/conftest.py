@@ -12,8 +12,7 @@ from starlette.testclient import TestClient
 
 from regard.serve.app import make_app
 from regard.serve.registry import Registry
-from regard.serve.server import configure, listen
-from regard.serve.server_settings import ServerSettings
+from regard.serve.server import ServerSettings, configure, listen
 from tests.served_runs import shared_folder, train
 
 NAMES = ("stories-transformer", "stories-ngram", "phrasebook")

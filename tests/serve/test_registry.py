@@ -116,7 +116,7 @@ def test_a_damaged_run_is_said_when_used_and_hurts_no_other(runs, tmp_path, capl
 
 def test_a_model_is_loaded_once(registry):
     assert registry.get("phrasebook").trained is registry.get("phrasebook").trained
-    assert registry.get("phrasebook").loaded
+    assert registry.get("phrasebook")._trained is not None
     assert registry.get("phrasebook").trained.model.training is False
 
 

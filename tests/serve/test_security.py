@@ -10,7 +10,7 @@ from regard.errors import SettingError
 from regard.serve.app import make_app
 from regard.serve.routes.page import PAGE
 from regard.serve.security import HEADERS, Security, host_name, is_loopback, make_token
-from regard.serve.server_settings import ServerSettings
+from regard.serve.server import ServerSettings
 
 from .conftest import Running, client_of, line_of
 

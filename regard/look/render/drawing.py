@@ -19,7 +19,6 @@ import numpy as np
 
 from regard.errors import SettingError, did_you_mean
 from regard.look import render
-from regard.look.head_statistics import statistics
 from regard.look.look import Look, LookSide
 from regard.look.render import saved_page
 from regard.look.render.files import write_form
@@ -36,6 +35,7 @@ from regard.look.views import (
     join_words,
     pool_layers,
     row_spans,
+    statistics,
     view,
     word_spans,
 )

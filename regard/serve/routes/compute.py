@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
@@ -57,7 +58,7 @@ class About(BaseModel):
 class Worked(BaseModel):
     """A worked example of the lectures."""
 
-    name: str = Field(description="Among the presets: that of the lab, after `worked-`.")
+    name: str = Field(validation_alias="preset", description="Among the presets: that of the lab, after `worked-`.")
     title: str
     source: str
     about: str
@@ -107,11 +108,7 @@ def presets() -> Presets:
     from regard.look.presets import PRESETS
 
     return Presets(presets=[About(**preset.as_dict()) for preset in PRESETS.values()],
-                   worked=[Worked(**as_preset(each.as_dict())) for each in examples().values()])
-
-
-def as_preset(example: dict[str, Any]) -> dict[str, Any]:
-    return example | {"name": example["preset"]}
+                   worked=[Worked(**each.as_dict()) for each in examples().values()])
 
 
 Name = Annotated[str, Path(pattern="^[a-z0-9-]{1,40}$")]
@@ -139,8 +136,16 @@ async def lines(request: Request, name: Name) -> WorkedLines:
     return WorkedLines(**examples[name])
 
 
-@functools.cache
+working = threading.Lock()                   # who asks at the same time waits for the first, for less than a second
+
+
 def work_out_examples() -> dict[str, dict[str, Any]]:
+    with working:
+        return _work_out_examples()
+
+
+@functools.cache
+def _work_out_examples() -> dict[str, dict[str, Any]]:
     from regard.lab.worked import as_dicts
 
-    return {each["preset"]: as_preset(each) for each in as_dicts()}
+    return {each["preset"]: each for each in as_dicts()}

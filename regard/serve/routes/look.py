@@ -203,7 +203,7 @@ def find_or_make(looks: HeldLooks, opened: Opened, asked: LookRequest) -> HeldLo
 
 def describe_look(made: Look, asked: LookRequest) -> dict[str, Any]:
     """Return the look without its numbers, with statistics of each head, and with the request, to ask again."""
-    from regard.look.head_statistics import statistics
+    from regard.look.views import statistics
 
     answer = made.as_dict()
     for track, about in zip(made.tracks, answer["tracks"], strict=True):

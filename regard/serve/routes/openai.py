@@ -144,7 +144,8 @@ async def completions(ask: CompletionRequest, request: Request) -> Any:
     """Continue a text."""
     opened = language_model(request, ask.model)
     refuse_unknown_options(ask)
-    answer = CompletionAnswer(opened)
+    header = {"id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion", "created": int(time.time()),
+              "model": opened.id}
     if ask.stream:
         gated = await request.app.state.gate.enter(request)
         try:
@@ -152,8 +153,8 @@ async def completions(ask: CompletionRequest, request: Request) -> Any:
         except BaseException:
             gated.leave()
             raise
-        return Events(gated, answer.chunks(work, ask))
-    return await run(request, lambda: answer.whole(begin(opened, ask)))
+        return Events(gated, write_chunks(work, header, ask))
+    return await run(request, lambda: write_whole(begin(opened, ask), header))
 
 
 def begin(opened: Opened, ask: CompletionRequest) -> Completions:
@@ -185,26 +186,21 @@ def refuse_unknown_options(ask: CompletionRequest) -> None:
             raise Refusal(400, f"{name} cannot be used with our models: leave it out", param=name)
 
 
-class CompletionAnswer:
-    """The answer to one request, whole or in chunks: all have its id and time."""
-
-    def __init__(self, opened: Opened):
-        self.header = {"id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion", "created": int(time.time()),
-                       "model": opened.id}
-
-    def whole(self, work: Completions) -> dict[str, Any]:
-        for _ in work.pieces():                                # nothing is taken before the end
-            pass
-        return {**self.header, "choices": [_choice(row) for row in work.rows], "usage": work.usage(),
-                "notices": work.notices}
-
-    def chunks(self, work: Completions, ask: CompletionRequest) -> Iterator[dict[str, Any]]:
-        for row in work.pieces():
-            yield {**self.header, "choices": [_choice(row)]}
-        if ask.stream_options is not None and ask.stream_options.include_usage:
-            yield {**self.header, "choices": [], "usage": work.usage()}
+def write_whole(work: Completions, header: dict[str, Any]) -> dict[str, Any]:
+    for _ in work.pieces():                                # nothing is taken before the end
+        pass
+    return {**header, "choices": [take_choice(row) for row in work.rows], "usage": work.usage(),
+            "notices": work.notices}
 
 
-def _choice(row: CompletionRow) -> dict[str, Any]:
+def write_chunks(work: Completions, header: dict[str, Any], ask: CompletionRequest) -> Iterator[dict[str, Any]]:
+    """Yield the answer in chunks: all have its id and time."""
+    for row in work.pieces():
+        yield {**header, "choices": [take_choice(row)]}
+    if ask.stream_options is not None and ask.stream_options.include_usage:
+        yield {**header, "choices": [], "usage": work.usage()}
+
+
+def take_choice(row: CompletionRow) -> dict[str, Any]:
     text, log = row.take()
     return {"text": text, "index": row.index, "finish_reason": row.finish, "logprobs": log}

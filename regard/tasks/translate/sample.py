@@ -14,7 +14,7 @@ from regard.decoding.beam import BeamOptions, search_batches
 from regard.decoding.source_batches import text_batches
 from regard.decoding.special_tokens import pair_special_tokens
 from regard.decoding.stream import padded
-from regard.look.copying import spell
+from regard.look.attention_alignment import spell
 from regard.look.next_token import written
 from regard.look.small_map import LOOKED_AT, MOST, Sample, read_of_given, small_map, target_of
 

@@ -14,7 +14,7 @@ from regard.decoding.beam import BeamOptions, search_batches
 from regard.decoding.source_batches import text_batches
 from regard.decoding.special_tokens import pair_special_tokens
 from regard.families.translate import TRANSLATE, Vocabularies
-from regard.look.copying import spell
+from regard.look.attention_alignment import spell
 from regard.metrics.perplexity import score_targets
 from regard.metrics.translation_quality import bleu
 from regard.tasks.last_measure import LastFigures, LastMeasure, say_number

@@ -33,8 +33,7 @@ from regard.errors import DataError, RegardError, RunError
 from regard.laws.check import Report, check_model
 from regard.laws.encoder_laws import check_encoder
 from regard.laws.reader import TIME
-from regard.look.attention_alignment import AttentionErrors
-from regard.look.copying import each_read, spell
+from regard.look.attention_alignment import AttentionErrors, each_read, spell
 from regard.look.opening import Opening
 from regard.metrics.alignment_error import Gold
 from regard.metrics.perplexity import Surprise, score_targets

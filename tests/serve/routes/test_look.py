@@ -13,8 +13,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from regard.look import Request, look
-from regard.look.head_statistics import statistics
-from regard.look.views import join_words, rollout, row_spans, thumbnails, view, word_spans
+from regard.look.views import join_words, rollout, row_spans, statistics, thumbnails, view, word_spans
 from regard.serve import refusals
 from regard.serve.held_looks import ROOM, HeldLook, HeldLooks
 from regard.serve.limits import FairLock, Gate

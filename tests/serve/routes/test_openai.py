@@ -10,7 +10,7 @@ import regard
 from regard.data.tokens.characters import ByteTokenizer
 from regard.decoding.sampling import Sampling
 from regard.serve.completion import CompletionRow, Prompt, prompt_of
-from regard.serve.server_settings import ServerSettings
+from regard.serve.server import ServerSettings
 
 from ..conftest import line_of, wait_until
 

@@ -12,7 +12,7 @@ from regard.config import write_toml
 from regard.serve.routes.runs import MOST_LINES, news
 from regard.serve.run_curves import curves, decimate, shares
 from regard.serve.run_logs import FollowedRun, Runs
-from regard.serve.server_settings import ServerSettings
+from regard.serve.server import ServerSettings
 
 
 def line(step, **values):
