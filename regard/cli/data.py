@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -161,8 +162,6 @@ def cache(clear: bool, days: float, as_json: bool) -> None:
 
     It lies in ~/.cache/regard, or where REGARD_CACHE says. Runs do not need it.
     """
-    import time
-
     from regard import storage
     from regard.data.reading.text_cache import entries
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,6 @@ def command(
 
     As in the lectures: a recurrent encoder, and a decoder that looks at every word of the source (attention).
     """
-    from itertools import islice
-
     from regard.data import embedded
     from regard.training.run import TrainRequest
 
@@ -110,8 +109,6 @@ def as_json_of(shown: dict[str, Any]) -> dict[str, Any]:
 
 def measure_part(model: Any, part: str) -> tuple[list[Any], list[Any], dict[str, Any]]:
     """Return the pairs of a part, their translations, and the figures: BLEU, exact match, and the alignment error."""
-    from itertools import islice
-
     from regard.data import embedded
     from regard.metrics.alignment_error import Gold
     from regard.metrics.translation_quality import measure

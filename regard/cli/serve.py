@@ -13,7 +13,6 @@ from regard.errors import RegardError, RunError, SettingError
 
 if TYPE_CHECKING:
     from regard.serve.registry import Registry
-    from regard.serve.security import Security
     from regard.serve.stop_signals import StopSignals
 
 NEEDS_WEB = "serving needs more than is installed ({missing}): pip install 'regard[web]'"
@@ -56,29 +55,24 @@ def start(
         RunFolder.open(path)                               # refuses a wrong name before anything slow
     try:
         from regard.serve.registry import Registry
+        from regard.serve.security import Security, is_loopback, make_token
         from regard.serve.server import ServerSettings, address_of, listen, serve
     except ModuleNotFoundError as missing:
         raise missing_extra(missing) from None
     signals.check()
     registry = Registry(paths, device=device, trust=trust, lenient=not runs)     # runs that were named must be good
     report_problems(registry, folder)
-    settings = ServerSettings(
-        make_security(host, token), runs=existing(folder, "--runs"), lab=find_results(existing(lab, "--lab")))
+    security = Security(token if token or is_loopback(host) else make_token(), host)
+    settings = ServerSettings(security, existing(folder, "--runs"), find_results(existing(lab, "--lab")))
     listening = listen(host, port)
     address = address_of(listening, host)
     signals.check()
-    print_address(address, settings.security.token, host, len(registry) - len(registry.problems))
+    print_address(address, security.token, host, len(registry) - len(registry.problems))
     if open_page:
         import webbrowser
 
-        webbrowser.open(with_token(address, settings.security.token))
+        webbrowser.open(with_token(address, security.token))
     serve(listening, registry, settings, signals)
-
-
-def make_security(host: str, token: str | None) -> Security:
-    from regard.serve.security import Security, is_loopback, make_token
-
-    return Security(token if token or is_loopback(host) else make_token(), host)
 
 
 def print_address(address: str, token: str | None, host: str, models: int) -> None:

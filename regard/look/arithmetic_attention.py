@@ -130,7 +130,8 @@ SCORINGS: dict[str, tuple[Scoring, tuple[str, ...]]] = {
 def changed_scores(sheet: Sheet, reading: Reading, head: int, row: int) -> None:
     """From `raw` to `e`, what enters the softmax; each change only where there is one."""
     about, latest, changes = reading.about, "raw", []
-    scale, cap = scale_of(about["score"], about["q"].shape[-1]), about["softcap"]
+    score, cap = about["score"], about["softcap"]
+    scale = 1 / math.sqrt(about["q"].shape[-1]) if score is None else score.scale
     if scale != 1:
         sheet.work("scaled", "scale", latest, how={"by": scale}, scale=scale)
         latest, changes = "scaled", [f"q · k / √{round(scale**-2)}"]
@@ -149,10 +150,6 @@ def changed_scores(sheet: Sheet, reading: Reading, head: int, row: int) -> None:
     sheet.step("mask", title="Scale and mask" if scale != 1 else "Mask", changes=", ".join(changes) or "as it is",
                hidden=f"{hidden} of {len(mask)} columns are hidden from this row." if hidden else
                "Every column may be read by this row.")
-
-
-def scale_of(score: Score | None, width: int) -> float:
-    return 1 / math.sqrt(width) if score is None else score.scale
 
 
 # -------------------------------------------------------------------------------------- 4 and 5: alpha, alpha v

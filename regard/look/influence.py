@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -108,7 +109,7 @@ def by_occlusion(
     amounts = whole.new_zeros(len(rows), len(targets))
     earlier = torch.arange(seen, device=tokens.device) <= asked[:, None]
     for other in others:
-        lost = lost_without(scores, whole, lambda places, other=other: with_blanks(read, places, other), seen, seen)
+        lost = lost_without(scores, whole, partial(with_blanks, read, blank=other), seen, seen)
         amounts[:, :seen] += torch.where(earlier, lost, 0.0) / len(others)
     return amounts
 
@@ -126,7 +127,7 @@ def gradient_amounts(
     """
     for some in batches(rows, length):
         asked = torch.tensor(some, device=embedding.weight.device)
-        g, x = embedding_gradient(embedding, lambda asked=asked: score(asked), call)  # type: ignore[misc]
+        g, x = embedding_gradient(embedding, partial(score, asked), call)
         yield g.norm(dim=-1) if norm else (g * x).sum(-1)
 
 

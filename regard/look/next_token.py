@@ -164,9 +164,7 @@ class Continuations:
         scores = read.scores
         if over == "end":
             scores = (*scores, float(read.log_probs[0, self.tokenizer.eos]))
-        first = len(opening.prompt)
-        own = tuple((id, piece, score) for id, piece, score in
-                    zip(tokens, pieces[first:], scores, strict=True))
+        own = tuple(zip(tokens, pieces[len(opening.prompt):], scores, strict=True))
         log_probs = None if over else read.log_probs[0].cpu().numpy()
         return Next(
             position=len(ids), prefix=tuple(zip(ids, pieces, strict=True)), said=own, over=over, log_probs=log_probs,

@@ -107,8 +107,7 @@ def as_floats(values: Any, shape: Sequence[int]) -> Floats:
     """Numbers as they are kept, float32; of the shape that was promised."""
     if hasattr(values, "detach"):
         values = values.detach().float().cpu().numpy()
-    array = np.ascontiguousarray(values, np.float32).reshape(tuple(shape))
-    return array
+    return np.ascontiguousarray(values, np.float32).reshape(tuple(shape))
 
 
 def largest(values: Floats) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,10 @@ class HeldLook:
 
     def nbytes(self) -> int:
         return self.look.nbytes() + 4096
+
+    def ready(self, track: Track) -> AbstractContextManager[None]:
+        """Hold the model's lock while a lazy track is still to be worked out, which runs the model."""
+        return self.opened.lock if track.lazy else nullcontext()
 
     def track(self, name: str) -> Track:
         """Return the track of this name; 404 where there is none."""

@@ -126,15 +126,16 @@ class Opened:
                 self._described = replace(self.describe_settings(), **self.read_files())
             except Damaged as damaged:
                 problem = str(damaged)
+        device = self.device if self._trained is None else str(self._trained.model.device)
         return replace(self._described or self.describe_settings(), problem=problem or self.problem or None,
-                       device=self.device_name())
+                       device=device)
 
     def describe_settings(self) -> ModelDescription:
         """Return the description as far as run.toml and the task's card go."""
         return ModelDescription(
             self.id, self.name, self.task, self.family, context=count(self.tables.get("model", {}).get("context")),
             languages=list(self.languages) if self.languages else None, tabs=list(self.card.tabs),
-            fields=list(self.card.fields), example=self.card.example, device=self.device_name())
+            fields=list(self.card.fields), example=self.card.example, device=self.device)
 
     def read_files(self) -> dict[str, Any]:
         """Return the fields of the description that are read from the run's other files."""
@@ -156,9 +157,6 @@ class Opened:
             return int(self.folder.weights_path.stat().st_mtime)
         except OSError:
             return 0
-
-    def device_name(self) -> str:
-        return str(self._trained.model.device) if self._trained is not None else self.device
 
 
 class Registry:

@@ -71,8 +71,10 @@ class Drawing:
 
     def values(self) -> Floats:
         """(R, C): the view."""
-        whole = view(self.chosen, self.layer, self.head)
-        return join_words(whole, *self._groups()) if self.words else whole
+        own = self.chosen
+        whole = view(own, self.layer, self.head)
+        columns = word_spans(self.look.sides[own.columns])
+        return join_words(whole, row_spans(self.look, own), columns) if self.words else whole
 
     def row_names(self) -> list[str]:
         """Rows are named by the token they read, or by the one they write."""
@@ -86,9 +88,6 @@ class Drawing:
         side = self.look.sides[self.chosen.columns]
         names = [token.piece for token in side.tokens]
         return joined(names, word_spans(side)) if self.words else names
-
-    def _groups(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        return row_spans(self.look, self.chosen), word_spans(self.look.sides[self.chosen.columns])
 
     # ---------------------------------------------------------------------------------------- as a map
 

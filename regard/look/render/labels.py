@@ -16,7 +16,7 @@ LEFT_TO_RIGHT, ISOLATE, END_ISOLATE = "\u200e", "\u2068", "\u2069"
 
 def visible(piece: str) -> str:
     """The piece with nothing hidden: controls escaped, spaces at its ends shown, a sign for nothing at all."""
-    text = "".join(char if _drawable(char) else _escaped(char) for char in piece)
+    text = "".join(char if _drawable(char) else char.encode("unicode_escape").decode("ascii") for char in piece)
     kept = text.strip()
     before, after = len(text) - len(text.lstrip()), len(text) - len(text.rstrip())
     return f"{SPACE * before}{kept}{SPACE * after if kept else ''}" or EMPTY
@@ -28,10 +28,6 @@ def _drawable(char: str) -> bool:
     point = ord(char)
     none = point & 0xFFFE == 0xFFFE or 0xFDD0 <= point <= 0xFDEF      # not characters, and not allowed in an SVG
     return not none and unicodedata.category(char) not in UNSEEN
-
-
-def _escaped(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")
 
 
 def graphemes(text: str) -> Iterator[str]:

@@ -121,7 +121,8 @@ def saved_map(seen: Map, number: int = 1) -> Saved:
     sides = plain_side("rows", seen.row_title, seen.rows), plain_side("columns", seen.column_title, seen.columns)
     first = {"layer": str(seen.layer), "head": str(seen.head)} if seen.layers * seen.heads > 1 else {}
     links = sorted(map(list, seen.links))
-    return saved_track(_title(seen), seen.kind, "map", track, sides, first, top=seen.top, links=links)
+    title = seen.title or f"What {seen.row_title} read of {seen.column_title}"
+    return saved_track(title, seen.kind, "map", track, sides, first, top=seen.top, links=links)
 
 
 def saved_track(
@@ -142,10 +143,6 @@ def plain_side(name: str, title: str, pieces: Sequence[str]) -> LookSide:
         tokens.append(Token(number, piece, len(text), len(text) + len(piece)))
         text += f"{piece} "
     return LookSide(name, visible(title), text, tuple(tokens))
-
-
-def _title(seen: Map) -> str:
-    return seen.title or f"What {seen.row_title} read of {seen.column_title}"
 
 
 def _safe_json(value: Any) -> str:

@@ -50,7 +50,7 @@ class TranslateRequest(BaseModel):
 class Detected(BaseModel):
     """The language that stands for `auto`."""
 
-    confidence: float = Field(0.0, description="0: the text was not looked at.")
+    confidence: float = Field(default=0.0, description="0: the text was not looked at.")
     language: str
 
 
@@ -68,11 +68,9 @@ class Language(BaseModel):
     targets: list[str]
 
 
-def form_or_json() -> dict[str, Any]:
-    """Return the description of a body that may be JSON or a form."""
-    schema = TranslateRequest.model_json_schema()
-    return {"requestBody": {"required": True, "content": {
-        kind: {"schema": schema} for kind in ("application/json", *FORM_TYPES)}}}
+# For the OpenAPI description: a body that may be JSON or a form.
+FORM_OR_JSON = {"requestBody": {"required": True, "content": {
+    kind: {"schema": TranslateRequest.model_json_schema()} for kind in ("application/json", *FORM_TYPES)}}}
 
 
 async def read_body(request: Request) -> TranslateRequest:
@@ -117,7 +115,7 @@ async def detect() -> None:
     raise Refusal(400, "languages are not detected here: name the source (/languages lists them)", code="no_detection")
 
 
-@router.post("/translate", response_model_exclude_none=True, openapi_extra=form_or_json())
+@router.post("/translate", response_model_exclude_none=True, openapi_extra=FORM_OR_JSON)
 async def translate(request: Request) -> Translated:
     """Translate a text, or several."""
     ask = await read_body(request)

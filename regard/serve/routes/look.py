@@ -14,8 +14,7 @@ The id is a hash of the request and the weights, so that asking again, after a r
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
@@ -30,8 +29,6 @@ from regard.serve.request_fields import Amount, ModelId, Picture, StrictRequest,
 
 if TYPE_CHECKING:
     from regard.look import Look
-
-T = TypeVar("T")
 
 router = APIRouter(prefix="/api/look", tags=["looking"])
 
@@ -117,7 +114,8 @@ async def get_page(
         from regard.look.render.drawing import Drawing
 
         drawing = Drawing(held.look, track, layer, head, name=held.opened.name)
-        return alone_if(drawing.chosen.lazy, held, drawing.html)
+        with held.ready(drawing.chosen):
+            return drawing.html()
 
     text = await run(request, make)
     looks.trim()
@@ -161,7 +159,8 @@ async def send_numbers(request: Request, id: str, name: str, kind: str, *options
     def make() -> bytes:
         from regard.serve.look_numbers import PACKERS
 
-        return alone_if(track.lazy, held, lambda: PACKERS[kind](held.look, track, *options))
+        with held.ready(track):
+            return PACKERS[kind](held.look, track, *options)
 
     numbers = await run(request, make)
     looks.trim()
@@ -171,24 +170,15 @@ async def send_numbers(request: Request, id: str, name: str, kind: str, *options
 # ------------------------------------------------------------------------------------- in worker threads
 
 
-def alone_if(lazy: bool, held: HeldLook, work: Callable[[], T]) -> T:
-    """Do the work; with the model's lock if a lazy track is still to be worked out, which runs the model."""
-    if not lazy:
-        return work()
-    with held.opened.lock:
-        return work()
-
-
 def find_or_make(looks: HeldLooks, opened: Opened, asked: LookRequest) -> HeldLook:
     """Return the look that was asked for: it is made now, unless it is held."""
     from regard.decoding.sampling import Sampling
     from regard.look import Request, look
     from regard.look.look import look_id
 
-    sampling = Sampling(**asked.sampling.model_dump()) if asked.sampling is not None else None
-    wanted = Request(text=asked.text, source=asked.source, target=asked.target,
-                     image=None if asked.image is None else read_picture(asked.image), new_tokens=asked.new_tokens,
-                     sampling=sampling, beam=asked.beam, length_penalty=asked.length_penalty)
+    wanted = Request(**asked.model_dump(exclude={"model", "image", "sampling"}),
+                     image=None if asked.image is None else read_picture(asked.image),
+                     sampling=None if asked.sampling is None else Sampling(**asked.sampling.model_dump()))
     id = look_id(opened.trained, wanted, opened.id)
     if held := looks.find(id):
         return held
