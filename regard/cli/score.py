@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +53,7 @@ def command(
     exactly right, and how much attention falls on the things named. For a classifier they are labelled texts, or
     origins. It prints accuracy and macro-F1, beside those of the majority class and of a bag of n-grams.
     """
-    from regard.errors import RunError
+    from regard.errors import RunError, SettingError
     from regard.run_folder import RunFolder
     from regard.tasks import run_task
     from regard.trained import load
@@ -62,7 +61,10 @@ def command(
     task = run_task(RunFolder.open(run).read_settings())
     if task.score is None:
         raise RunError(f"{run} is a run of the task {task.name}: use it with {task.used_by}")
-    refuse_options(context, [name for name in options if name not in (*COMMON, *task.score.options)], task.name)
+    for name in [name for name in options if name not in (*COMMON, *task.score.options)]:
+        if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
+            raise SettingError(
+                f"--{name.replace('_', '-')} means nothing for a run of the task {task.name}: leave it out")
     model = load(run, device, trust=trust)
     if options["against"] and Path(options["against"]).is_dir():
         options["against"] = load(options["against"], device, trust=trust, task=task.name)
@@ -75,12 +77,3 @@ def command(
     else:
         for name, text in outcome.rows:
             click.echo(f"{name:<16} {text}")
-
-
-def refuse_options(context: click.Context, names: Sequence[str], task: str) -> None:
-    """Refuse an option that was given and means nothing for a run of this task."""
-    from regard.errors import SettingError
-
-    for name in names:
-        if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
-            raise SettingError(f"--{name.replace('_', '-')} means nothing for a run of the task {task}: leave it out")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -256,16 +256,12 @@ def ask_before_each_pass(model: Any) -> None:
         for part in model.children():
             part.register_forward_pre_hook(lambda module, inputs: check())
     else:                                                      # a table: its methods are wrapped
-        for name in ("step", "score"):
-            setattr(model, name, _asking(getattr(model, name)))
+        for method in (model.step, model.score):
+            def asking(*args: Any, method: Any = method, **named: Any) -> Any:
+                check()
+                return method(*args, **named)
 
-
-def _asking(method: Callable[..., Any]) -> Callable[..., Any]:
-    def asking(*args: Any, **named: Any) -> Any:
-        check()
-        return method(*args, **named)
-
-    return asking
+            setattr(model, method.__name__, asking)
 
 
 def bound_threads() -> None:
