@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from regard.errors import DataError, RunError, SettingError
 from regard.models.ngram import NGram, lookup, order_table
 from regard.models.ngram.counting import BOS, EOS, UNK, sort_with_places
-from regard.models.ngram.definition import Definition
 from regard.models.ngram.packed import Pointers
 from regard.watching import watch
+from tests.models.ngram_definition import Definition
 
 DATA = Path(os.environ.get("REGARD_DATA", Path(__file__).parents[3] / "shared" / "data"))
 NO_DATA = "needs the public data sets: REGARD_DATA names their folder"

@@ -12,8 +12,8 @@ from regard.data.batching.text_batches import Batch
 from regard.metrics.perplexity import impossible
 from regard.models.ngram import NGram, read_arpa, write_arpa
 from regard.models.ngram.counting import BOS, EOS, PAD
-from regard.models.ngram.definition import Definition
 from regard.watching import watch
+from tests.models.ngram_definition import Definition
 
 VOCAB = 16
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from regard.errors import SettingError
 from regard.models.ngram import NGram, read_arpa, write_arpa
 from regard.models.ngram.counting import BOS, EOS
-from regard.models.ngram.definition import Definition
+from tests.models.ngram_definition import Definition
 
 VOCAB = 30
 WORDS = ["<pad>", "<bos>", "<eos>", "<unk>", *(f"w{id}" for id in range(4, VOCAB))]
