@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from regard import kernels
+from regard.kernels import rotary
 from regard.kernels.cpu import native
 
 WIDEST = 256                   # of a head, that the kernel takes
@@ -44,10 +45,8 @@ def by_definition(
 def turned(x: Tensor, count: Tensor, rates: Tensor) -> Tensor:
     """(a, b) becomes (a cos - b sin, a sin + b cos) for each pair of neighbouring channels of x (B, H, K)."""
     wide = torch.promote_types(x.dtype, torch.float32)
-    angle = (count[:, None].to(rates.dtype) * rates).to(wide)[:, None]                            # (B, 1, K/2)
-    a, b = x.to(wide).unflatten(-1, (-1, 2)).unbind(-1)
-    cos, sin = angle.cos(), angle.sin()
-    return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2).to(x.dtype)
+    angles = (count[:, None].to(rates.dtype) * rates).to(wide)[:, None]                           # (B, 1, K/2)
+    return rotary.by_definition(x.to(wide), angles).to(x.dtype)
 
 
 def attend_next(

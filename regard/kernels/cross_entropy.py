@@ -168,7 +168,7 @@ def rows_at_once(positions: int, bytes_each: int, room: int, *, gpu: bool) -> in
 
 def softmax_gradient(
     logits: Tensor, targets: Tensor, shares: Tensor, h: Tensor, smoothing: float, softcap: float,
-    again: Callable[[Tensor], Tensor] | None = None,
+    again: Callable[[Tensor], Tensor],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The loss of a chunk, scales (n,), and h (n, D) times these. Its logits (n, V) become the gradients of the loss
     towards them, in place, but for the scale of each row, which costs less on D numbers than on V. `again` gives the
@@ -183,47 +183,37 @@ def softmax_gradient(
 
 def softmax_gradient_torch(
     logits: Tensor, targets: Tensor, shares: Tensor, smoothing: float, softcap: float,
-    again: Callable[[Tensor], Tensor] | None = None,
+    again: Callable[[Tensor], Tensor],
 ) -> Tensor:
     """dloss/dz = share (softmax(z) - (1 - e) [target] - e / V), and 1 - (z / c)^2 of it before the cap; the share is
     the row's scale."""
-    if not softcap and logits.dtype in (torch.float32, torch.float64):
-        return softmax_gradient_in_place(logits, targets, shares, smoothing, again)
-    z = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    in_place = not softcap and logits.dtype in (torch.float32, torch.float64)
+    z = logits if in_place else logits.to(torch.promote_types(logits.dtype, torch.float32))
     z = softcap * torch.tanh(z / softcap) if softcap else z
     wanted = z.gather(1, targets[:, None])[:, 0]
-    total = z.logsumexp(-1)
     mean = z.mean(-1) if smoothing else 0.0
-    loss = (shares * (total - (1 - smoothing) * wanted - smoothing * mean)).sum()
     slope = 1 - (z / softcap).square() if softcap else None
-    z = z.sub_(total[:, None]).exp_() if slope is None else (z - total[:, None]).exp()
+    if in_place:
+        total = softmax_in_place(z, wanted, targets, again)
+    else:
+        total = z.logsumexp(-1)
+        z.sub_(total[:, None]).exp_()
+    loss = (shares * (total - (1 - smoothing) * wanted - smoothing * mean)).sum()
     z.scatter_add_(1, targets[:, None], z.new_full((len(z), 1), smoothing - 1))
     if smoothing:
         z -= smoothing / z.shape[1]
-    logits.copy_(z if slope is None else z * slope)
+    if not in_place:
+        logits.copy_(z if slope is None else z * slope)
     return loss
 
 
-def softmax_gradient_in_place(
-    z: Tensor, targets: Tensor, shares: Tensor, smoothing: float, again: Callable[[Tensor], Tensor] | None
-) -> Tensor:
-    """As `softmax_gradient`, with one exponential: log sum exp z = z_t - log softmax(z)_t for any t.
+def softmax_in_place(z: Tensor, wanted: Tensor, targets: Tensor, again: Callable[[Tensor], Tensor]) -> Tensor:
+    """log sum exp z (n,), while z becomes its softmax, by one exponential: it is z_t - log softmax(z)_t for any t.
 
     The target will do, unless it is so unlikely that its probability is zero: `again` recomputes such rows' logits."""
-    wanted = z.gather(1, targets[:, None])[:, 0]
-    most = z.amax(-1) if again is None else None
-    mean = z.mean(-1) if smoothing else 0.0
     torch.softmax(z, -1, out=z)
-    if again is None:
-        assert most is not None
-        total = most - z.amax(-1).log()                                               # which is 1 / V at least
-    else:
-        chance = z.gather(1, targets[:, None])[:, 0]
-        total, rare = wanted - chance.log(), (chance < RARE).nonzero()[:, 0]
-        if len(rare):
-            total[rare] = again(rare).logsumexp(-1)
-    loss = (shares * (total - (1 - smoothing) * wanted - smoothing * mean)).sum()
-    z.scatter_add_(1, targets[:, None], z.new_full((len(z), 1), smoothing - 1))
-    if smoothing:
-        z -= smoothing / z.shape[1]
-    return loss
+    chance = z.gather(1, targets[:, None])[:, 0]
+    total, rare = wanted - chance.log(), (chance < RARE).nonzero()[:, 0]
+    if len(rare):
+        total[rare] = again(rare).logsumexp(-1)
+    return total

@@ -2,11 +2,12 @@
 
 Three paths to the same numbers, held equal by tests:
 
-    scan_loop        the definition, one step after another
-    scan_parallel    plain torch, on any device: pieces of the sequence side by side
-    scan_triton      CUDA, one kernel forward and one backward (scan_triton.py)
+    scan_loop    the definition, one step after another
+    torch        plain torch, on any device: pieces of the sequence side by side
+    triton       CUDA, one kernel forward and one backward (cuda/scan.py)
 
-`scan` takes the fastest at hand; `kernels.path(x)` says which. The gradient of a scan is a scan from the end:
+`scan` takes the fastest at hand (`kernels.path(x)` says which), or the `path` it is given. The gradient of a scan is a
+scan from the end:
 
     g[t] = dh[t] + a[t+1] * g[t+1],        da[t] = g[t] * h[t-1],        db[t] = g[t],        dh0 = a[1] * g[1]
 
@@ -29,30 +30,22 @@ WIDE = 4096              # numbers at one position from which a step costs more 
 SHORT = 16               # positions up to which cutting into pieces is no faster
 
 
-def scan(a: Tensor, b: Tensor, h0: Tensor | None = None) -> Tensor:
+def scan(a: Tensor, b: Tensor, h0: Tensor | None = None, *, path: str = "auto") -> Tensor:
     """h[t] = a[t] * h[t-1] + b[t]: (B, T, D).
 
     `a` is anything that broadcasts to b, (D,) for a constant decay; h0 is (B, D), zero if not given. Sums are kept in
-    float32 or better, and the result has the wider type of a and b.
+    float32 or better, and the result has the wider type of a and b. `path`: auto · triton · torch.
     """
-    if b.shape[1] == 1:                                    # a single step is the equation
+    assert b.ndim == 3 and b.shape[1], f"a scan goes over (B, T, D) with at least one position, not {tuple(b.shape)}"
+    if path == "auto" and b.shape[1] == 1:                 # a single step is the equation
         return scan_loop(a, b, h0)
-    return _by(kernels.path(b), a, b, h0)
+    run = _scan_op if torch.compiler.is_compiling() else _Scan.apply
+    return run(a if a.shape == b.shape else a.expand_as(b), b, h0, kernels.path(b) if path == "auto" else path)
 
 
 def choose_backend(x: Tensor) -> kernels.Backend:
     """The code that scans tensors like this one, and why it is not the faster one."""
     return kernels.Backend(kernels.path(x), kernels.reason(x))
-
-
-def scan_parallel(a: Tensor, b: Tensor, h0: Tensor | None = None) -> Tensor:
-    """`scan` in plain torch, on any device."""
-    return _by("torch", a, b, h0)
-
-
-def scan_triton(a: Tensor, b: Tensor, h0: Tensor | None = None) -> Tensor:
-    """`scan` in Triton, on CUDA (or anywhere in Triton's interpreter)."""
-    return _by("triton", a, b, h0)
 
 
 def scan_loop(a: Tensor, b: Tensor, h0: Tensor | None = None) -> Tensor:
@@ -107,12 +100,6 @@ def _keep(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor | None, str], output: T
     a, b, h0, ctx.path = inputs
     ctx.types = b.dtype, None if h0 is None else h0.dtype
     ctx.save_for_backward(a, output, h0)
-
-
-def _by(path: str, a: Tensor, b: Tensor, h0: Tensor | None) -> Tensor:
-    assert b.ndim == 3 and b.shape[1], f"a scan goes over (B, T, D) with at least one position, not {tuple(b.shape)}"
-    run = _scan_op if torch.compiler.is_compiling() else _Scan.apply
-    return run(a if a.shape == b.shape else a.expand_as(b), b, h0, path)
 
 
 class _Scan(torch.autograd.Function):

@@ -49,9 +49,6 @@ def selective_scan(
 # ------------------------------------------------------------------------------------------------------------- the path
 
 
-_last: Backend | None = None
-
-
 def choose_backend(device: torch.device, dtype: torch.dtype) -> Backend:
     """The back-end that `selective_scan` chooses for tensors like these; see also `regard.kernels`."""
     reason = kernels.reason_on(device)
@@ -60,11 +57,6 @@ def choose_backend(device: torch.device, dtype: torch.dtype) -> Backend:
     if not reason:
         reason = triton_problem(device.index if device.index is not None else torch.cuda.current_device())
     return Backend("torch", reason) if reason else Backend("triton")
-
-
-def last_path() -> Backend | None:
-    """The back-end of the last scan; None before the first."""
-    return _last
 
 
 @functools.cache
@@ -84,10 +76,8 @@ def triton_problem(index: int) -> str:
 
 
 def _implementation(path: str, x: Tensor) -> Any:
-    """The module or class whose `forward` and `backward` are to be used; `last_path` will tell."""
-    global _last
-    _last = choose_backend(x.device, x.dtype) if path == "auto" else Backend(path, "asked for")
-    if _last.name == "torch":
+    """The module or class whose `forward` and `backward` are to be used."""
+    if (choose_backend(x.device, x.dtype).name if path == "auto" else path) == "torch":
         return _Torch
     from regard.kernels.cuda import selective_scan as selective_scan_triton
 

@@ -11,7 +11,8 @@ Import this only where Triton is to be used: `kernels.path` knows.   B batch · 
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
@@ -44,15 +45,19 @@ LEAST_ROOM = 99 * 1024           # bytes of shared memory that any GPU of these 
 
 def forward(a: Tensor, b: Tensor, h0: Tensor | None, knobs: Knobs = FORWARD) -> Tensor:
     """h (B, T, D) from a and b of any strides; h0 (B, D) or None."""
-    h = torch.empty(b.shape, dtype=torch.promote_types(a.dtype, b.dtype), device=b.device)
-    knobs = EXACT if h.dtype == torch.float64 else knobs
-    segments, length = _segments(b.shape, knobs)
-    entering = h0
-    if segments > 1:
-        summary = _Summary(b, segments)
-        _launch_forward(a, b, None, h, summary, segments, length, knobs)
-        entering = summary.entering(h0)
-    _launch_forward(a, b, entering, h, None, segments, length, knobs)
+    (batch, time, width), dtype = b.shape, torch.promote_types(a.dtype, b.dtype)
+    h = torch.empty(b.shape, dtype=dtype, device=b.device)
+    knobs = EXACT if dtype == torch.float64 else knobs
+
+    def launch(entering: Tensor | None, summary: _Summary | None, segments: int, length: int) -> None:
+        _forward[(_cdiv(width, knobs.block_d), batch * segments)](
+            a, b, h if entering is None else entering.contiguous(), h,
+            *((h, h) if summary is None else (summary.total, summary.product)),
+            time, width, length, segments, *a.stride(), *b.stride(),
+            HAS_H0=entering is not None, SUMMARY=summary is not None, KEPT=_kept(h),
+            **_settings(knobs, h.element_size(), h.device, 2))
+
+    _in_segments(launch, b, h0, knobs)
     return h
 
 
@@ -63,14 +68,33 @@ def backward(
     knobs = EXACT if h.dtype == torch.float64 else knobs
     da = torch.empty(h.shape, dtype=a.dtype, device=h.device)
     db, dh0 = torch.empty_like(h), h.new_empty(h.shape[0], h.shape[2])
-    segments, length = _segments(h.shape, knobs)
-    entering = None
-    if segments > 1:
-        summary = _Summary(h, segments)
-        _launch_backward(a, h, h0, dh, None, (da, db, dh0), summary, segments, length, knobs)
-        entering = summary.entering(None, backwards=True)
-    _launch_backward(a, h, h0, dh, entering, (da, db, dh0), None, segments, length, knobs)
+    batch, time, width = h.shape
+
+    def launch(entering: Tensor | None, summary: _Summary | None, segments: int, length: int) -> None:
+        _backward[(_cdiv(width, knobs.block_d), batch * segments)](
+            a, h, h if h0 is None else h0.contiguous(), dh, h if entering is None else entering.contiguous(),
+            da, db, dh0, *((h, h) if summary is None else (summary.total, summary.product)),
+            time, width, length, segments, *a.stride(), *dh.stride(),
+            HAS_H0=h0 is not None, ENTERING=entering is not None, SUMMARY=summary is not None, KEPT=_kept(h),
+            **_settings(knobs, h.element_size(), h.device, 3))
+
+    _in_segments(launch, h, None, knobs, backwards=True)
     return da, db, dh0
+
+
+def _in_segments(
+    launch: Callable[[Tensor | None, _Summary | None, int, int], None], like: Tensor, state: Tensor | None,
+    knobs: Knobs, *, backwards: bool = False,
+) -> None:
+    """Scan with this state entering the first segment: where there are several, they are summarised before."""
+    segments, length = _segments(like.shape, knobs)
+    here = not like.is_cuda or like.device.index == torch.cuda.current_device()
+    with nullcontext() if here else torch.cuda.device_of(like):
+        if segments > 1:
+            summary = _Summary(like, segments)
+            launch(None, summary, segments, length)
+            state = summary.entering(state, backwards=backwards)
+        launch(state, None, segments, length)
 
 
 class _Summary:
@@ -107,50 +131,13 @@ def _cdiv(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def _launch_forward(
-    a: Tensor, b: Tensor, h0: Tensor | None, h: Tensor, summary: _Summary | None, segments: int, length: int,
-    knobs: Knobs,
-) -> None:
-    batch, time, width = b.shape
-    with _on(b):
-        _forward[(_cdiv(width, knobs.block_d), batch * segments)](
-            a, b, h if h0 is None else h0.contiguous(), h,
-            *((h, h) if summary is None else (summary.total, summary.product)),
-            time, width, length, segments, *a.stride(), *b.stride(),
-            HAS_H0=h0 is not None, SUMMARY=summary is not None, KEPT=_kept(h), **_settings(knobs, h, loads=2))
-
-
-def _launch_backward(
-    a: Tensor, h: Tensor, h0: Tensor | None, dh: Tensor, entering: Tensor | None, out: tuple[Tensor, Tensor, Tensor],
-    summary: _Summary | None, segments: int, length: int, knobs: Knobs,
-) -> None:
-    batch, time, width = h.shape
-    with _on(h):
-        _backward[(_cdiv(width, knobs.block_d), batch * segments)](
-            a, h, h if h0 is None else h0.contiguous(), dh, h if entering is None else entering.contiguous(), *out,
-            *((h, h) if summary is None else (summary.total, summary.product)),
-            time, width, length, segments, *a.stride(), *dh.stride(),
-            HAS_H0=h0 is not None, ENTERING=entering is not None, SUMMARY=summary is not None, KEPT=_kept(h),
-            **_settings(knobs, h, loads=3))
-
-
-def _on(x: Tensor) -> AbstractContextManager[Any]:
-    """The device of x made the current one, where it is not already."""
-    here = not x.is_cuda or x.device.index == torch.cuda.current_device()
-    return nullcontext() if here else torch.cuda.device_of(x)
-
-
 def _kept(x: Tensor) -> Any:
     """The type in which sums are kept."""
     return tl.float64 if x.dtype == torch.float64 else tl.float32
 
 
-def _settings(knobs: Knobs, x: Tensor, *, loads: int) -> dict[str, int]:
-    return _settings_of(knobs, x.element_size(), x.device, loads)
-
-
 @cache
-def _settings_of(knobs: Knobs, size: int, device: torch.device, loads: int) -> dict[str, int]:
+def _settings(knobs: Knobs, size: int, device: torch.device, loads: int) -> dict[str, int]:
     """The knobs as the kernels want them, with no more stages than shared memory has room for. Asked at every launch:
     a short scan takes a GPU less time than the host takes to ask for it."""
     tile = loads * knobs.block_t * knobs.block_d * size

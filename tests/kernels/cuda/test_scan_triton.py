@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 import torch
 
-from regard.kernels.scan import scan_loop, scan_triton
+from regard.kernels.scan import scan, scan_loop
 from tests.kernels.interpreter import interpret
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
@@ -30,7 +30,7 @@ def test_forward_and_backward_equal_the_loop_on_the_gpu(shape, dtype, near, stat
     inputs = [torch.randn(shape, dtype=dtype, device="cuda").tanh(), torch.randn(shape, dtype=dtype, device="cuda"),
               *([torch.randn(batch, width, dtype=dtype, device="cuda")] if state else [])]
     inputs = [x.requires_grad_() for x in inputs]
-    ours, theirs = scan_triton(*inputs), scan_loop(*inputs)
+    ours, theirs = scan(*inputs, path="triton"), scan_loop(*inputs)
     pull = torch.randn_like(ours)
     pairs = zip((ours, *torch.autograd.grad(ours, inputs, pull)), (theirs, *torch.autograd.grad(theirs, inputs, pull)),
                 strict=True)
