@@ -23,9 +23,8 @@ from regard.errors import DataError, SettingError, StorageError
 from regard.models.ngram.counting import BOS, EOS, UNK
 from regard.models.ngram.model import BACKOFF, HIGHEST, NGram
 from regard.models.ngram.order_table import OrderTable
-from regard.models.ngram.room import Ints
+from regard.models.ngram.room import Floats, Ints
 from regard.models.ngram.saved import order_from_keys
-from regard.models.ngram.smoothing import Floats
 from regard.storage import own_part
 
 NAMES = {BOS: "<s>", EOS: "</s>", UNK: "<unk>"}

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from regard.models.ngram.room import Ints
-from regard.models.ngram.smoothing import Floats, Smoothed, Stretch, sums
+from regard.models.ngram.room import Floats, Ints
+from regard.models.ngram.smoothing import SmoothingRule, Stretch, sums
 
 LAST_RESORT = 0.5         # the discount when the counts say nothing about it
 
@@ -41,11 +41,11 @@ def discounts(adjusted: Ints, order: int) -> tuple[Floats, str]:
     return np.array([0.0, single, single, single]), note
 
 
-class KneserNey:
-    def begin(self, order: int, counts: Ints, made: Smoothed) -> None:
+class KneserNey(SmoothingRule):
+    def begin(self, order: int, counts: Ints) -> None:
         self.discount, note = discounts(counts, order)
-        made.discounts.append(self.discount[1:].tolist())
-        made.notes += [note] if note else []
+        self.discounts.append(self.discount[1:].tolist())
+        self.notes += [note] if note else []
 
     def smooth(self, part: Stretch) -> tuple[Floats, Floats]:
         taken = np.where(part.kept, self.discount[np.minimum(part.counts, 3)], part.counts)

@@ -19,45 +19,20 @@ import torch
 
 from regard.models.ngram.counting import BOS, PAD, UNPREDICTED, Bools
 from regard.models.ngram.order_table import OrderTable
-from regard.models.ngram.room import Ints
-from regard.models.ngram.smoothing import Floats
+from regard.models.ngram.room import Floats, Ints
 
 BLOCK = 1 << 15           # words at a time: what they need stays in the processor's cache
 
 
-def score_words(
-    orders: list[OrderTable], words: Ints, additive: bool, left: Floats | None = None
-) -> tuple[Floats, Ints]:
-    """log p of each word (N,) after those before it, and the length of the n-gram that gave it.
-
-    <pad> separates texts: nothing is read across one. So is <bos>, which may only be the first of a text. Into `left`
-    (N, n-1) goes log γ of each of its contexts, 0 where one was never seen.
-    """
-    reach, score = len(orders) - 1, _score_block_add_k if additive else _score_block
-    values, lengths = np.empty(len(words)), np.empty(len(words), np.int8)
-
-    def score_block(start: int) -> None:
-        before = min(start, reach)                          # a block begins with the context of its first word
-        block = slice(start, start + BLOCK)
-        here = np.append(words[start - before:start + BLOCK], PAD)
-        some_left = None if left is None else np.zeros((len(here), reach), np.float32)
-        some_values, some_lengths = score(orders, here, some_left)
-        values[block], lengths[block] = some_values[before:-1], some_lengths[before:-1]
-        if left is not None and some_left is not None:
-            left[block] = some_left[before:-1]
-
-    in_parallel(score_block, range(0, len(words), BLOCK))
-    return values, lengths
-
-
 def score_documents(
     orders: list[OrderTable], tokens: Ints, starts: Ints, additive: bool, values: Floats,
-    contexts: tuple[Ints, Floats] | None = None
+    contexts: tuple[Ints, Floats] | None = None, matched: Ints | None = None,
 ) -> None:
     """log p of each token (N,) into `values`; a document begins at each of the starts, after a <bos> not written there.
 
-    Into `contexts` go the length of the longest that was seen, and log γ of each. The text may lie in a file: little
-    of it is held at a time.
+    Nothing is read across a <pad> or a <bos> among the tokens. Into `contexts` go the length (N,) of the longest that
+    was seen, and log γ (N, n-1) of each, 0 where one was never seen; into `matched` (N,) the length of the n-gram that
+    gave log p. The text may lie in a file: little of it is held at a time.
     """
     reach, score = len(orders) - 1, _score_block_add_k if additive else _score_block
 
@@ -72,6 +47,8 @@ def score_documents(
         if contexts is not None and left is not None:
             contexts[0][block] = np.minimum(lengths.take(places - 1), reach)           # a <bos> or a word stands before
             contexts[1][block] = left[places]
+        if matched is not None:
+            matched[block] = lengths.take(places)
 
     in_parallel(score_block, range(0, len(tokens), BLOCK))
 

@@ -7,7 +7,7 @@ seen, but not before this word, costs its back-off weight. B batch · T time · 
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -28,12 +28,12 @@ from regard.models.ngram.counting import (
     framed,
 )
 from regard.models.ngram.kneser_ney import KneserNey
-from regard.models.ngram.lookup import all_words, score_documents, score_words
+from regard.models.ngram.lookup import all_words, score_documents
 from regard.models.ngram.order_table import OrderTable
 from regard.models.ngram.path import longest_seen, path
-from regard.models.ngram.room import Ints, room_for
-from regard.models.ngram.saved import orders_from_smoothed, orders_of, tensors_of
-from regard.models.ngram.smoothing import AddK, Floats, SmoothingRule, Unsmoothed, smooth
+from regard.models.ngram.room import Floats, Ints, room_for
+from regard.models.ngram.saved import orders_of, tensors_of
+from regard.models.ngram.smoothing import AddK, SmoothingRule, Unsmoothed, smooth
 from regard.watching import watching
 
 SMOOTHINGS = ("kneser-ney", "add-k", "none")
@@ -62,31 +62,23 @@ class Contexts(NamedTuple):
         return cls(torch.from_numpy(known), torch.from_numpy(left))
 
 
+@dataclass(eq=False, repr=False)
 class NGram(LanguageModel):
     """An n-gram model of any order from 1 to 7. Make one with `fit`, or from what was saved with `from_tensors`."""
 
-    def __init__(
-        self,
-        orders: list[OrderTable],
-        *,
-        vocab: int,
-        smoothing: str = "kneser-ney",
-        k: float = 0.1,
-        dtype: torch.dtype = torch.float32,
-        discounts: list[list[float]] | None = None,
-        notes: list[str] | None = None,
-        prune: tuple[int, ...] = (),
-    ) -> None:
-        self.orders = orders
-        self.order = len(orders)
+    orders: list[OrderTable]
+    _: KW_ONLY
+    vocab: int
+    smoothing: str = "kneser-ney"
+    k: float = 0.1
+    dtype: torch.dtype = torch.float32
+    discounts: list[list[float]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    prune: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.order = len(self.orders)
         self.reach = max(1, self.order - 1)
-        self.vocab = vocab
-        self.smoothing = smoothing
-        self.k = k
-        self.dtype = dtype
-        self.discounts = discounts or []
-        self.notes = notes or []
-        self.prune = prune
 
     @classmethod
     def fit(
@@ -114,11 +106,11 @@ class NGram(LanguageModel):
         room = room_for(len(tokens), order, memory, folder or Path(tempfile.gettempdir()))
         grams = count_grams(framed(tokens, ends, vocab, room), vocab, order, room)
         rule, amounts = _rule(smoothing, k, vocab), [each.counts for each in grams]
-        made = smooth(grams, adjusted_counts(grams, room) if smoothing == "kneser-ney" else amounts, rule, vocab,
-                      dtype=np.float64 if dtype == torch.float64 else np.float32, prune=prune, keep_counts=counts,
-                      room=room)
-        return cls(orders_from_smoothed(made, vocab), vocab=vocab, smoothing=smoothing, k=k, dtype=dtype,
-                   discounts=made.discounts, notes=made.notes, prune=prune)
+        orders = smooth(grams, adjusted_counts(grams, room) if smoothing == "kneser-ney" else amounts, rule, vocab,
+                        dtype=np.float64 if dtype == torch.float64 else np.float32, prune=prune, keep_counts=counts,
+                        room=room)
+        return cls(orders, vocab=vocab, smoothing=smoothing, k=k, dtype=dtype, discounts=rule.discounts,
+                   notes=rule.notes, prune=prune)
 
     # ------------------------------------------------------------------------------------- the contract
 
@@ -142,32 +134,32 @@ class NGram(LanguageModel):
         read, real = _real(tokens, lengths)
         before = np.zeros((len(read), 0), np.int64) if state is None else _last_words(state)
         texts, scored = _texts(before, read, np.where(real, targets.numpy(), PAD), real, self.order - 1)
+        values, matched, ending = np.empty(len(texts)), np.empty(len(texts), np.int8), np.empty(len(texts), np.int64)
         weights = np.zeros((len(texts), self.order - 1), np.float32)
-        values, matched = score_words(self.orders, texts, self.smoothing == "add-k", weights)
+        score_documents(self.orders, texts, np.zeros(0, np.int64), self.smoothing == "add-k", values,
+                        (ending, weights), matched)
         result = np.zeros(read.shape, np.float64 if self.dtype == torch.float64 else np.float32)
         result[real] = values[scored]
         known = np.zeros(read.shape, np.int64)
-        ending = np.minimum(matched[np.flatnonzero(scored) - 1], self.order - 1)        # with the word before a target
-        known[real] = np.where(read[real] == PAD, 0, ending)
+        known[real] = np.where(read[real] == PAD, 0, ending[scored])
         left = np.zeros((*read.shape, self.order - 1), np.float32)
         left[real] = weights[scored]
         self._show(matched[scored], result, real, read, targets.numpy(), state)
         after = None if state is None else self._after(state, read, real)
         return torch.from_numpy(result), Contexts.of(known, left), after
 
-    def score_text(self, tokens: Ints, ends: Ints | None = None) -> Tensor:
+    def score_text_in_context(self, tokens: Ints, ends: Ints | None = None) -> tuple[Tensor, Contexts]:
+        """As `score_text`, with what was seen of each token's contexts, (N,) each."""
+        known, left = np.empty(len(tokens), np.int64), np.empty((len(tokens), self.order - 1), np.float32)
+        return self.score_text(tokens, ends, (known, left)), Contexts.of(known, left)
+
+    def score_text(
+        self, tokens: Ints, ends: Ints | None = None, contexts: tuple[Ints, Floats] | None = None
+    ) -> Tensor:
         """(N,) log-probabilities of the tokens of a text, each document after <bos>; None: it is one document.
 
         What `score` says of them in any batches, but quicker, unwatched, and with little of a long text held at a time.
         """
-        return self._score_text(tokens, ends)
-
-    def score_text_in_context(self, tokens: Ints, ends: Ints | None = None) -> tuple[Tensor, Contexts]:
-        """As `score_text`, with what was seen of each token's contexts, (N,) each."""
-        known, left = np.empty(len(tokens), np.int64), np.empty((len(tokens), self.order - 1), np.float32)
-        return self._score_text(tokens, ends, (known, left)), Contexts.of(known, left)
-
-    def _score_text(self, tokens: Ints, ends: Ints | None, contexts: tuple[Ints, Floats] | None = None) -> Tensor:
         starts = np.zeros(1, np.int64) if ends is None else document_starts(np.asarray(ends), len(tokens))
         values = np.empty(len(tokens), np.float64 if self.dtype == torch.float64 else np.float32)
         score_documents(self.orders, tokens, starts, self.smoothing == "add-k", values, contexts)
@@ -243,9 +235,9 @@ class NGram(LanguageModel):
         check_settings(order=order, smoothing=settings["smoothing"], k=settings["k"], vocab=vocab, prune=prune,
                        known=KNOWN)
         orders = orders_of(tensors, order, vocab)
-        discounts = tensors["discounts"].tolist() if "discounts" in tensors else None
+        discounts = tensors["discounts"].tolist() if "discounts" in tensors else []
         return cls(orders, vocab=vocab, smoothing=settings["smoothing"], k=float(settings["k"]), prune=prune,
-                   dtype=DTYPES[settings["dtype"]], discounts=discounts, notes=settings.get("notes"))
+                   dtype=DTYPES[settings["dtype"]], discounts=discounts, notes=settings.get("notes") or [])
 
 
 def check_settings(

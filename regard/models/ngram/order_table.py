@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.models.ngram.packed import Coded, Pointers
-from regard.models.ngram.room import Ints
-from regard.models.ngram.smoothing import Floats
+from regard.models.ngram.room import Floats, Ints
 
 DENSE = 2**20                               # a key space up to this is laid out whole, whatever it holds
 SPREAD = np.uint64(0x9E3779B97F4A7C15)      # 2^64 / golden ratio: multiplying by it scatters nearby keys

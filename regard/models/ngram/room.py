@@ -22,6 +22,7 @@ from numpy.typing import DTypeLike, NDArray
 from regard.errors import SettingError, StorageError
 
 Ints = NDArray[Any]          # of whichever width
+Floats = NDArray[Any]        # float32 or float64
 KeysBetween = Callable[[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]]      # (start, stop) -> keys, places
 
 A_TOKEN = 56                 # bytes a token takes while it is counted, at most, in memory

@@ -23,8 +23,7 @@ from torch import Tensor
 from regard.errors import RunError
 from regard.models.ngram.order_table import OrderTable
 from regard.models.ngram.packed import Coded, Numbers, Pointers, coded, smallest
-from regard.models.ngram.room import Ints
-from regard.models.ngram.smoothing import Floats, Smoothed
+from regard.models.ngram.room import Floats, Ints
 
 
 def tensors_of(orders: Sequence[OrderTable], discounts: Sequence[Sequence[float]]) -> dict[str, Tensor]:
@@ -89,10 +88,3 @@ def order_from_keys(keys: Ints, logprobs: Floats, backoffs: Floats | None, *, co
     sizes = np.bincount(keys // vocab, minlength=contexts)
     return OrderTable((keys % vocab).astype(smallest(vocab - 1)), Pointers.from_sizes(sizes), logprobs,
                  None if backoffs is None else coded(backoffs), vocab)
-
-
-def orders_from_smoothed(made: Smoothed, vocab: int) -> list[OrderTable]:
-    counts: Sequence[Ints | Coded | None] = made.counts or [None] * len(made.words)
-    rows = zip(made.words, made.first, made.logprobs, [*made.backoffs, None], counts, strict=True)
-    return [OrderTable(words, first, logprobs, backoffs, vocab, each)
-            for words, first, logprobs, backoffs, each in rows]

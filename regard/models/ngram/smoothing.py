@@ -10,32 +10,17 @@ For `none` a context that was never seen has no opinion, and the longest one tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from regard.models.ngram.counting import MEMORY, UNPREDICTED, Bools, Grams
-from regard.models.ngram.packed import Coded, Pointers, coded, smallest
-from regard.models.ngram.room import Ints, Room
-
-Floats = NDArray[Any]        # float32 or float64
+from regard.models.ngram.order_table import OrderTable
+from regard.models.ngram.packed import Pointers, coded, smallest
+from regard.models.ngram.room import Floats, Ints, Room
 
 AT_ONCE = 1 << 20            # k-grams smoothed at a time
-
-
-@dataclass
-class Smoothed:
-    """Order by order, from 1: the words that follow each context, log p of each, and what it costs to lack one."""
-
-    words: list[Ints] = field(default_factory=list)
-    first: list[Pointers] = field(default_factory=list)             # where those that follow each context begin
-    logprobs: list[Floats] = field(default_factory=list)
-    backoffs: list[Floats | Coded] = field(default_factory=list)    # from order 2: of its contexts; see SmoothingRule
-    counts: list[Ints | Coded] = field(default_factory=list)        # those that were smoothed; or none were kept
-    discounts: list[list[float]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -49,32 +34,35 @@ class Stretch:
     below: Floats            # (N,) p of each without its first word
 
 
-class SmoothingRule(Protocol):
-    def begin(self, order: int, counts: Ints, made: Smoothed) -> None:
+class SmoothingRule:
+    """The equation by which counts become probabilities."""
+
+    def __init__(self) -> None:
+        self.discounts: list[list[float]] = []
+        self.notes: list[str] = []
+
+    def begin(self, order: int, counts: Ints) -> None:
         """Look at all the counts of an order."""
 
     def smooth(self, part: Stretch) -> tuple[Floats, Floats]:
         """p of each k-gram (N,), and of each context (C,) its weight γ; for add-k p of any word not seen there."""
+        raise NotImplementedError
 
 
-class Unsmoothed:
+class Unsmoothed(SmoothingRule):
     """Counted and normalised."""
-
-    def begin(self, order: int, counts: Ints, made: Smoothed) -> None: ...
 
     def smooth(self, part: Stretch) -> tuple[Floats, Floats]:
         total = sums(part.of, part.counts, part.contexts)
         return part.counts / total[part.of], np.where(total > 0, 0.0, 1.0)
 
 
-@dataclass
-class AddK:
+class AddK(SmoothingRule):
     """As if everything had been seen k times more."""
 
-    k: float
-    vocab: int
-
-    def begin(self, order: int, counts: Ints, made: Smoothed) -> None: ...
+    def __init__(self, k: float, vocab: int) -> None:
+        super().__init__()
+        self.k, self.vocab = k, vocab
 
     def smooth(self, part: Stretch) -> tuple[Floats, Floats]:
         total = sums(part.of, part.counts, part.contexts) + self.k * (self.vocab - UNPREDICTED)
@@ -84,13 +72,13 @@ class AddK:
 def smooth(
     grams: list[Grams], counts: Iterable[Ints], rule: SmoothingRule, vocab: int, *, dtype: DTypeLike = np.float64,
     prune: tuple[int, ...] = (), keep_counts: bool = True, room: Room = MEMORY,
-) -> Smoothed:
-    """Each order by the rule. With `prune`, k-grams seen at most prune[k - 1] times are left out."""
-    made = Smoothed()
+) -> list[OrderTable]:
+    """The table of each order by the rule. With `prune`, k-grams seen at most prune[k - 1] times are left out."""
+    orders: list[OrderTable] = []
     below: Floats = np.array([1 / (vocab - UNPREDICTED)])           # order 0: the uniform distribution
     stayed = np.ones(1, bool)                                       # of the contexts, which are not pruned
     for order, (each, amounts) in enumerate(zip(grams, counts, strict=True), start=1):
-        rule.begin(order, amounts, made)
+        rule.begin(order, amounts)
         threshold = prune[order - 1] if prune else 0
         making = _Making(vocab, dtype, keep_counts, room)
         for some, contexts in _stretches(each, vocab, len(below), room):
@@ -101,8 +89,8 @@ def smooth(
             if order == 1:
                 p[:UNPREDICTED] = 0
             making.add(part, each.keys[some] % vocab, p, weights, stayed[contexts])
-        below, stayed = making.finish(made, order)
-    return made
+        below, stayed = making.finish(orders)
+    return orders
 
 
 def _stretches(each: Grams, vocab: int, contexts: int, room: Room) -> Iterator[tuple[slice, slice]]:
@@ -121,6 +109,7 @@ class _Making:
     """One order in the making."""
 
     def __init__(self, vocab: int, dtype: DTypeLike, keep_counts: bool, room: Room) -> None:
+        self.vocab = vocab
         self.probabilities, self.stayed = room.pile(np.float64), room.pile(bool)         # of all, for the next order
         self.words, self.sizes = room.pile(smallest(vocab - 1)), room.pile(np.int32)     # of those that stay
         self.logprobs, self.backoffs = room.pile(dtype), room.pile(dtype)
@@ -137,16 +126,17 @@ class _Making:
         if self.counts is not None:
             self.counts.add(part.counts[kept])
 
-    def finish(self, made: Smoothed, order: int) -> tuple[Floats, Bools]:
-        made.words.append(self.words.array())
-        made.first.append(Pointers.from_sizes(self.sizes.array()))
-        made.logprobs.append(self.logprobs.array())
-        if order > 1:                                               # the empty context has nothing below it
-            weights = self.backoffs.array()
-            made.backoffs.append(coded(weights) if order > 2 else weights)
+    def finish(self, orders: list[OrderTable]) -> tuple[Floats, Bools]:
+        """Append the order to those below it; return p of all its k-grams, and which of them stay."""
+        counts = None
         if self.counts is not None:
             counts = self.counts.array()
-            made.counts.append(coded(counts.astype(smallest(int(counts.max(initial=0))))))
+            counts = coded(counts.astype(smallest(int(counts.max(initial=0)))))
+        if orders:                                                  # the empty context has nothing below it
+            weights = self.backoffs.array()
+            orders[-1].backoffs = coded(weights) if len(orders) > 1 else weights
+        orders.append(OrderTable(self.words.array(), Pointers.from_sizes(self.sizes.array()), self.logprobs.array(),
+                                 None, self.vocab, counts))
         return self.probabilities.array(), self.stayed.array()
 
 
