@@ -24,12 +24,7 @@ class GRU(Recurrence):
         h[t] = z * h[t-1] + (1 - z) * n               each with its biases
     """
 
-    gates, remembers = 3, Hidden
-
-    def __init__(
-        self, d_in: int, d_hidden: int, *, layers: int = 1, initial: str = "zero", dropout: float = 0.0
-    ):
-        super().__init__(nn.GRU(d_in, d_hidden, layers, batch_first=True), initial=initial, dropout=dropout)
+    fused, gates, remembers = nn.GRU, 3, Hidden
 
     def equation(self, c: Tensor, before: Vectors, w: Weights) -> Vectors:
         (h,) = before
@@ -57,12 +52,7 @@ class LSTM(Recurrence):
         h[t] = o * tanh(cell[t])
     """
 
-    gates, remembers = 4, HiddenAndCell
-
-    def __init__(
-        self, d_in: int, d_hidden: int, *, layers: int = 1, initial: str = "zero", dropout: float = 0.0
-    ):
-        super().__init__(nn.LSTM(d_in, d_hidden, layers, batch_first=True), initial=initial, dropout=dropout)
+    fused, gates, remembers = nn.LSTM, 4, HiddenAndCell
 
     def _initialise(self, weights: Weights) -> None:
         super()._initialise(weights)

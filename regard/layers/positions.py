@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
@@ -65,7 +66,8 @@ class AddPositions(SequenceLayer):
         if (most := self.most_positions) is not None and capacity > most:
             raise SettingError(f"room for {capacity} tokens was asked of a model with {most} learned positions: "
                                f"read at most {most} at once, or train with --context {capacity}")
-        return Position(torch.zeros(batch, dtype=torch.long, device=self.home.device))
+        home = next(chain(self.parameters(), self.buffers()))                # lives where the layer does
+        return Position(torch.zeros(batch, dtype=torch.long, device=home.device))
 
     def forward(
         self, x: Tensor, state: Position | None = None, lengths: Tensor | None = None
@@ -77,11 +79,6 @@ class AddPositions(SequenceLayer):
         if self.most_positions is not None:
             at = at.clamp(max=self.most_positions - 1)          # only pads can stand beyond the room asked for
         return x + self.vectors(at, x.dtype).to(x.dtype), Position(advance(state.count, length, lengths))
-
-    @property
-    @abstractmethod
-    def home(self) -> Tensor:
-        """A tensor that lives where the layer does."""
 
 
 class LearnedPositions(AddPositions):
@@ -99,10 +96,6 @@ class LearnedPositions(AddPositions):
                                "cut the text, or train with a larger --context")
         return self.table[at]
 
-    @property
-    def home(self) -> Tensor:
-        return self.table
-
 
 class SinusoidalPositions(AddPositions):
     """p_2i(t) = sin(t / 10000^(2i/D)), p_2i+1(t) = cos(t / 10000^(2i/D)): wavelengths from 2 pi to 10000 * 2 pi."""
@@ -118,10 +111,6 @@ class SinusoidalPositions(AddPositions):
     def vectors(self, at: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         turn = angles(at, self.pairs, self.d_in, dtype)                                # (..., D/2)
         return torch.stack((turn.sin(), turn.cos()), -1).flatten(-2)
-
-    @property
-    def home(self) -> Tensor:
-        return self.pairs
 
 
 @cache

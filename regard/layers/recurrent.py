@@ -47,6 +47,7 @@ class Recurrence(SequenceLayer):
     `initial` says what is known before the first token: nothing, or vectors that are learned.
     """
 
+    fused: type[nn.RNNBase]  # torch's kernel
     gates: int               # matrices that stand one above another
     remembers: type[State]   # the state, whose tensors are (B, L, N) each
     w_h: Tensor
@@ -54,13 +55,15 @@ class Recurrence(SequenceLayer):
     b_h: Tensor
     b_c: Tensor
 
-    def __init__(self, kernel: nn.RNNBase, *, initial: str = "zero", dropout: float = 0.0):
+    def __init__(
+        self, d_in: int, d_hidden: int, *, layers: int = 1, initial: str = "zero", dropout: float = 0.0, **options: Any
+    ):
         super().__init__()
         if initial not in INITIAL:
             raise SettingError(f"model.initial = {initial!r}: the initial state is one of {', '.join(INITIAL)}")
-        self.d_in, self.d_out, self.layers = kernel.input_size, kernel.hidden_size, kernel.num_layers
-        self.kernel = kernel
-        kernel.dropout = dropout if self.layers > 1 else 0.0
+        self.d_in, self.d_out, self.layers = d_in, d_hidden, layers
+        self.kernel = self.fused(d_in, d_hidden, layers, batch_first=True, **options)
+        self.kernel.dropout = dropout if layers > 1 else 0.0
         self.dropout = Dropout(dropout)
         for layer in range(self.layers):
             self._name_weights(layer)
@@ -167,14 +170,12 @@ class Recurrence(SequenceLayer):
 class Elman(Recurrence):
     """The simple recurrent layer: h[t] = f(W_h h[t-1] + W_c c[t] + b), with f = tanh or ReLU."""
 
-    gates, remembers = 1, Hidden
+    fused, gates, remembers = nn.RNN, 1, Hidden
 
-    def __init__(self, d_in: int, d_hidden: int, *, f: str = "tanh", layers: int = 1, initial: str = "zero",
-                 dropout: float = 0.0):
+    def __init__(self, d_in: int, d_hidden: int, *, f: str = "tanh", **options: Any):
         if f not in ACTIVATIONS:
             raise SettingError(f"model.f = {f!r}: the recurrent nonlinearity is one of {', '.join(ACTIVATIONS)}")
-        kernel = nn.RNN(d_in, d_hidden, layers, nonlinearity=f, batch_first=True)
-        super().__init__(kernel, initial=initial, dropout=dropout)
+        super().__init__(d_in, d_hidden, nonlinearity=f, **options)
         self.f = f
 
     def equation(self, c: Tensor, before: Vectors, w: Weights) -> Vectors:
