@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.contract import Memory, SequenceLayer, State, last_real
+from regard.contract import Memory, SequenceLayer, State
+from regard.kernels.scan import state_after
 
 
 @dataclass
@@ -54,12 +55,8 @@ class RunningMean(SequenceLayer):
         y = (total / count.clamp(min=1)[..., None]).to(x.dtype)
         if state is None:
             return y, None
-        after = Sum(last_real(total, lengths), last_real(count, lengths))
-        if lengths is not None:
-            read = lengths > 0                             # a row that read nothing keeps what it had
-            after = Sum(torch.where(read[:, None], after.total, before.total),
-                        torch.where(read, after.count, before.count))
-        return y, after
+        return y, Sum(state_after(before.total, total, lengths),
+                      state_after(before.count[:, None], count[..., None], lengths)[:, 0])
 
 
 class WordDropout(SequenceLayer):

@@ -8,45 +8,27 @@ nothing.   B batch · T time · D width · N answers a row: one, or one a positi
 
 from __future__ import annotations
 
-from abc import abstractmethod
-
 from torch import Tensor
 
-from regard.contract import Learner, Memory, SequenceLayer, Source
-from regard.data.tokens.vocabulary import PAD
+from regard.contract import SequenceLayer
 from regard.errors import RunError
-from regard.kernels.host import map_where
 from regard.layers.whole import mean_of_real
 from regard.models.encoders import TokenEncoder
 from regard.models.head import Head
+from regard.models.masked import EncoderModel
 
 ENCODER = "encoder."           # before the names of its tensors
 
 
-class LabelModel(Learner):
+class LabelModel(EncoderModel):
     """An encoder of tokens below `vocab` with a head over `labels`."""
+
+    least_target = 1
 
     def __init__(self, encoder: TokenEncoder, *, vocab: int, labels: int, d_head: int | None = None,
                  context: int | None = None):
-        super().__init__()
-        self.vocab, self.labels, self.context = vocab, labels, context
-        self.encoder = encoder
-        self.head = Head(d_head or encoder.d_out, labels)
-
-    def encode(self, tokens: Tensor, lengths: Tensor | None = None) -> Memory:
-        """Return the vector of each token in its context, (B, T, D), and a summary of each row."""
-        return self.encoder(Source(tokens, lengths))
-
-    @abstractmethod
-    def vectors(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Return what the head reads, (B, N, D)."""
-
-    def score(
-        self, tokens: Tensor, targets: Tensor, state: None = None, lengths: Tensor | None = None
-    ) -> tuple[Tensor, None]:
-        """Return (B, N): the log-probability of each target; zero where it is <pad>."""
-        vectors = self.vectors(tokens, lengths)
-        return map_where(targets != PAD, self.head.score, vectors, (targets - 1).clamp(min=0)), None
+        super().__init__(encoder, Head(d_head or encoder.d_out, labels), vocab=vocab, context=context)
+        self.labels = labels
 
     def predict(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return (B, N, L): log-probabilities of the labels."""
@@ -59,8 +41,6 @@ class LabelModel(Learner):
         if missing := [name for name in taken if name not in tensors]:
             raise RunError(f"the weights to begin with have no {missing[0]}: begin with a run of the task masked")
         self.load_tensors({**own, **taken})
-
-    forward = score           # so that data-parallel wrappers and hooks see the training path
 
 
 class TextLabelModel(LabelModel):
@@ -79,6 +59,3 @@ class TextLabelModel(LabelModel):
 
 class TokenLabelModel(LabelModel):
     """One label a token: the head reads each position's own vector."""
-
-    def vectors(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
-        return self.encode(tokens, lengths).vectors

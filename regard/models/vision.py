@@ -59,12 +59,6 @@ def cut(pixels: Tensor, patch: int) -> Tensor:
     return tiles.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
 
 
-def cut_by_definition(pixels: Tensor, patch: int) -> Tensor:
-    height, width = pixels.shape[2:]
-    return torch.stack([pixels[:, :, top:top + patch, left:left + patch].flatten(1)
-                        for top in range(0, height, patch) for left in range(0, width, patch)], 1)
-
-
 def normalised(pixels: Tensor, dtype: torch.dtype) -> Tensor:
     """From -1 to 1: bytes count from 0 to 255, numbers from 0 to 1."""
     return pixels.to(dtype) * (2 / 255 if pixels.dtype == torch.uint8 else 2.0) - 1

@@ -24,7 +24,6 @@ from regard.models.vision import (
     SinusoidalGrid,
     check_choices,
     cut,
-    cut_by_definition,
     grid_of,
     normalised,
 )
@@ -59,6 +58,12 @@ def pictures(number=2, size=SIZE, seed=0):
 
 
 # ------------------------------------------------------------------------------------------------- patches
+
+
+def cut_by_definition(pixels, patch):
+    height, width = pixels.shape[2:]
+    return torch.stack([pixels[:, :, top:top + patch, left:left + patch].flatten(1)
+                        for top in range(0, height, patch) for left in range(0, width, patch)], 1)
 
 
 @pytest.mark.parametrize("size, patch", [((8, 12), 4), ((6, 6), 3), ((5, 10), 5), ((4, 3), 1), ((7, 7), 7)])

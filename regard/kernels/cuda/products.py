@@ -83,10 +83,6 @@ def into(out: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return torch.mm(a, b, out=out)
 
 
-def feed_forward_by_definition(x: Tensor, up: Tensor, down: Tensor) -> Tensor:
-    return F.linear(F.gelu(F.linear(x, up), approximate="tanh"), down)
-
-
 # --------------------------------------------------------------------------------- as operations of torch's kind
 
 
@@ -96,11 +92,10 @@ def product(a: Tensor, b: Tensor) -> Tensor:
     return _cublas().product(a, b) if a.is_cuda else a @ b
 
 
-@torch.library.custom_op("regard::product_gelu", mutates_args=())
 def product_gelu(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """gelu(a b), and a b itself."""
     if a.is_cuda:
-        return _cublas().product_gelu(a, b)
+        return _cublas().product_gelu(a, b)                                           # type: ignore[no-any-return]
     pre = a @ b
     return F.gelu(pre, approximate="tanh"), pre
 
@@ -165,11 +160,6 @@ class _Parts(torch.autograd.Function):
 @product.register_fake
 def _(a: Tensor, b: Tensor) -> Tensor:
     return a.new_empty(a.shape[0], b.shape[1])
-
-
-@product_gelu.register_fake
-def _(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    return a.new_empty(a.shape[0], b.shape[1]), a.new_empty(a.shape[0], b.shape[1])
 
 
 @product_slope.register_fake

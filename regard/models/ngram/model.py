@@ -195,7 +195,7 @@ class NGram(LanguageModel):
         if recorder is None:
             return
         before = np.zeros((len(read), self.order - 1), np.int64) if state is None else _last_words(state)
-        history = _histories(before, read, real, self.order - 1)
+        history = _histories(before, read, real, self.order - 1)[:, 1:]
         found = path(self.orders, history, targets[real], smoothing=self.smoothing, k=self.k, discounts=self.discounts,
                      pruned=any(self.prune))
         lengths = torch.zeros(real.shape, dtype=torch.long)
@@ -204,14 +204,14 @@ class NGram(LanguageModel):
             "this model has kept no counts: train it with counts = true; a model from an ARPA file has none")
         recorder.add(self, "back-off", lengths, order=self.order, smoothing=self.smoothing, discounts=self.discounts,
                      missing=missing, log_prob=torch.from_numpy(scores),
-                     **{name: _spread(each, real) for name, each in found.as_dict().items()})
+                     **{name: _spread(each, real) for name, each in found.items()})
 
     def impossible(self, read: Tensor, target: int) -> tuple[int, ...]:
         """The n-gram that was never seen and so makes this target impossible after the words read (T,)."""
         words = read.numpy()[None].astype(np.int64)
-        history = _histories(np.zeros((1, self.order - 1), np.int64), words, np.ones(words.shape, bool), self.order - 1)
-        length = 1 if target < UNPREDICTED else int(longest_seen(self.orders, history[-1:])[0])
-        return (*history[-1, self.order - length:].tolist(), target)
+        history = _histories(np.zeros((1, 0), np.int64), words, np.ones(words.shape, bool), self.order - 1)[-1:, 1:]
+        length = 1 if target < UNPREDICTED else int(longest_seen(self.orders, history)[0])
+        return (*history[0, self.order - length:].tolist(), target)
 
     # ------------------------------------------------------------------------------------- keeping
 
@@ -302,8 +302,7 @@ def _texts(before: Ints, read: Ints, targets: Ints, real: Bools, reach: int) -> 
         contexts = np.concatenate([before, read[:, :1]], axis=1)
         follow, scored = targets, real
     else:                                                                   # each target is a text of its own
-        words = np.pad(np.concatenate([before, read], axis=1), ((0, 0), (reach - before.shape[1], 0)))
-        contexts = np.lib.stride_tricks.sliding_window_view(words, reach + 1, axis=1)[real]
+        contexts = _histories(before, read, real, reach)
         follow, scored = targets[real][:, None], np.ones((len(contexts), 1), bool)
     edge = 1 + contexts.shape[1]
     texts = np.zeros((len(contexts), edge + follow.shape[1]), np.int64)
@@ -316,11 +315,9 @@ def _texts(before: Ints, read: Ints, targets: Ints, real: Bools, reach: int) -> 
 
 
 def _histories(before: Ints, read: Ints, real: Bools, reach: int) -> Ints:
-    """(M, n-1) the words before each of the M targets; row by row, of the real ones."""
-    words = np.concatenate([before, read], axis=1)
-    words = np.pad(words, ((0, 0), (max(0, reach - before.shape[1]), 0)))
-    return np.lib.stride_tricks.sliding_window_view(words[:, 1:], reach, axis=1)[real] if reach else np.zeros(
-        (int(real.sum()), 0), np.int64)
+    """(M, n) the last n words before each of the M targets; row by row, of the real ones."""
+    words = np.pad(np.concatenate([before, read], axis=1), ((0, 0), (reach - before.shape[1], 0)))
+    return np.lib.stride_tricks.sliding_window_view(words, reach + 1, axis=1)[real]
 
 
 def _spread(values: np.ndarray, real: Bools) -> Tensor:

@@ -13,7 +13,7 @@ M targets · n order
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,30 +28,14 @@ Reals = NDArray[np.float64]
 
 
 @dataclass
-class Path:
-    """For each target what orders 1 to n said; the rows of orders are along the last axis."""
-
-    seen: Bools              # (M, n) whether anything was seen after the context
-    count: Ints              # (M, n) a_k; -1 where the model has kept no counts
-    total: Ints              # (M, n) total_k; -1 likewise
-    discount: Reals          # (M, n) D_k; nan likewise
-    weight: Reals            # (M, n) γ_k
-    share: Reals             # (M, n)
-    rest: Reals              # (M,)
-
-    def as_dict(self) -> dict[str, NDArray]:
-        return {each.name: getattr(self, each.name) for each in fields(self)}
-
-
-@dataclass
 class Opinion:
-    """The probabilities of one order for M words, each in its context of k - 1 words."""
+    """The probabilities of one order for M words, each in its context of k - 1 words; (M,) each."""
 
-    seen: Bools
-    count: Ints
-    total: Ints
-    discount: Reals
-    weight: Reals
+    seen: Bools              # whether anything was seen after the context
+    count: Ints              # a_k; -1 where the model has kept no counts
+    total: Ints              # total_k; -1 likewise
+    discount: Reals          # D_k; nan likewise
+    weight: Reals            # γ_k
     own: Reals               # (a - D) / total
     whole: Reals             # p(w | c) by this order, where it has the k-gram; else nan
 
@@ -59,15 +43,18 @@ class Opinion:
 def path(
     orders: Sequence[OrderTable], history: Ints, targets: Ints, *, smoothing: str, k: float,
     discounts: Sequence[Sequence[float]], pruned: bool,
-) -> Path:
-    """The path of each target (M,) after its history (M, n-1), which has <pad> where there is none."""
+) -> dict[str, NDArray]:
+    """The path of each target (M,) after its history (M, n-1), which has <pad> where there is none.
+
+    By name, what each order said (M, n), from order 1 to n: seen, count, total, discount, weight; share; and rest (M,).
+    """
     opinions = [_opinion(orders, history, targets, length, _taken(discounts, length), pruned)
                 for length in range(1, len(orders) + 1)]
     columns = {name: np.stack([getattr(each, name) for each in opinions], axis=1)
                for name in ("seen", "count", "total", "discount", "weight")}
     if smoothing == "add-k":
         columns["weight"], share, rest = _decided_by_one(opinions, history, len(orders[0]) - UNPREDICTED, k)
-        return Path(**columns, share=share, rest=rest)
+        return {**columns, "share": share, "rest": rest}
     shares, left = [], np.ones(len(targets))
     for each, below in zip(opinions[::-1], _probabilities(opinions, len(orders[0]))[-2::-1], strict=True):
         own = each.own if (each.count >= 0).all() else np.nan_to_num(each.whole - each.weight * below)
@@ -75,7 +62,7 @@ def path(
         left = left * each.weight
     rest = left / (len(orders[0]) - UNPREDICTED)
     rest[targets < UNPREDICTED] = 0
-    return Path(**columns, share=np.stack(shares[::-1], axis=1), rest=rest)
+    return {**columns, "share": np.stack(shares[::-1], axis=1), "rest": rest}
 
 
 def longest_seen(orders: Sequence[OrderTable], history: Ints) -> Ints:
