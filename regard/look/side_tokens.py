@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -31,6 +32,13 @@ def written_tokens(tokenizer: Tokenizer, ids: Sequence[int], pieces: Sequence[st
         start, end = end, end + len(piece)
         found.append(Token(id, tokenizer.token(id), start, end, word=word))
     return found
+
+
+def move_tokens(tokens: Sequence[Token], characters: int, words: int) -> list[Token]:
+    """The tokens so many characters and words further on; what stands for no text stays nowhere."""
+    return [replace(token, start=token.start + characters if token.start >= 0 else -1,
+                    end=token.end + characters if token.end >= 0 else -1,
+                    word=token.word + words if token.word >= 0 else -1) for token in tokens]
 
 
 def character_spans(text: str, spans: Sequence[Span]) -> list[Span]:

@@ -34,14 +34,14 @@ def score_documents(
     was seen, and log γ (N, n-1) of each, 0 where one was never seen; into `matched` (N,) the length of the n-gram that
     gave log p. The text may lie in a file: little of it is held at a time.
     """
-    reach, score = len(orders) - 1, _score_block_add_k if additive else _score_block
+    reach = len(orders) - 1
 
     def score_block(first: int) -> None:
         begin = max(0, first - reach)                       # with the context of the first word
         some = tokens[begin:first + BLOCK]
         framed, places = _framed(some, starts[slice(*np.searchsorted(starts, (begin, begin + len(some))))] - begin)
         left = None if contexts is None else np.zeros((len(framed), reach), np.float32)
-        scores, lengths = score(orders, framed, left)
+        scores, lengths = _score_block(orders, framed, additive, left)
         block, places = slice(first, first + BLOCK), places[first - begin:]
         values[block] = scores.take(places)
         if contexts is not None and left is not None:
@@ -76,49 +76,31 @@ def in_parallel(work: Callable[[int], None], starts: range) -> None:
         list(pool.map(work, starts[1:]))                    # numpy lets go of the interpreter while it works
 
 
-def _score_block(orders: list[OrderTable], words: Ints, left: Floats | None = None) -> tuple[Floats, Ints]:
+def _score_block(
+    orders: list[OrderTable], words: Ints, additive: bool, left: Floats | None = None
+) -> tuple[Floats, Ints]:
+    """log p of each of these words, of which the last is <pad>, and the length of the n-gram that gave it."""
     values = orders[0].logprobs.take(words).astype(np.float64)
     lengths = np.ones(len(words), np.int8)
-    contexts = words[:-1]                                   # the known contexts of k - 1 words
+    at = in_text = np.flatnonzero(words != PAD)             # where the known contexts of k - 1 words end
+    contexts = words.take(at)
     for k, (shorter, order) in enumerate(pairwise(orders), start=2):
-        if k == 2:                                          # every word is known; nothing is after <pad>, the last
-            values[1:] += (weights := shorter.backoff(contexts))
-            if left is not None:
-                left[1:, 0] = weights
-            there, contexts = order.seek(contexts, words[1:])
-            at = there + 1
+        after, weights = at + 1, shorter.backoff(contexts)
+        if additive:                                        # the longest context decides, be it known or not
+            values[in_text + 1] = uniform(len(orders[0]))
+            in_text = in_text[words[in_text + 1] > BOS] + 1
+            values[after] = weights
         else:
-            after = at + 1
-            values[after] += (weights := shorter.backoff(contexts))
-            if left is not None:
-                left[after, k - 2] = weights
-            may = np.flatnonzero(after[:-1] == at[1:])      # a k-gram is there only if both its parts are
-            after = after.take(may)
-            there, contexts = order.seek(contexts.take(may), words.take(after))
-            at = after.take(there)                          # where they end
+            values[after] += weights
+        if left is not None:
+            left[after, k - 2] = weights
+        may = np.flatnonzero(after[:-1] == at[1:])          # a k-gram is there only if both its parts are
+        after = after.take(may)
+        there, contexts = order.seek(contexts.take(may), words.take(after))
+        at = after.take(there)                              # where they end
         values[at] = order.logprobs.take(contexts).astype(np.float64)
         lengths[at] = k
     values[np.flatnonzero(words < UNPREDICTED)] = -np.inf
-    return values, lengths
-
-
-def _score_block_add_k(orders: list[OrderTable], words: Ints, left: Floats | None = None) -> tuple[Floats, Ints]:
-    values = orders[0].logprobs[words].astype(np.float64)
-    lengths = np.ones(len(words), np.int8)
-    at = in_text = np.flatnonzero(words != PAD)             # where a known context of k - 1 words ends
-    contexts = words[at]
-    for k, (shorter, order) in enumerate(pairwise(orders), start=2):
-        after = at + 1
-        values[in_text + 1] = uniform(len(orders[0]))
-        in_text = in_text[words[in_text + 1] > BOS] + 1
-        values[after] = weights = shorter.backoff(contexts)
-        if left is not None:
-            left[after, k - 2] = weights
-        there, contexts = order.seek(contexts, words[after])
-        at = after[there]
-        values[at] = order.logprobs[contexts]
-        lengths[at] = k
-    values[words < UNPREDICTED] = -np.inf
     return values, lengths
 
 

@@ -19,7 +19,7 @@ from regard.look.influence import evaluating, with_blanks
 from regard.look.influence_tracks import encoder_tracks
 from regard.look.look import Look, Prediction, Request, Token
 from regard.look.predictions import GUESS, make_prediction
-from regard.look.side_tokens import read_tokens, special_token, text_side
+from regard.look.side_tokens import move_tokens, read_tokens, special_token, text_side
 from regard.look.track import Track
 from regard.models.masked import MaskedModel
 from regard.tasks.encoder_look import find_room, keep_first, make_look
@@ -58,9 +58,7 @@ def text_tokens(trained: TrainedMasked, text: str) -> list[Token]:
         if blank and t.kind in JOINED:
             part = part.removesuffix(" ")                     # the space belongs to what is missing
         first = 1 + max((token.word for token in tokens), default=-1)
-        tokens += [Token(token.id, token.piece, token.start + begin, token.end + begin,
-                        word=token.word + first if token.word >= 0 else -1)
-                  for token in read_tokens(t, part, t.encode(part).tolist())]
+        tokens += move_tokens(read_tokens(t, part, t.encode(part).tolist()), begin, first)
         if blank:
             first = 1 + max((token.word for token in tokens), default=-1)
             tokens.append(Token(trained.model.mask, "<mask>", blank.start(), blank.end(), word=first))
