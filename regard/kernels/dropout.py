@@ -18,9 +18,6 @@ WAYS = 2**16                   # that 16 bits can fall: a share is rounded to a 
 class Dropout(nn.Dropout):
     """`nn.Dropout`, and quicker on a CPU."""
 
-    def __init__(self, share: float = 0.5):
-        super().__init__(share)
-
     def forward(self, x: Tensor) -> Tensor:
         return drop(x, self.p, self.training)
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.contract import LanguageModel, Learner
+from regard.data.batching.pair_batches import HeldOutPairs
 from regard.decoding.beam import Hypothesis
 from regard.decoding.special_tokens import SpecialTokens
 from regard.decoding.spelling import pieces_of
-from regard.errors import RunError
+from regard.errors import DataError, RunError
 from regard.look.opening import Opening
+from regard.metrics.perplexity import Surprise, score_targets
 from regard.tasks import run_task
 
 if TYPE_CHECKING:
@@ -75,11 +78,28 @@ class TrainedModel:
         """Return the pieces of a text that was written: what each token adds to it."""
         return pieces_of(opening.tokenizer, best.tokens)
 
+    def score_held_out(
+        self, held_out: HeldOutPairs, texts: Sequence[str], unit: str, verb: str, notice: Callable[[str], None] | None
+    ) -> Surprise:
+        """Return the loss on given targets; those too long for what the model reads or writes are left out."""
+        too_long = f"longer than the {self.context} tokens that the model {verb}"
+        if held_out.too_long and notice is not None:
+            notice(f"{held_out.too_long:,} of {len(texts):,} {unit}s are {too_long}, and not in the loss")
+        if not held_out.fits.any():
+            raise DataError(f"every {unit} is {too_long}")
+        return score_targets(self.model, held_out, texts)
+
     # -------------------------------------------------------------------------------------------- the laws
 
     def check_laws(self) -> Report:
         """Try every law that applies: those of models, of masked models, and of an encoder."""
         raise AssertionError(f"no laws for a {type(self).__name__}")
+
+
+def batch_by_length(rows: Sequence[Sized], size: int) -> list[list[int]]:
+    """Return the numbers of the rows, so many at a time: rows of like lengths together have fewer pads."""
+    order = sorted(range(len(rows)), key=lambda row: len(rows[row]))
+    return [order[first:first + size] for first in range(0, len(order), size)]
 
 
 def count_parameters(model: LanguageModel | Learner) -> int:

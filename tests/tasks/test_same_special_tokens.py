@@ -84,7 +84,7 @@ def test_a_translator_is_judged_and_sampled_by_what_it_writes_in_use(tmp_path, m
     sample = TASKS["summarise"].sampler(made.model, corpus, CONTEXT)()
     assert sample["text"] == used[[pair.source for pair in pairs].index(sample["prompt"])]
     quality = made.quality([pair.source for pair in pairs], [pair.target for pair in pairs], beam=1)
-    assert translate.judge(made.model, corpus, CONTEXT)["valid_bleu"] == pytest.approx(quality.bleu)
+    assert translate.BLEU.judge(made.model, corpus, CONTEXT)["valid_bleu"] == pytest.approx(quality.bleu)
     rouge = measure(used, [pair.target for pair in pairs], intervals=False).rougeL.f
     assert summarise.judge(made.model, corpus, CONTEXT)["valid_rouge"] == pytest.approx(rouge)
 

@@ -30,7 +30,7 @@ from regard.errors import DataError, RunError
 from regard.laws.check import Report, check_model
 from regard.look.attention_alignment import read_of_source, stacked
 from regard.look.opening import Opening
-from regard.metrics.perplexity import Surprise, score_targets
+from regard.metrics.perplexity import Surprise
 from regard.models.seq2seq import Seq2Seq
 from regard.tasks.laws import check_picture_encoder, join_reports
 from regard.tasks.trained_model import TrainedModel
@@ -167,9 +167,4 @@ class TrainedCaptioner(TrainedModel):
             raise DataError(f"{len(images):,} pictures and {len(captions):,} captions: give one for each")
         held_out = HeldOutPairs(Pictures(images, np.arange(len(images))), caption_shard(self.tokenizer, captions),
                                 budget=4096, context=self.context)
-        if not held_out.fits.any():
-            raise DataError(f"every caption is longer than the {self.context} tokens that the model writes")
-        if held_out.too_long and notice is not None:
-            notice(f"{held_out.too_long:,} of {len(captions):,} captions are longer than the {self.context} tokens "
-                   "that the model writes, and not in the loss")
-        return score_targets(self.model, held_out, captions)
+        return self.score_held_out(held_out, captions, "caption", "writes", notice)

@@ -10,21 +10,22 @@ from typing import Any
 
 from regard.config import fill
 from regard.data import embedded
-from regard.data.labels.labelled_texts import OF_TEXTS, LabelSettings, read_labelled, whole_part
+from regard.data.labels.labelled_texts import OF_TEXTS, Labelling, LabelSettings, read_labelled, whole_part
 from regard.data.pairs.pairs import TextPair
-from regard.data.reading.corpus import refuse_files
 from regard.data.reading.tally import Tally
+from regard.errors import DataError
 from regard.metrics.classification import measure_labels
 from regard.metrics.intervals import TEXTS
 from regard.tasks.classify.trained import TrainedClassifier
 from regard.tasks.score import Options, Outcome, Row, Say, Scoring
+from regard.tasks.trained_model import TrainedModel
 
 BASELINES = {"majority": "majority class", "ngrams": "bag of n-grams"}
 
 
 def measure(model: TrainedClassifier, files: tuple[str, ...], options: Options, say: Say) -> Outcome:
     """Return accuracy and macro-F1 of the run and of its baselines; or with --per-line the labels of each text."""
-    pairs = list(islice(read_pairs(model, files, options, say), options["first"]))
+    pairs = list(islice(read_pairs(model, OF_TEXTS, files, options, say), options["first"]))
     wanted, texts = [pair.source for pair in pairs], [pair.target for pair in pairs]
     if unknown := sorted({*wanted} - {*model.labels}):
         say(f"{sum(label in unknown for label in wanted):,} texts have a label that the model cannot give "
@@ -52,18 +53,19 @@ def measure_baselines(model: TrainedClassifier, texts: list[str], wanted: list[s
 
 
 def read_pairs(
-    model: TrainedClassifier, files: tuple[str, ...], options: Options, say: Say
+    model: TrainedModel, kind: Labelling, files: tuple[str, ...], options: Options, say: Say
 ) -> Iterator[TextPair]:
     """Yield labels and texts: of an embedded corpus a part, `test` unless told; else every text of the files."""
-    if options["part"]:
-        refuse_files(options["part"], files)
-    if embedded.known_labelled(files, OF_TEXTS.unit):
+    if embedded.known_labelled(files, kind.unit):
         for found in embedded.labelled(files[0], options["part"] or "test"):
             yield TextPair(*found)
         return
+    if options["part"]:
+        raise DataError(f"--part {options['part']} is of an embedded corpus, and {', '.join(files)} is none: leave it "
+                        "out")
     data, tally = fill(LabelSettings, model.tables["data"], "data"), Tally()
     data = whole_part(replace(data, files=files, on_bad_text=options["on_bad_text"]))
-    yield from read_labelled(data, OF_TEXTS, tally)
+    yield from read_labelled(data, kind, tally)
     if tally.dropped:
         say(tally.line())
 

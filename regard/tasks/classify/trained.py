@@ -22,7 +22,7 @@ from regard.laws.check import Report
 from regard.metrics.bag_of_ngrams import BagOfNGrams
 from regard.models.label_models import TextLabelModel
 from regard.tasks.laws import check_with_encoder
-from regard.tasks.trained_model import TrainedModel
+from regard.tasks.trained_model import TrainedModel, batch_by_length
 
 BATCH = 64                     # texts read at once
 
@@ -72,9 +72,7 @@ class TrainedClassifier(TrainedModel):
         """Return (N, L) log-probabilities of the labels of texts, given as token ids."""
         self.model.eval()
         log_probs = torch.zeros(len(rows), len(self.labels))
-        order = sorted(range(len(rows)), key=lambda row: len(rows[row]))                    # alike lengths: fewer pads
-        for first in range(0, len(order), BATCH):
-            some = order[first:first + BATCH]
+        for some in batch_by_length(rows, BATCH):
             tokens, lengths = padded([rows[row] for row in some], self.model.device)
             log_probs[some] = self.model.predict(tokens, lengths)[:, 0].float().cpu()
         return log_probs

@@ -27,7 +27,7 @@ from regard.metrics.filling import FillQuality, guess_batches
 from regard.models.masked import MaskedModel
 from regard.tasks.laws import check_with_encoder
 from regard.tasks.masked.hiding import MaskedHeldOut, mask_id
-from regard.tasks.trained_model import TrainedModel
+from regard.tasks.trained_model import TrainedModel, batch_by_length
 
 BATCH = 64                     # rows of text made into vectors at once
 
@@ -97,11 +97,9 @@ class TrainedMasked(TrainedModel):
         windows = [(number, row) for number, text in enumerate(texts) for row in self._windows(text)]
         total = torch.zeros(len(texts), self.model.encoder.d_out)
         count = torch.zeros(len(texts))
-        windows.sort(key=lambda each: len(each[1]))                                  # alike lengths: fewer pads
-        for first in range(0, len(windows), BATCH):
-            some = windows[first : first + BATCH]
-            numbers = torch.tensor([number for number, _ in some])
-            sums, lengths = self._sums([row for _, row in some])
+        for some in batch_by_length([row for _, row in windows], BATCH):
+            numbers = torch.tensor([windows[at][0] for at in some])
+            sums, lengths = self._sums([windows[at][1] for at in some])
             total.index_add_(0, numbers, sums.cpu())
             count.index_add_(0, numbers, lengths.cpu())
         mean = total / count.clamp(min=1)[:, None]

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from itertools import islice
 from typing import Any
 
 from regard.config import fill
-from regard.data import embedded
-from regard.data.labels.labelled_texts import LabelSettings, read_labelled, whole_part
+from regard.data.labels.labelled_texts import LabelSettings
 from regard.data.labels.tagged_sentences import OF_WORDS
-from regard.data.reading.tally import Tally
 from regard.errors import DataError, RegardError
 from regard.metrics.intervals import SENTENCES
 from regard.metrics.tagging import TagCounts, Tagging, measure_tags
+from regard.tasks.classify.score import read_pairs
 from regard.tasks.score import Options, Outcome, Row, Say, Scoring
 from regard.tasks.tag.trained import TrainedTagger
 
-Sentence = tuple[list[str], list[str]]                     # words and tags
-
 
 def measure(model: TrainedTagger, files: tuple[str, ...], options: Options, say: Say) -> Outcome:
-    sentences = read_sentences(files, options, say)
+    pairs = list(read_pairs(model, OF_WORDS, files, options, say))[:options["first"]]
+    sentences = [(text.split(), tags.split()) for tags, text in pairs]
     for number, (_, tags) in enumerate(sentences, 1):
         for tag in tags:
             model.tokenizer.target(tag, f"sentence {number}")
@@ -32,22 +28,6 @@ def measure(model: TrainedTagger, files: tuple[str, ...], options: Options, say:
     found = measure_tags(sentences, given, count_training(model, say))
     values = {**found.as_dict(), "seconds": seconds, "words_per_second": found.words.total / max(seconds, 1e-9)}
     return Outcome(values, rows_of(found, values))
-
-
-def read_sentences(files: tuple[str, ...], options: Options, say: Say) -> list[Sentence]:
-    """Return the tagged sentences of these files, or of a part of an embedded corpus."""
-    if embedded.known_labelled(files, OF_WORDS.unit):
-        lines: Iterable[Any] = embedded.labelled(files[0], options["part"] or "test")
-    elif options["part"]:
-        raise DataError(f"--part {options['part']} is of an embedded corpus, and {', '.join(files)} is none: leave it "
-                        "out")
-    else:
-        tally = Tally()
-        data = whole_part(LabelSettings(files, on_bad_text=options["on_bad_text"]))
-        lines = list(read_labelled(data, OF_WORDS, tally))
-        if tally.dropped:
-            say(tally.line())
-    return [(text.split(), tags.split()) for tags, text in islice(lines, options["first"])]
 
 
 def count_training(model: TrainedTagger, say: Say) -> TagCounts | None:

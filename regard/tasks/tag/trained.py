@@ -22,7 +22,7 @@ from regard.laws.answer_laws import LabelReader
 from regard.laws.check import Report
 from regard.models.label_models import TokenLabelModel
 from regard.tasks.laws import check_with_encoder
-from regard.tasks.trained_model import TrainedModel
+from regard.tasks.trained_model import TrainedModel, batch_by_length
 
 BATCH = 64                     # rows of tokens read at once
 
@@ -60,18 +60,15 @@ class TrainedTagger(TrainedModel):
     def tag_sentences(self, sentences: Sequence[Sequence[str]]) -> list[list[TaggedWord]]:
         """Return each sentence's words with their tags; many are read at once, which changes no tag."""
         asked = [(number, part) for number, words in enumerate(sentences) for part in self.ask(words)]
-        tags_of: dict[int, list[tuple[int, float]]] = {}
-        order = sorted(range(len(asked)), key=lambda at: len(asked[at][1].ids))                  # alike lengths
         answers: list[list[tuple[int, float]]] = [[] for _ in asked]
-        for first in range(0, len(order), BATCH):
-            some = order[first:first + BATCH]
+        for some in batch_by_length([part.ids for _, part in asked], BATCH):
             for at, own in zip(some, self.answer([asked[at][1] for at in some]), strict=True):
                 answers[at] = own
+        tags: list[list[tuple[int, float]]] = [[] for _ in sentences]
         for (number, _), own in zip(asked, answers, strict=True):
-            tags_of.setdefault(number, []).extend(own)
-        return [[TaggedWord(word, self.tokenizer.labels[label], p)
-                 for word, (label, p) in zip(words, tags_of.get(number, []), strict=True)]
-                for number, words in enumerate(sentences)]
+            tags[number] += own
+        return [[TaggedWord(word, self.tokenizer.labels[label], p) for word, (label, p) in zip(words, own, strict=True)]
+                for words, own in zip(sentences, tags, strict=True)]
 
     @torch.no_grad()
     def answer(self, asked: Sequence[Asked]) -> list[list[tuple[int, float]]]:

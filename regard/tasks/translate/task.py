@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
 from regard.config import one_of
 from regard.data.batching.pair_batches import HeldOutPairs, Pairs, Sentences
 from regard.data.pairs.pair_corpus import PairCorpus, PairTokenizerSettings, prepare_pairs
-from regard.data.pairs.pairs import PairSettings, TextPair
+from regard.data.pairs.pairs import PairSettings
 from regard.data.tokens.tokenizer_pair import TokenizerPair
 from regard.decoding.beam import BeamOptions, search_batches
 from regard.decoding.source_batches import text_batches
@@ -41,43 +43,46 @@ def vocabularies(tokenizer: TokenizerPair) -> Vocabularies:
     return Vocabularies(tokenizer.source.vocab_size, tokenizer.target.vocab_size, tokenizer.shared)
 
 
-def judge(model: Any, corpus: PairCorpus, context: int) -> dict[str, float]:
-    """BLEU of the first held-out pairs, each written word after likeliest word."""
-    if find_spec("sacrebleu") is None:                 # where it cannot be measured, the loss must do
-        return {}
-    pairs = corpus.held_out(JUDGED)
-    lang = corpus.langs.partition("-")[2]
-    return {"valid_bleu": bleu(written(model, corpus, len(pairs), context), [pair.target for pair in pairs], lang=lang)}
+@dataclass(frozen=True)
+class WritingMeasure:
+    """The measure of what a model writes, by its key and its name; there is none where a package is missing."""
+
+    key: str
+    name: str
+    measure: Callable[[list[str], list[str], str], float]              # (texts, references, their language)
+    package: str = ""
+
+    @property
+    def there(self) -> bool:
+        return not self.package or find_spec(self.package) is not None
+
+    def judge(self, model: Any, corpus: PairCorpus, context: int) -> dict[str, float]:
+        """Return the measure of the first held-out pairs, each written word after likeliest word."""
+        if not self.there:                             # where it cannot be measured, the loss must do
+            return {}
+        pairs = corpus.held_out(JUDGED)
+        texts, references = written(model, corpus, len(pairs), context), [pair.target for pair in pairs]
+        return {f"valid_{self.key}": self.measure(texts, references, corpus.langs.partition("-")[2])}
+
+    def measure_test(self, trained: Any, corpus: PairCorpus) -> LastFigures:
+        """Return the measure and the loss of the first test pairs; where all are too long for the model, without it."""
+        pairs, whole = corpus.judged(JUDGED), corpus.test_counts()
+        assert whole is not None, "there is a test part"
+        sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        texts = [each.text for each in trained.translate(sources, beam=1)]
+        held_out, values, lines = trained.hold_out(sources, references), dict[str, float](), []
+        if self.there:
+            values[f"test_{self.key}"] = self.measure(texts, references, trained.languages[1])
+            lines.append(f"{self.name} {values[f'test_{self.key}']:.2f}")
+        if held_out.fits.any():
+            values["test_loss"] = score_targets(trained.model, held_out, references).loss
+            lines.append(f"loss {values['test_loss']:.4f}")
+        values["test_pairs"] = len(pairs)
+        number = say_number(len(pairs), whole.documents, "pairs")
+        return LastFigures(values, f"{' · '.join(lines) or 'nothing measured'}, on {number}")
 
 
-def measure_test(trained: Any, corpus: PairCorpus) -> LastFigures:
-    """Return BLEU and loss of the first test pairs, each written word after likeliest word."""
-    pairs, texts = write_test(trained, corpus)
-    if find_spec("sacrebleu") is None:
-        return report_test(trained, corpus, pairs, {})
-    found = bleu(texts, [pair.target for pair in pairs], lang=trained.languages[1])
-    return report_test(trained, corpus, pairs, {"test_bleu": found}, f"BLEU {found:.2f}")
-
-
-def write_test(trained: Any, corpus: PairCorpus) -> tuple[list[TextPair], list[str]]:
-    """Return the first pairs of the test part, and what the trained model makes of their sources."""
-    pairs = corpus.judged(JUDGED)
-    return pairs, [each.text for each in trained.translate([pair.source for pair in pairs], beam=1)]
-
-
-def report_test(
-    trained: Any, corpus: PairCorpus, pairs: list[TextPair], judged: dict[str, float], *lines: str
-) -> LastFigures:
-    """Return the figures with the loss on the same pairs; where all are too long for the model, without it."""
-    held_out = trained.hold_out([pair.source for pair in pairs], [pair.target for pair in pairs])
-    values, whole = dict(judged), corpus.test_counts()
-    assert whole is not None, "there is a test part"
-    if held_out.fits.any():
-        values["test_loss"] = score_targets(trained.model, held_out, [pair.target for pair in pairs]).loss
-        lines = (*lines, f"loss {values['test_loss']:.4f}")
-    values["test_pairs"] = len(pairs)
-    number = say_number(len(pairs), whole.documents, "pairs")
-    return LastFigures(values, f"{' · '.join(lines) or 'nothing measured'}, on {number}")
+BLEU = WritingMeasure("bleu", "BLEU", lambda texts, references, lang: bleu(texts, references, lang=lang), "sacrebleu")
 
 
 def written(model: Any, corpus: PairCorpus, number: int, context: int) -> list[str]:
@@ -100,5 +105,5 @@ def written(model: Any, corpus: PairCorpus, number: int, context: int) -> list[s
 TASK = Task(
     CARD, TrainedTranslator, families=TRANSLATE, family=from_table(TRANSLATE), batches=batches, held_out=held_out,
     look=build, sample=translate_source, data=PairSettings, tokenizer=PairTokenizerSettings, prepare=prepare_pairs,
-    load_tokenizer=TokenizerPair.load, vocab=vocabularies, judge=judge, score=SCORE,
-    test=LastMeasure(measure_test, tokens=None))
+    load_tokenizer=TokenizerPair.load, vocab=vocabularies, judge=BLEU.judge, score=SCORE,
+    test=LastMeasure(BLEU.measure_test, tokens=None))

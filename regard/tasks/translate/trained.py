@@ -36,7 +36,7 @@ from regard.laws.reader import TIME
 from regard.look.attention_alignment import AttentionErrors, each_read, spell
 from regard.look.opening import Opening
 from regard.metrics.alignment_error import Gold
-from regard.metrics.perplexity import Surprise, score_targets
+from regard.metrics.perplexity import Surprise
 from regard.metrics.translation_quality import Quality, measure
 from regard.models.neural import NeuralLM
 from regard.tasks.laws import draw_source, join_reports
@@ -246,13 +246,7 @@ class TrainedTranslator(TrainedModel):
 
     def score_pairs(self, sources: Sequence[str], targets: Sequence[str], notice: Say | None = None) -> Surprise:
         """Return the loss on given targets, ends included; pairs too long for the model are left out, with a notice."""
-        held_out = self.hold_out(sources, targets)
-        if held_out.too_long and notice is not None:
-            notice(f"{held_out.too_long:,} of {len(sources):,} pairs are longer than the {self.context} tokens that "
-                   "the model reads, and not in the loss")
-        if not held_out.fits.any():
-            raise DataError(f"every pair is longer than the {self.context} tokens that the model reads")
-        return score_targets(self.model, held_out, targets)
+        return self.score_held_out(self.hold_out(sources, targets), targets, "pair", "reads", notice)
 
     def hold_out(self, sources: Sequence[str], targets: Sequence[str]) -> HeldOutPairs:
         """Return given pairs as batches to be scored."""
