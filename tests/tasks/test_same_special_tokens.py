@@ -86,7 +86,7 @@ def test_a_translator_is_judged_and_sampled_by_what_it_writes_in_use(tmp_path, m
     quality = made.quality([pair.source for pair in pairs], [pair.target for pair in pairs], beam=1)
     assert translate.BLEU.judge(made.model, corpus, CONTEXT)["valid_bleu"] == pytest.approx(quality.bleu)
     rouge = measure(used, [pair.target for pair in pairs], intervals=False).rougeL.f
-    assert summarise.judge(made.model, corpus, CONTEXT)["valid_rouge"] == pytest.approx(rouge)
+    assert summarise.ROUGE.judge(made.model, corpus, CONTEXT)["valid_rouge"] == pytest.approx(rouge)
 
 
 def test_unknown_words_may_be_written_only_where_they_can_be_spelled():
