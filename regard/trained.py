@@ -32,7 +32,7 @@ def load(
     tables = folder.read_settings()
     saved = run_task(tables)
     if task is not None and task != saved.name:
-        raise RunError(f"{path} is a run of the task {saved.name}: use it with {saved.used_by}")
+        raise RunError(f"{path} is a run of the task {saved.name}: use it with {saved.card.used_by}")
     kind = run_family(tables, folder, trust)
     fill(saved.data, tables.get("data", {}), "data")
     folder.check_tokenizer()

@@ -60,7 +60,7 @@ def command(
 
     task = run_task(RunFolder.open(run).read_settings())
     if task.score is None:
-        raise RunError(f"{run} is a run of the task {task.name}: use it with {task.used_by}")
+        raise RunError(f"{run} is a run of the task {task.name}: use it with {task.card.used_by}")
     for name in [name for name in options if name not in (*COMMON, *task.score.options)]:
         if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
             raise SettingError(

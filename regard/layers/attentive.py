@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from regard.config import one_of
 from regard.contract import Memory, SequenceLayer, State
 from regard.errors import SettingError
-from regard.layers.cross_attention import SourceKeys, keys_of, read_source, score_of
+from regard.layers.cross_attention import SourceKeys, queries, read_source, score_of, source_keys
 from regard.layers.gated import GRU, LSTM
-from regard.layers.projections import bend, check_heads, compared, head_widths, in_heads
+from regard.layers.projections import bend, check_heads, compared, head_widths
 from regard.layers.recurrent import Elman, Recurrence, Vectors
 from regard.layers.whole import mean_of_real
 from regard.watching import Reading, watching
@@ -63,20 +63,13 @@ class Attention(nn.Module):
         self.score = score_of(self.compares, heads, own, d_query=d_query, d_memory=d_memory, places=places)
 
     def start(self, memory: Memory) -> SourceKeys:
-        vectors = memory.vectors
-        keys, values = (None if project is None else self.projected(project, vectors)
+        keys, values = (None if project is None else bend(project(memory.vectors), self.f)
                         for project in (self.key, self.value))
-        if values is None:
-            values = in_heads(vectors, self.heads).transpose(1, 2)
-        return SourceKeys(keys_of(self.compares, keys, vectors, self.heads), values, memory.lengths)
-
-    def projected(self, project: nn.Linear, x: Tensor) -> Tensor:
-        """f(W x) in heads, (B, H, T, K)."""
-        return bend(in_heads(project(x), self.heads).transpose(1, 2), self.f)
+        return source_keys(self.compares, keys, values, memory, self.heads)
 
     def forward(self, asking: Tensor, source: SourceKeys, seen_by: object) -> Tensor:
         """(B, T, d_out): what each position reads of its source."""
-        q = self.compares.states(asking, self.heads) if self.query is None else self.projected(self.query, asking)
+        q = queries(self.compares, self.query, asking, self.heads, self.f)
         return read_source(q, source, score=self.score, seen_by=seen_by).transpose(1, 2).flatten(2)
 
 

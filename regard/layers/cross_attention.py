@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.contract import Memory, Role, SequenceLayer, State, of_source
 from regard.errors import SettingError
@@ -66,21 +66,16 @@ class CrossAttention(SequenceLayer):
     def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> SourceKeys:
         if memory is None:
             raise SettingError("cross-attention reads a source: start it with one")
-        vectors = memory.vectors
-        k, v = (None, None) if self.kv is None else bend(self.kv(vectors), self.f).split(self.sizes, -1)
-        keys = in_heads(k, self.heads).transpose(1, 2) if self.sizes[0] and k is not None else None
-        values = in_heads(v if self.sizes[1] and v is not None else vectors, self.heads).transpose(1, 2)
-        return SourceKeys(keys_of(self.compares, keys, vectors, self.heads), values, memory.lengths)
+        both = (None, None) if self.kv is None else bend(self.kv(memory.vectors), self.f).split(self.sizes, -1)
+        keys, values = (part if size else None for part, size in zip(both, self.sizes, strict=True))
+        return source_keys(self.compares, keys, values, memory, self.heads)
 
     def forward(
         self, x: Tensor, state: SourceKeys | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, SourceKeys]:
         if state is None:
             raise SettingError("cross-attention reads a source: start it with one")
-        if self.q is None:
-            q = self.compares.states(x, self.heads)
-        else:
-            q = bend(in_heads(self.q(x), self.heads).transpose(1, 2), self.f)         # (B, H, T, K)
+        q = queries(self.compares, self.q, x, self.heads, self.f)                     # (B, H, T, K)
         y = read_source(q, state, score=self.score, dropout=self.dropout if self.training else 0.0, seen_by=self)
         return self.out(y.transpose(1, 2).flatten(2)), state
 
@@ -95,11 +90,22 @@ def score_of(compares: Compared, heads: int, own: int, *, d_query: int, d_memory
     return make_score(name, heads, d_query // heads)
 
 
-def keys_of(compares: Compared, projected: Tensor | None, vectors: Tensor, heads: int) -> Tensor:
-    """(S, H, L, ·): the keys as they were projected, else the source's vectors, or none for a score that reads none."""
-    if projected is not None:
-        return projected
-    return compares.no_keys(vectors, heads) if compares.score == "location" else compares.states(vectors, heads)
+def queries(compares: Compared, project: nn.Linear | None, x: Tensor, heads: int, f: str) -> Tensor:
+    """(B, H, T, K): f(W x), or x as it is."""
+    return compares.states(x, heads) if project is None else bend(in_heads(project(x), heads).transpose(1, 2), f)
+
+
+def source_keys(
+    compares: Compared, keys: Tensor | None, values: Tensor | None, memory: Memory, heads: int
+) -> SourceKeys:
+    """Keys and values (S, L, H K) in heads; where they were not projected, the source's vectors. A score that reads no
+    keys has none."""
+    vectors = memory.vectors
+    if keys is not None:
+        keys = in_heads(keys, heads).transpose(1, 2)
+    else:
+        keys = compares.no_keys(vectors, heads) if compares.score == "location" else compares.states(vectors, heads)
+    return SourceKeys(keys, in_heads(vectors if values is None else values, heads).transpose(1, 2), memory.lengths)
 
 
 def read_source(q: Tensor, state: SourceKeys, **options: Any) -> Tensor:

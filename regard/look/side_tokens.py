@@ -54,6 +54,15 @@ def text_side(name: str, title: str, text: str, tokens: Sequence[Token]) -> Look
     return LookSide(name, title, text, tuple(tokens))
 
 
+def word_side(name: str, title: str, words: Sequence[tuple[int, str]], gap: str = " ") -> LookSide:
+    """A side of words, each by its id and its text, one after another."""
+    tokens, end = [], -len(gap)
+    for number, (id, word) in enumerate(words):
+        start, end = end + len(gap), end + len(gap) + len(word)
+        tokens.append(Token(id, word, start, end, word=number))
+    return text_side(name, title, gap.join(word for _, word in words), tokens)
+
+
 def patch_tokens(grid: tuple[int, int]) -> tuple[Token, ...]:
     """A token for each patch of a picture, named by its row and column."""
     rows, columns = grid

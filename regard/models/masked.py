@@ -33,7 +33,7 @@ class EncoderModel(Learner):
         return self.encoder(Source(tokens, lengths))
 
     def vectors(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """What the head reads, (B, N, D): the vector of each position."""
+        """The vectors that the head reads, (B, N, D): one a position."""
         return self.encode(tokens, lengths).vectors
 
     def score(

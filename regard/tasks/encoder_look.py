@@ -14,7 +14,6 @@ from regard.look.influence import evaluating
 from regard.look.influence_tracks import encoder_tracks
 from regard.look.look import Look, LookSide, Prediction, Request, Token
 from regard.look.reading_tracks import count_maps, encoder_maps
-from regard.look.side_tokens import text_side
 from regard.look.track import Track
 from regard.tasks.lm.look import MOST_NUMBERS
 from regard.watching import Recorder, watch
@@ -48,15 +47,6 @@ def make_look(
     maps = encoder_maps(watched().readings, model.encoder.stack, len(ids))
     return Look(request, trained.family, trained.task.name, sides, [*sides][-1], predictions, (*before, *maps, *after),
                 tuple(notes), in_place=True, watched=watched)
-
-
-def row_side(name: str, title: str, predictions: Sequence[Prediction], gap: str) -> LookSide:
-    """Return what the rows say as a text, one after another."""
-    tokens, end = [], -len(gap)
-    for number, each in enumerate(predictions):
-        start, end = end + len(gap), end + len(gap) + len(each.piece)
-        tokens.append(Token(each.id, each.piece, start, end, word=number))
-    return text_side(name, title, gap.join(each.piece for each in predictions), tokens)
 
 
 def label_influences(model: Any, ids: Tensor, targets: Callable[[Tensor, Tensor], Tensor], *, of: str,

@@ -39,7 +39,6 @@ class Task:
     card: Card
     trained: Callable[..., Any]                            # the class of its trained models: (model, tokenizer, ...)
     families: Mapping[str, Family]
-    family: Callable[[str], Family]                        # by name; an unknown one is a SettingError
     batches: Callable[..., Any]                            # (corpus, training settings, context) -> batch(step)
     held_out: Callable[..., Any]                           # (corpus, training settings, context) -> the same batches
     look: Callable[[Any, Request], Look]                   # (trained, request): one watched run
@@ -54,6 +53,7 @@ class Task:
     test: LastMeasure | None = None                        # of the trained model, on what chose nothing
     baseline: str = ""                                     # the family in every comparison
     mixing: Mixing | None = None                           # with an n-gram, for a task that can mix
+    find_family: Callable[[str], Family] | None = None     # by name, where there are more than in the table
 
     @property
     def name(self) -> str:
@@ -63,9 +63,13 @@ class Task:
     def usual(self) -> str:
         return self.card.usual
 
-    @property
-    def used_by(self) -> str:
-        return self.card.used_by
+    def family(self, name: str) -> Family:
+        """Return the family with this name; an unknown one is a SettingError."""
+        if self.find_family is not None:
+            return self.find_family(name)
+        if name not in self.families:
+            raise SettingError(f"unknown family {name}{did_you_mean(name, self.families)}")
+        return self.families[name]
 
     def family_after(self, base: Any) -> Family:
         """Return the family that goes on with the weights of a trained model: its own, or one that begins with it."""
@@ -74,7 +78,7 @@ class Task:
         for family in self.families.values():
             if family.begins_with == (base.task.name, base.family):
                 return family
-        raise RunError(f"{base.path} is a run of the task {base.task.name}: use it with {base.task.used_by}")
+        raise RunError(f"{base.path} is a run of the task {base.task.name}: use it with {base.task.card.used_by}")
 
     def sampler(self, model: Any, corpus: Any, context: int | None = None) -> Callable[[], Sample]:
         """Return a function that returns a sample of the model's writing; its beginning is chosen once.
@@ -88,14 +92,3 @@ class Task:
                 return {"kind": self.name, **write()}
 
         return sample
-
-
-def from_table(families: Mapping[str, Family]) -> Callable[[str], Family]:
-    """A look-up in a task's own table of families."""
-
-    def family(name: str) -> Family:
-        if name not in families:
-            raise SettingError(f"unknown family {name}{did_you_mean(name, families)}")
-        return families[name]
-
-    return family

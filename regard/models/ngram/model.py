@@ -7,6 +7,7 @@ seen, but not before this word, costs its back-off weight. B batch · T time · 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -105,10 +106,12 @@ class NGram(LanguageModel):
         prune = thresholds(prune, order)
         room = room_for(len(tokens), order, memory, folder or Path(tempfile.gettempdir()))
         grams = count_grams(framed(tokens, ends, vocab, room), vocab, order, room)
-        rule, amounts = _rule(smoothing, k, vocab), [each.counts for each in grams]
-        orders = smooth(grams, adjusted_counts(grams, room) if smoothing == "kneser-ney" else amounts, rule, vocab,
-                        dtype=np.float64 if dtype == torch.float64 else np.float32, prune=prune, keep_counts=counts,
-                        room=room)
+        rule: SmoothingRule = AddK(k, vocab) if smoothing == "add-k" else Unsmoothed()
+        amounts: Iterable[Ints] = [each.counts for each in grams]
+        if smoothing == "kneser-ney":
+            rule, amounts = KneserNey(), adjusted_counts(grams, room)
+        orders = smooth(grams, amounts, rule, vocab, dtype=np.float64 if dtype == torch.float64 else np.float32,
+                        prune=prune, keep_counts=counts, room=room)
         return cls(orders, vocab=vocab, smoothing=smoothing, k=k, dtype=dtype, discounts=rule.discounts,
                    notes=rule.notes, prune=prune)
 
@@ -271,12 +274,6 @@ def check_prune(prune: tuple[int, ...], order: int, smoothing: str) -> None:
 def thresholds(prune: tuple[int, ...], order: int) -> tuple[int, ...]:
     """One for each order: the last one given goes for all above it."""
     return prune + prune[-1:] * (order - len(prune)) if any(prune) else ()
-
-
-def _rule(smoothing: str, k: float, vocab: int) -> SmoothingRule:
-    if smoothing == "kneser-ney":
-        return KneserNey()
-    return AddK(k, vocab) if smoothing == "add-k" else Unsmoothed()
 
 
 def _real(tokens: Tensor, lengths: Tensor | None) -> tuple[Ints, Bools]:

@@ -59,8 +59,12 @@ def orders_of(tensors: Mapping[str, Tensor], order: int, vocab: int) -> list[Ord
             words = tensors[f"words.{k}"].numpy()
             first = Pointers(tensors[f"landmarks.{k}"].numpy(), tensors[f"first.{k}"].numpy())
         made = OrderTable(words, first, tensors[f"logprobs.{k}"].numpy(), _numbers(tensors, "backoff", k), vocab,
-                     _numbers(tensors, "count", k))
-        check(made, k, len(orders[-1]) if orders else 1)
+                          _numbers(tensors, "count", k))
+        # Not all of it is read here: that would take as long as using it.
+        arrays = (array for array in (made.words, made.logprobs, made.backoffs, made.counts) if array is not None)
+        contexts = len(orders[-1]) if orders else 1
+        if len(first) != contexts or {*map(len, arrays)} != {first.total}:
+            raise RunError(f"the {k}-grams of the model do not fit together: the file is damaged")
         orders.append(made)
     return orders
 
@@ -71,13 +75,6 @@ def _numbers(tensors: Mapping[str, Tensor], name: str, k: int) -> Numbers | Code
     array = tensors[f"{name}s.{k}"].numpy()
     values = tensors.get(f"{name}_values.{k}")
     return array if values is None else Coded(array, values.numpy())
-
-
-def check(order: OrderTable, k: int, contexts: int) -> None:
-    """Refuse what cannot be used; without reading it all, which would take as long as using it."""
-    sizes = {len(array) for array in (order.words, order.logprobs, order.backoffs, order.counts) if array is not None}
-    if len(sizes) > 1 or len(order.first) != contexts or order.first.total != len(order):
-        raise RunError(f"the {k}-grams of the model do not fit together: the file is damaged")
 
 
 # --------------------------------------------------------------------------------------------- from elsewhere

@@ -14,7 +14,7 @@ from regard.tasks.caption.look import build
 from regard.tasks.caption.sample import caption_picture
 from regard.tasks.caption.score import SCORE
 from regard.tasks.caption.trained import TrainedCaptioner
-from regard.tasks.task import Task, from_table
+from regard.tasks.task import Task
 from regard.tasks.translate.task import batches, held_out
 
 JUDGED = 500                   # held-out pictures captioned at each validation
@@ -34,5 +34,5 @@ def judge(model: Any, corpus: PictureCorpus, context: int) -> dict[str, float]:
 
 
 TASK = Task(
-    CARD, TrainedCaptioner, families=CAPTION, family=from_table(CAPTION), batches=batches, held_out=held_out,
+    CARD, TrainedCaptioner, families=CAPTION, batches=batches, held_out=held_out,
     look=build, sample=caption_picture, data=PictureDataSettings, prepare=prepare_captioned, judge=judge, score=SCORE)

@@ -17,11 +17,11 @@ from torch import Tensor
 from regard.errors import DataError
 from regard.look.influence import evaluating
 from regard.look.look import Look, Prediction, Request, Token
-from regard.look.side_tokens import read_tokens, special_token, text_side
+from regard.look.side_tokens import read_tokens, special_token, text_side, word_side
 from regard.look.track import Track
 from regard.models.label_models import TextLabelModel
 from regard.tasks.classify.trained import TrainedClassifier
-from regard.tasks.encoder_look import find_room, keep_first, label_influences, make_look, row_side
+from regard.tasks.encoder_look import find_room, keep_first, label_influences, make_look
 
 MOST_LABELS = 40                     # rows: the likeliest labels
 GAP = "   "                          # between labels, where they stand as a text
@@ -39,7 +39,7 @@ def build(trained: TrainedClassifier, request: Request) -> Look:
     if len(labels) < len(trained.labels):
         notes.append(f"the {len(labels)} likeliest of {len(trained.labels):,} labels are shown")
     sides = {"text": text_side("text", "text", request.text, tokens),
-             "label": row_side("label", "labels, likeliest first", labels, GAP)}
+             "label": word_side("label", "labels, likeliest first", [(each.id, each.piece) for each in labels], GAP)}
     return make_look(trained, request, ids, sides, labels, notes,
                      before=[*evidence_tracks(model, ids, labels), *influences(model, ids, labels)])
 

@@ -27,7 +27,7 @@ from regard.tasks.classify.sample import classify_text
 from regard.tasks.classify.score import SCORE
 from regard.tasks.classify.trained import TrainedClassifier
 from regard.tasks.last_measure import MOST_TOKENS, LastFigures, LastMeasure, say_number
-from regard.tasks.task import Task, from_table
+from regard.tasks.task import Task
 
 BATCH = 256                    # held-out texts read at once
 
@@ -58,9 +58,9 @@ def held_out(corpus: LabelCorpus, s: Any, context: int) -> HeldOutLabels:
     return HeldOutLabels(corpus.valid, context, BATCH)
 
 
-def judge(model: Any, corpus: LabelCorpus, context: int) -> dict[str, float]:
-    """Return the percentage of the held-out texts that get their label."""
-    return {"valid_accuracy": 100 * guess_labels(model, HeldOutLabels(corpus.valid, context, BATCH)).accuracy}
+def judge(batch: int, model: Any, corpus: LabelCorpus, context: int) -> dict[str, float]:
+    """Return the percentage of the held-out texts or words that get their label, so many texts at once."""
+    return {"valid_accuracy": 100 * guess_labels(model, HeldOutLabels(corpus.valid, context, batch)).accuracy}
 
 
 def measure_test(noun: str, trained: Any, corpus: LabelCorpus) -> LastFigures:
@@ -76,7 +76,7 @@ def measure_test(noun: str, trained: Any, corpus: LabelCorpus) -> LastFigures:
 
 
 TASK = Task(
-    CARD, TrainedClassifier, families=CLASSIFY, family=from_table(CLASSIFY), batches=batches, held_out=held_out,
+    CARD, TrainedClassifier, families=CLASSIFY, batches=batches, held_out=held_out,
     look=build, sample=classify_text, data=LabelSettings, prepare=prepare, load_tokenizer=LabelledTokenizer.load,
-    vocab=lambda tokenizer: LabelVocabularies(tokenizer.vocab_size, len(tokenizer.labels)), judge=judge, score=SCORE,
-    test=LastMeasure(partial(measure_test, "texts")))
+    vocab=lambda tokenizer: LabelVocabularies(tokenizer.vocab_size, len(tokenizer.labels)), judge=partial(judge, BATCH),
+    score=SCORE, test=LastMeasure(partial(measure_test, "texts")))

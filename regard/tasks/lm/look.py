@@ -18,10 +18,10 @@ from regard.decoding.sampling import Sampling
 from regard.errors import DataError
 from regard.look.influence import evaluating, influence_rows, ways_of
 from regard.look.influence_tracks import influence_tracks
-from regard.look.look import Look, LookSide, Prediction, Request, Token
+from regard.look.look import Look, Prediction, Request, Token
 from regard.look.predictions import GUESS, make_predictions
 from regard.look.reading_tracks import count_maps, find_readings, group_tracks, is_map, name_layers
-from regard.look.side_tokens import read_tokens, special_token, text_side
+from regard.look.side_tokens import move_tokens, read_tokens, special_token, text_side, word_side, written_tokens
 from regard.look.track import Floats, Track
 from regard.models.distributions import by_head, distributions
 from regard.tasks.lm.trained import Trained
@@ -56,7 +56,8 @@ def build(trained: Trained, request: Request) -> Look:
     tracks = [*read_tracks(model, seen, len(read), notes), *shares, *influences(model, ids, predicted)]
     sides = {"text": text_side("text", "text", text, read)}
     if shares:
-        sides[PARTS] = parts_side(shares[0].shape[-1])
+        parts = list(enumerate(("network", "n-gram", "cache")))[:shares[0].shape[-1]]
+        sides[PARTS] = word_side(PARTS, "parts of the mixture", parts)
     return Look(request, trained.family, trained.task.name, sides, "text", predicted, tuple(tracks), tuple(notes),
                 watched=watched)
 
@@ -180,15 +181,6 @@ def share_track(reading: Reading) -> Track:
               "sum to 1.",
         rows="text", columns=PARTS, shape=(1, 1, *shares.shape), row_label="writes", layer_names=("mixture",),
         head_names=("share",), held=shares[None, None])
-
-
-def parts_side(count: int) -> LookSide:
-    """Return the parts of a mixture as the words of a side."""
-    text, tokens = "network n-gram cache", []
-    for place, word in enumerate(text.split()[:count]):
-        first = text.index(word)
-        tokens.append(Token(place, word, first, first + len(word), word=place))
-    return LookSide(PARTS, "parts of the mixture", text[:tokens[-1].end], tuple(tokens))
 
 
 def staircase(matched: Any) -> Floats:

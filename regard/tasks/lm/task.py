@@ -13,5 +13,5 @@ from regard.tasks.lm.trained import Trained
 from regard.tasks.task import Task
 
 TASK = Task(
-    CARD, Trained, families=FAMILIES, family=family, batches=training_batches, held_out=held_out, look=build,
+    CARD, Trained, families=FAMILIES, find_family=family, batches=training_batches, held_out=held_out, look=build,
     sample=continue_text, score=SCORE, test=TEST, baseline="ngram", mixing=MIXING)

@@ -10,7 +10,7 @@ from regard.tasks.masked.hiding import batches, held_out, mask_id
 from regard.tasks.masked.look import build
 from regard.tasks.masked.sample import fill_hidden
 from regard.tasks.masked.trained import TrainedMasked
-from regard.tasks.task import Task, from_table
+from regard.tasks.task import Task
 
 
 def measure_test(model: TrainedMasked, corpus: Corpus) -> LastFigures:
@@ -26,5 +26,5 @@ def measure_test(model: TrainedMasked, corpus: Corpus) -> LastFigures:
 
 
 TASK = Task(
-    CARD, TrainedMasked, families=MASKED, family=from_table(MASKED), batches=batches, held_out=held_out, look=build,
+    CARD, TrainedMasked, families=MASKED, batches=batches, held_out=held_out, look=build,
     sample=fill_hidden, vocab=lambda tokenizer: mask_id(tokenizer) + 1, test=LastMeasure(measure_test))

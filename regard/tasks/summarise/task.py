@@ -12,7 +12,6 @@ from regard.tasks.last_measure import LastMeasure
 from regard.tasks.summarise import CARD
 from regard.tasks.summarise.score import SCORE
 from regard.tasks.summarise.trained import TrainedSummariser
-from regard.tasks.task import from_table
 from regard.tasks.translate import task as translate
 
 CONTEXT = 512                  # tokens of a document, unless told
@@ -21,6 +20,6 @@ ROUGE = translate.WritingMeasure(
     "rouge", "ROUGE-L", lambda texts, references, lang: measure(texts, references, intervals=False).rougeL.f)
 
 TASK = replace(
-    translate.TASK, card=CARD, trained=TrainedSummariser, families=SUMMARISE, family=from_table(SUMMARISE),
+    translate.TASK, card=CARD, trained=TrainedSummariser, families=SUMMARISE,
     data=DocumentSettings, judge=ROUGE.judge, score=SCORE,
     test=LastMeasure(ROUGE.measure_test, tokens=None))

@@ -16,10 +16,10 @@ from regard.data.tokens.piece_words import piece_spans, piece_words
 from regard.data.tokens.vocabulary import PAD
 from regard.errors import DataError
 from regard.look.look import Look, Prediction, Request, Token
-from regard.look.side_tokens import character_spans, special_token, text_side
+from regard.look.side_tokens import character_spans, special_token, text_side, word_side
 from regard.look.track import Track
 from regard.models.label_models import LabelModel
-from regard.tasks.encoder_look import find_room, label_influences, make_look, row_side
+from regard.tasks.encoder_look import find_room, label_influences, make_look
 from regard.tasks.tag.trained import Asked, TrainedTagger
 
 
@@ -35,7 +35,7 @@ def build(trained: TrainedTagger, request: Request) -> Look:
 
     predictions = best_tags(trained, words, asked)
     sides = {"text": text_side("text", "text", text, text_tokens(trained, text, asked)),
-             "tags": row_side("tags", "words with their tags", predictions, " ")}
+             "tags": word_side("tags", "words with their tags", [(each.id, each.piece) for each in predictions])}
     return make_look(trained, request, ids, sides, predictions, notes,
                      before=influences(model, ids, asked.places, predictions))
 

@@ -8,10 +8,8 @@ from typing import Any
 
 from regard.data.labels.label_batches import HeldOutLabels
 from regard.data.labels.label_corpus import LabelCorpus, prepare_labelled
-from regard.data.labels.labelled_texts import LabelSettings
 from regard.data.labels.tagged_sentences import OF_WORDS
 from regard.families.label_families import TAG
-from regard.metrics.filling import guess_labels
 from regard.tasks.classify import task as classify
 from regard.tasks.last_measure import LastMeasure
 from regard.tasks.tag import CARD
@@ -19,23 +17,14 @@ from regard.tasks.tag.look import build
 from regard.tasks.tag.sample import tag_sentence
 from regard.tasks.tag.score import SCORE
 from regard.tasks.tag.trained import TrainedTagger
-from regard.tasks.task import from_table
 
 
 def held_out(corpus: LabelCorpus, s: Any, context: int) -> HeldOutLabels:
     return HeldOutLabels(corpus.valid, context, s.batch)
 
 
-def prepare(data: LabelSettings, tokenizer: Any, **options: Any) -> LabelCorpus:
-    return prepare_labelled(data, tokenizer, OF_WORDS, **options)
-
-
-def judge(model: Any, corpus: LabelCorpus, context: int) -> dict[str, float]:
-    """Return the percentage of the held-out words that get their tag."""
-    return {"valid_accuracy": 100 * guess_labels(model, HeldOutLabels(corpus.valid, context, 64)).accuracy}
-
-
 TASK = replace(
-    classify.TASK, card=CARD, trained=TrainedTagger, families=TAG, family=from_table(TAG), held_out=held_out,
-    look=build, sample=tag_sentence, prepare=prepare, judge=judge, score=SCORE,
+    classify.TASK, card=CARD, trained=TrainedTagger, families=TAG, held_out=held_out,
+    look=build, sample=tag_sentence, prepare=partial(prepare_labelled, labelling=OF_WORDS),
+    judge=partial(classify.judge, 64), score=SCORE,
     test=LastMeasure(partial(classify.measure_test, "words")))

@@ -20,7 +20,7 @@ from regard.look.attention_alignment import spell
 from regard.metrics.perplexity import score_targets
 from regard.metrics.translation_quality import bleu
 from regard.tasks.last_measure import LastFigures, LastMeasure, say_number
-from regard.tasks.task import Task, from_table
+from regard.tasks.task import Task
 from regard.tasks.translate import CARD
 from regard.tasks.translate.look import build
 from regard.tasks.translate.sample import translate_source
@@ -103,7 +103,7 @@ def written(model: Any, corpus: PairCorpus, number: int, context: int) -> list[s
 
 
 TASK = Task(
-    CARD, TrainedTranslator, families=TRANSLATE, family=from_table(TRANSLATE), batches=batches, held_out=held_out,
+    CARD, TrainedTranslator, families=TRANSLATE, batches=batches, held_out=held_out,
     look=build, sample=translate_source, data=PairSettings, tokenizer=PairTokenizerSettings, prepare=prepare_pairs,
     load_tokenizer=TokenizerPair.load, vocab=vocabularies, judge=BLEU.judge, score=SCORE,
     test=LastMeasure(BLEU.measure_test, tokens=None))
