@@ -47,7 +47,7 @@ class Recurrence(SequenceLayer):
     `initial` says what is known before the first token: nothing, or vectors that are learned.
     """
 
-    fused: type[nn.RNNBase]  # torch's kernel
+    fused: type[Any]         # torch's kernel
     gates: int               # matrices that stand one above another
     remembers: type[State]   # the state, whose tensors are (B, L, N) each
     w_h: Tensor

@@ -17,12 +17,12 @@ def special_token(tokenizer: Tokenizer, id: int) -> Token:
     return Token(id, tokenizer.token(id), special=True)
 
 
-def read_tokens(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> list[Token]:
+def read_tokens(tokenizer: Tokenizer, text: str, ids: Sequence[int], words: str = "word") -> list[Token]:
     """The tokens that a text was encoded to."""
     spans = character_spans(text, piece_spans(tokenizer, text, ids))
-    words = piece_words(tokenizer, text, ids)
-    return [Token(id, tokenizer.token(id), start, end, word=word)
-            for id, (start, end), word in zip(ids, spans, words, strict=True)]
+    numbers = piece_words(tokenizer, text, ids, words)
+    return [Token(id, tokenizer.token(id), start, end, word=number)
+            for id, (start, end), number in zip(ids, spans, numbers, strict=True)]
 
 
 def written_tokens(tokenizer: Tokenizer, ids: Sequence[int], pieces: Sequence[str]) -> list[Token]:

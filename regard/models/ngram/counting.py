@@ -102,27 +102,20 @@ def _one_longer(sequence: Ints, ids: Ints, shorter: Grams, vocab: int, room: Roo
     longer = room.filled(len(sequence), -1, small)
     distinct, counts, suffix, known = room.pile(np.int64), room.pile(small), room.pile(small), 0
     for keys, places in room.by_range(keys_between, len(sequence)):
-        group = _grouped(keys, small)
-        group.rank += known
-        longer[places] = group.rank
-        distinct.add(group.keys)
-        counts.add(group.counts)
-        suffix.add(ids[places[group.example]])                      # of which every occurrence would tell the same
-        known += len(group.keys)
+        different, number, example, rank = _grouped(keys, small)
+        rank += known
+        longer[places] = rank
+        distinct.add(different)
+        counts.add(number)
+        suffix.add(ids[places[example]])                            # of which every occurrence would tell the same
+        known += len(different)
     array = distinct.array()
     bos = np.searchsorted(array, np.array([shorter.from_bos.start, shorter.from_bos.stop]) * vocab)
     return Grams(array, counts.array(), suffix.array(), slice(int(bos[0]), int(bos[1]))), longer
 
 
-@dataclass
-class _Group:
-    keys: Ints              # those that differ, sorted
-    counts: Ints            # how often each occurs
-    example: Ints           # one occurrence of each
-    rank: Ints              # for every occurrence which it is
-
-
-def _grouped(keys: NDArray[np.int64], small: np.dtype) -> _Group:
+def _grouped(keys: NDArray[np.int64], small: np.dtype) -> tuple[Ints, Ints, Ints, Ints]:
+    """The keys that differ, sorted, how often each occurs, one occurrence of each; for every occurrence which it is."""
     keys, places = sort_with_places(keys)
     first = np.empty(len(keys), bool)                               # where a new key begins
     first[:1] = True
@@ -130,7 +123,7 @@ def _grouped(keys: NDArray[np.int64], small: np.dtype) -> _Group:
     starts = np.flatnonzero(first)
     rank = np.empty(len(keys), small)
     rank[places] = np.cumsum(first, dtype=small) - 1
-    return _Group(keys[starts], np.diff(starts, append=len(keys)).astype(small), places[starts], rank)
+    return keys[starts], np.diff(starts, append=len(keys)).astype(small), places[starts], rank
 
 
 def sort_with_places(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], Ints]:

@@ -128,10 +128,8 @@ class _Making:
 
     def finish(self, orders: list[OrderTable]) -> tuple[Floats, Bools]:
         """Append the order to those below it; return p of all its k-grams, and which of them stay."""
-        counts = None
-        if self.counts is not None:
-            counts = self.counts.array()
-            counts = coded(counts.astype(smallest(int(counts.max(initial=0)))))
+        kept = None if self.counts is None else self.counts.array()
+        counts = None if kept is None else coded(kept.astype(smallest(int(kept.max(initial=0)))))
         if orders:                                                  # the empty context has nothing below it
             weights = self.backoffs.array()
             orders[-1].backoffs = coded(weights) if len(orders) > 1 else weights

@@ -62,10 +62,9 @@ class PartScores:
             return mixed
         return add_to_targets(mixture.cache, mixed, CacheCounts(*(each.to(mixed.device) for each in self.counts)))
 
-    def losses(self, mixture: Mixture) -> dict[str, float]:
-        """Return the mean loss of each, in nats a token."""
-        scores = {"network": self.network, "n-gram": self.ngram, "mixture": self.mix(mixture)}
-        return {name: -float(each.double().mean()) for name, each in scores.items()}
+    def by_name(self, mixture: Mixture) -> dict[str, Tensor]:
+        """Return the log-probabilities of all three."""
+        return {"network": self.network, "n-gram": self.ngram, "mixture": self.mix(mixture)}
 
 
 @torch.no_grad()
@@ -131,7 +130,8 @@ def fit_mixture(trained: Any, corpus: Corpus, folder: RunFolder) -> dict[str, fl
     settings, network = fill(MixtureSettings, trained.tables["ngram"], "ngram"), trained.learner
     ngram = restore_ngram(settings.counted, network.vocab, folder.read_ngram())
     trained.model, parts = fit_parts(Mixture(network, ngram, remembered=settings.cache), trained, corpus)
-    losses, cache = parts.losses(trained.model), trained.model.cache
+    cache, scores = trained.model.cache, parts.by_name(trained.model)
+    losses = {name: -float(each.double().mean()) for name, each in scores.items()}
     folder.save_mixture(trained.model.numbers.tolist(), [] if cache is None else cache.tolist(), losses)
     return losses
 

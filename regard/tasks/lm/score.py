@@ -60,16 +60,11 @@ def measure_test(model: Trained, corpus: Corpus) -> LastFigures:
 
 def score_whole(model: Trained, shard: Shard, documents: str | None) -> tuple[Surprise, dict[str, Surprise]]:
     """Return the surprise of the model, and of a mixture those of its parts by their names."""
-    parts = score_mixture(model, shard, documents) if isinstance(model.model, Mixture) else {}
-    return parts["mixture"] if parts else model.score_shard(shard, documents), parts
-
-
-def score_mixture(model: Trained, shard: Shard, documents: str | None) -> dict[str, Surprise]:
-    """Return the surprise of the network, of the n-gram and of their mixture."""
-    found = model.part_scores(shard, documents)
-    assert isinstance(model.model, Mixture)
-    scores = {"network": found.network, "n-gram": found.ngram, "mixture": found.mix(model.model)}
-    return {name: model.surprise(shard, -float(each.double().sum())) for name, each in scores.items()}
+    if not isinstance(model.model, Mixture):
+        return model.score_shard(shard, documents), {}
+    scores = model.part_scores(shard, documents).by_name(model.model)
+    parts = {name: model.surprise(shard, -float(each.double().sum())) for name, each in scores.items()}
+    return parts["mixture"], parts
 
 
 def score_tokens(model: Trained, shard: Shard, documents: str | None) -> Iterator[tuple[dict[str, Any], str]]:

@@ -12,11 +12,10 @@ import torch
 from torch import Tensor
 
 from regard.corpora.word_split import split_words
-from regard.data.tokens.piece_words import piece_spans, piece_words
 from regard.data.tokens.vocabulary import PAD
 from regard.errors import DataError
 from regard.look.look import Look, Prediction, Request, Token
-from regard.look.side_tokens import character_spans, special_token, text_side, word_side
+from regard.look.side_tokens import read_tokens, special_token, text_side, word_side
 from regard.look.track import Track
 from regard.models.label_models import LabelModel
 from regard.tasks.encoder_look import find_room, label_influences, make_look
@@ -53,11 +52,8 @@ def fitting(trained: TrainedTagger, words: Sequence[str], notes: list[str]) -> A
 def text_tokens(trained: TrainedTagger, text: str, asked: Asked) -> list[Token]:
     """Return the tokens of the text that are read, each with the number of its word."""
     t = trained.tokenizer.text
-    ids = t.encode(text).tolist()
-    spans, words = character_spans(text, piece_spans(t, text, ids)), piece_words(t, text, ids, "whitespace")
-    found = [Token(id, t.token(id), start, end, word=word)
-             for id, (start, end), word in zip(ids, spans, words, strict=True)]
-    return [*found, special_token(t, t.eos)][:len(asked.ids)]
+    tokens = read_tokens(t, text, t.encode(text).tolist(), "whitespace")
+    return [*tokens, special_token(t, t.eos)][:len(asked.ids)]
 
 
 @torch.no_grad()
