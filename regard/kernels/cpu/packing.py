@@ -108,31 +108,24 @@ def why_not(threads: int) -> str | None:
 # ------------------------------------------------------------------------------------------------ what is kept
 
 
-@dataclass
-class Pack:
-    """A weight as it was when it was packed."""
-
-    made_of: tuple[int, int, int]              # where its numbers are, how often they changed, threads
-    packed: Tensor
-
-
 class Packs:
-    """The packed weights of all models in use; those of a model that is gone go with it."""
+    """The packed weights of all models in use, and what each was made of; those of a model that is gone go with it."""
 
     def __init__(self) -> None:
         self.kept: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
     def of(self, weight: Tensor) -> Tensor | None:
         """The weight packed, anew if it has changed; None if there is no room for more."""
+        # Where its numbers are, how often they changed, threads.
         made_of = (weight.data_ptr(), 0 if weight.is_inference() else weight._version, torch.get_num_threads())
-        found: Pack | None = self.kept.get(weight)
-        if found is not None and found.made_of == made_of:
-            return found.packed
-        if found is None and self.nbytes() + weight.numel() * 4 > MOST_BYTES:
+        before, packed = self.kept.get(weight, (None, None))
+        if before == made_of:
+            return packed                                                             # type: ignore[no-any-return]
+        if before is None and self.nbytes() + weight.numel() * 4 > MOST_BYTES:
             return None
-        pack = Pack(made_of, library().pack(weight.detach()))
-        self.kept[weight] = pack
-        return pack.packed
+        packed = library().pack(weight.detach())
+        self.kept[weight] = made_of, packed
+        return packed
 
     def nbytes(self) -> int:
         return sum(weight.numel() * 4 for weight in self.kept)
