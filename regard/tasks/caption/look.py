@@ -6,6 +6,7 @@ L patches, row by row from the top left · R rows: <bos> and the caption's token
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -74,9 +75,7 @@ def influences(pair: WatchedPair, told: Sequence[Prediction], trained: TrainedCa
             pair.model, pair.source, lambda places: hide_patches(pair.source.items[0], places, patch, columns),
             rows * columns, pair.tokens, targets, asked)
 
-    def of_words(how: str, asked: list[int]) -> Tensor:
-        return influence_rows(pair.model, pair.tokens, targets, how, asked, pair.source)
-
+    of_words = partial(influence_rows, pair.model, pair.tokens, targets, source=pair.source)
     size = len(pair.tokens)
     return [*influence_tracks(pair.model, ("occlusion",), of_patches, of="target", on="image",
                               shape=(size, rows * columns), causal=False, what="patch",

@@ -6,6 +6,7 @@ T tokens read · N layers · H heads
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import isqrt
 from typing import Any
 
@@ -84,18 +85,12 @@ def continued(
     trained: Trained, text: str, ids: list[int], added: list[int], before: Sequence[Token]
 ) -> tuple[str, list[Token]]:
     """The text with what these tokens add to it; they begin words of their own, counted on from those before."""
-    from regard.data.tokens.piece_words import written_words
-
     stream = trained.tokenizer.stream(after=ids)
     pieces = [stream.push(id) for id in added]
     if pieces:
         pieces[-1] += stream.flush()
-    first, end = 1 + max((token.word for token in before), default=-1), len(text)
-    tokens = []
-    for id, piece, word in zip(added, pieces, written_words(pieces), strict=True):
-        start, end = end, end + len(piece)
-        tokens.append(Token(id, trained.tokenizer.token(id), start, end, word=-1 if word < 0 else first + word))
-    return text + "".join(pieces), tokens
+    first = 1 + max((token.word for token in before), default=-1)
+    return text + "".join(pieces), move_tokens(written_tokens(trained.tokenizer, added, pieces), len(text), first)
 
 
 def most_tokens(model: LanguageModel) -> tuple[int, str]:
@@ -192,9 +187,5 @@ def staircase(matched: Any) -> Floats:
 
 
 def influences(model: LanguageModel, ids: Tensor, predicted: Sequence[Prediction]) -> list[Track]:
-    targets = torch.tensor([each.id for each in predicted])
-
-    def rows(how: str, asked: list[int]) -> Tensor:
-        return influence_rows(model, ids, targets, how, asked)
-
+    rows = partial(influence_rows, model, ids, torch.tensor([each.id for each in predicted]))
     return influence_tracks(model, ways_of(model), rows, of="text", on="text", shape=(len(ids), len(ids)), causal=True)

@@ -6,7 +6,7 @@ L source tokens, <eos> the last · R rows: <bos> and the target's tokens · N la
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +23,12 @@ from regard.look.influence_tracks import influence_tracks, source_by_gradient, s
 from regard.look.look import Look, LookSide, Prediction, Request, Token
 from regard.look.predictions import GUESS, make_predictions
 from regard.look.reading_tracks import ABOUT, find_readings, group_tracks, number_layers
-from regard.look.side_tokens import read_tokens, special_token, text_side, written_tokens
+from regard.look.side_tokens import move_tokens, read_tokens, special_token, text_side, written_tokens
 from regard.look.track import Track
 from regard.models.distributions import by_head
 from regard.models.neural import NeuralLM
 from regard.tasks.translate.trained import TrainedTranslator
-from regard.watching import Recorder, watch
+from regard.watching import Reading, Recorder, watch
 
 
 def build(trained: TrainedTranslator, request: Request) -> Look:
@@ -132,13 +132,9 @@ def target_room(trained: TrainedTranslator, source: int) -> int:
 
 def both_sides(source: LookSide, target: LookSide) -> LookSide:
     """Source and target as the one text that a prefix model reads; words are counted on."""
-    offset = len(source.text) + 1
     first = 1 + max((token.word for token in source.tokens), default=-1)
-    moved = [Token(token.id, token.piece, token.start + offset if token.start >= 0 else -1,
-                   token.end + offset if token.end >= 0 else -1, token.special,
-                   token.word + first if token.word >= 0 else -1) for token in target.tokens]
     return text_side("text", f"{source.title} and {target.title}", f"{source.text}\n{target.text}",
-                     [*source.tokens, *moved])
+                     [*source.tokens, *move_tokens(target.tokens, len(source.text) + 1, first)])
 
 
 # ------------------------------------------------------------------------------------------------ the run
@@ -186,29 +182,26 @@ def read_tracks(pair: WatchedPair, seen: Recorder) -> list[Track]:
 
 def decoder_tracks(seen: Recorder, columns: str, name: str) -> list[Track]:
     """Attention to the source first, then that of the target to itself, then that of the encoder."""
-    tracks: list[Track] = []
-    kinds: list[tuple[str, Any, dict[str, Any]]] = [
-        (name, lambda r: r.kind == "weights" and r.reads == "source",
-         dict(rows="target", columns=columns, row_label="writes")),
-        ("self", lambda r: r.kind == "weights" and r.reads not in ("source", "encoder"),
-         dict(rows="target", columns="target", causal=True)),
-        ("kernel", lambda r: r.kind == "kernel", dict(rows="target", columns="target", causal=True)),
-        ("encoder", lambda r: r.kind == "weights" and r.reads == "encoder", dict(rows=columns, columns=columns)),
-    ]
-    for called, wanted, about in kinds:
-        own = find_readings(seen.readings, wanted)
-        if own:
-            tracks += group_tracks(called, own, number_layers(len(own)), **about)
-    return tracks
+    of_itself: dict[str, Any] = dict(rows="target", columns="target", causal=True)
+    return [
+        *find_tracks(name, seen, lambda r: r.kind == "weights" and r.reads == "source", rows="target", columns=columns,
+                     row_label="writes"),
+        *find_tracks("self", seen, lambda r: r.kind == "weights" and r.reads not in ("source", "encoder"), **of_itself),
+        *find_tracks("kernel", seen, lambda r: r.kind == "kernel", **of_itself),
+        *find_tracks("encoder", seen, lambda r: r.kind == "weights" and r.reads == "encoder", rows=columns,
+                     columns=columns)]
+
+
+def find_tracks(name: str, seen: Recorder, wanted: Callable[[Reading], bool], **about: Any) -> list[Track]:
+    own = find_readings(seen.readings, wanted)
+    return group_tracks(name, own, number_layers(len(own)), **about)
 
 
 def prefix_tracks(seen: Recorder, length: int) -> list[Track]:
     """One stack reads both: all of its attention, and before it the part that falls from the target on the source."""
-    found: list[Track] = []
-    for name, kind in (("self", "weights"), ("kernel", "kernel")):
-        own = find_readings(seen.readings, lambda reading, kind=kind: reading.kind == kind)       # type: ignore[misc]
-        if own:
-            found += group_tracks(name, own, number_layers(len(own)), rows="text", columns="text", causal=True)
+    whole: dict[str, Any] = dict(rows="text", columns="text", causal=True)
+    found = [*find_tracks("self", seen, lambda r: r.kind == "weights", **whole),
+             *find_tracks("kernel", seen, lambda r: r.kind == "kernel", **whole)]
     return [*(on_the_source(each, length) for each in found if each.kind == "weights"), *found]
 
 
