@@ -8,8 +8,8 @@ B batch · T time · L source length
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.batching.shuffle import key_of, permute
-from regard.data.batching.text_batches import Batch, sent
+from regard.data.batching.text_batches import Batch
 from regard.data.reading.shards import Shard
 from regard.data.tokens.vocabulary import BOS, PAD
 from regard.errors import DataError
@@ -45,16 +45,6 @@ class PairBatch(Batch):
     def source_items(self) -> tuple[Tensor | None, Tensor | None]:
         return self.source, self.source_lengths
 
-    def rows(self, first: int, stop: int) -> PairBatch:
-        return self._with_source(super().rows(first, stop), lambda each: each[first:stop])
-
-    def to(self, device: torch.device) -> PairBatch:
-        return self._with_source(super().to(device), lambda each: sent(each, device))
-
-    def _with_source(self, part: Batch, change: Callable[[Tensor], Tensor]) -> PairBatch:
-        source, lengths = (None if each is None else change(each) for each in self.source_items())
-        return replace(part, source=source, source_lengths=lengths)                   # type: ignore[call-arg, return-value]
-
 
 class Sentences:
     """One language: where each of its sentences stands, <eos> included."""
@@ -67,11 +57,15 @@ class Sentences:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def padded(self, chosen: Positions, widths: int = 0) -> tuple[NDArray[np.int64], Positions]:
-        """(B, longest) ids with pads at the right, and the lengths; as long as a multiple of `widths`."""
+    def padded(
+        self, chosen: Positions, widths: int = 0, of: NDArray[Any] | None = None
+    ) -> tuple[NDArray[np.int64], Positions]:
+        """(B, longest) ids with pads at the right, and the lengths; as long as a multiple of `widths`. In the place of
+        each token's id may stand what `of` has for it."""
         starts, lengths = self.starts[chosen], self.lengths[chosen]
         at = np.arange(int(rounded(lengths.max(), widths or 1)))
-        ids = self.data[np.minimum(starts[:, None] + at, len(self.data) - 1)].astype(np.int64)
+        data = self.data if of is None else of
+        ids = data[np.minimum(starts[:, None] + at, len(data) - 1)].astype(np.int64)
         ids[at >= lengths[:, None]] = PAD
         return ids, lengths
 
@@ -101,8 +95,6 @@ class Pairs:
     Pairs of which a side is longer than `longest` are left out, and counted. With `widths` both sides are padded to
     multiples of that, so that batches have few shapes.
     """
-
-    carries = False
 
     def __init__(self, source: Shard | Pictures, target: Shard, *, budget: int, seed: int = 0, bos: int = BOS,
                  longest: int | None = None, widths: int = 0):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import torch
@@ -62,9 +63,12 @@ class Batch:
         """The sources of the rows, and their lengths; None in a text by itself."""
         return None, None
 
-    def rows(self, first: int, stop: int) -> Batch:
-        lengths = None if self.lengths is None else self.lengths[first:stop]
-        return replace(self, tokens=self.tokens[first:stop], targets=self.targets[first:stop], lengths=lengths)
+    def map(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """The batch with each of its tensors changed."""
+        return replace(self, **{name: change(tensor) for name, tensor in vars(self).items() if tensor is not None})
+
+    def rows(self, first: int, stop: int) -> Self:
+        return self.map(lambda tensor: tensor[first:stop])
 
     def widened(self, multiple: int, most: int) -> Batch:
         """Return the rows padded to a multiple of so many positions (`most` at most), with lengths always given."""
@@ -74,12 +78,8 @@ class Batch:
         lengths = torch.full((batch,), time) if self.lengths is None else self.lengths
         return replace(self, tokens=tokens, targets=targets, lengths=lengths)
 
-    def to(self, device: torch.device) -> Batch:
-        if device.type == "cpu":
-            return self
-        tokens, targets = sent(self.tokens, device), sent(self.targets, device)
-        lengths = None if self.lengths is None else sent(self.lengths, device)
-        return replace(self, tokens=tokens, targets=targets, lengths=lengths)
+    def to(self, device: torch.device) -> Self:
+        return self if device.type == "cpu" else self.map(lambda tensor: sent(tensor, device))
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,6 @@ class Windows:
     epoch. The last batch of an epoch is filled up with the first windows of the next.
     """
 
-    carries = False
-
     def __init__(self, shard: Shard, context: int, batch: int, seed: int = 0, bos: int = BOS):
         total = _some_tokens(shard)
         self.data, self.batch_size, self.seed, self.bos = shard.tokens, batch, seed, bos
@@ -160,8 +158,6 @@ class Streams:
     For truncated back-propagation with a carried state. Each epoch the lanes start from a new random phase.
     """
 
-    carries = True
-
     def __init__(self, shard: Shard, context: int, batch: int, seed: int = 0, bos: int = BOS):
         total = _some_tokens(shard)
         self.data, self.seed, self.bos = shard.tokens, seed, bos
@@ -193,8 +189,6 @@ class Documents:
     A document longer than the context is cut into consecutive pieces, each a row of its own that first reads
     the token before it; `cut` counts such documents. Batches are made of documents of similar length.
     """
-
-    carries = False
 
     def __init__(self, shard: Shard, context: int | None, batch: int, seed: int = 0, bos: int = BOS):
         _some_tokens(shard)

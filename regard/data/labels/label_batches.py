@@ -11,46 +11,33 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from regard.data.batching.pair_batches import Positions, Sentences
 from regard.data.batching.text_batches import SortedPools, SparseBatch
 from regard.data.labels.label_corpus import LabelledShard
-from regard.data.tokens.vocabulary import PAD
 from regard.errors import DataError
 
-Rows = NDArray[np.int64]
 
-
-class LabelledRows:
+class LabelledRows(Sentences):
     """The texts of a shard as rows of at most `context` tokens."""
 
     def __init__(self, part: LabelledShard, context: int):
         if not len(part):
             raise DataError("there are no labelled texts to read: give some")
-        ends = np.asarray(part.ends).astype(np.int64)
-        whole = np.diff(ends, prepend=0)
-        self.part, self.starts, self.lengths = part, ends - whole, np.minimum(whole, context)
-        self.shortened = int((whole > context).sum())
+        super().__init__(part.texts)
+        self.part, self.shortened = part, int((self.lengths > context).sum())
+        self.lengths = np.minimum(self.lengths, context)
 
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    def batch(self, rows: Rows) -> SparseBatch:
+    def batch(self, rows: Positions) -> SparseBatch:
         """Return these rows, padded at the right to the longest: targets (B, 1) of texts, or (B, T) of tokens."""
-        starts, lengths = self.starts[rows], self.lengths[rows]
-        time = np.arange(int(lengths.max()))
-        pads = time >= lengths[:, None]
-        places = np.minimum(starts[:, None] + time, len(self.part.tokens) - 1)
-        tokens = np.where(pads, PAD, self.part.tokens[places].astype(np.int64))
+        tokens, lengths = self.padded(rows)
         own = self.part.targets
-        targets = np.where(pads, PAD, own[places]) if self.part.of_tokens else own[rows, None]
+        targets = self.padded(rows, of=own)[0] if self.part.of_tokens else own[rows, None]
         return SparseBatch(torch.from_numpy(tokens), torch.from_numpy(targets), torch.from_numpy(lengths))
 
 
 class LabelBatches:
     """Labelled texts for training, those of a batch of similar length; each epoch in a new order."""
-
-    carries = False
 
     def __init__(self, part: LabelledShard, context: int, batch: int, seed: int = 0):
         self.rows = LabelledRows(part, context)

@@ -8,7 +8,7 @@ often sorted by its labels, and its end would hold one of them alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import cache as remember
 from functools import partial
 from itertools import islice
@@ -23,7 +23,15 @@ from regard.data.labels.labelled_texts import Labelling, LabelSettings, find_lab
 from regard.data.labels.labelled_tokenizer import LabelledTokenizer, list_labels
 from regard.data.pairs.pair_corpus import LINES, Clean, embedded_files, keep_clean, split_parts
 from regard.data.pairs.pairs import TextPair
-from regard.data.reading.corpus import Learned, Say, TokenizerSettings, encode_part, learn_tokenizer, survey_of
+from regard.data.reading.corpus import (
+    Learned,
+    PreparedCorpus,
+    Say,
+    TokenizerSettings,
+    encode_part,
+    learn_tokenizer,
+    survey_of,
+)
 from regard.data.reading.shards import Counts, Shard
 from regard.data.reading.split import TextSpan
 from regard.data.reading.tally import Tally
@@ -75,7 +83,7 @@ class LabelledShard:
 
 
 @dataclass
-class LabelCorpus:
+class LabelCorpus(PreparedCorpus):
     """Labelled texts, ready for training."""
 
     train: LabelledShard
@@ -86,23 +94,6 @@ class LabelCorpus:
     documents: str = "line"                       # a text is one document, however it was written
     test: Callable[[], LabelledShard] | None = None         # a part that training never reads, where there is one
     measured_on: str = ""                         # what that is: "test", or "half" of what was held out
-
-    def resolved(self, data: LabelSettings) -> LabelSettings:
-        """Return the [data] table with what was found."""
-        return replace(data, content=self.content)
-
-    @property
-    def tokenizer_settings(self) -> TokenizerSettings:
-        return TokenizerSettings(self.tokenizer.kind, self.tokenizer.vocab_size)
-
-    def test_counts(self) -> Counts | None:
-        """The counts of the test part, where there is one."""
-        return self.test().counts if self.test else None
-
-    @property
-    def judged(self) -> LabelledShard:
-        """The part that a trained model is measured on: test, or else valid."""
-        return self.test() if self.test else self.valid
 
 
 def prepare_labelled(
@@ -143,8 +134,8 @@ def prepare_labelled(
 def clean(data: LabelSettings, labelling: Labelling, store: Cache, say: Say, shuffled: bool = False) -> Clean:
     """Return the texts that are fit, with their labels, on disk; read once for each content and each way of reading."""
     sources = find_labelled_sources(data.files, labelling)
-    settings = asdict(data.reading) | {"drop_duplicates": data.drop_duplicates, "shuffled": shuffled,
-                                       "unit": labelling.unit}
+    settings = {"label": data.label, "text": data.text, "on_bad_text": data.on_bad_text,
+                "drop_duplicates": data.drop_duplicates, "shuffled": shuffled, "unit": labelling.unit}
 
     def read(tally: Tally) -> Iterable[TextPair]:
         pairs = read_labelled(data, labelling, tally, sources)

@@ -1,10 +1,18 @@
 """Labelled texts, streamed from files, with every line accounted for; and the settings of such data.
 
-A text is kept or dropped whole, for a counted reason. What is kept has a label and a text of one line, neither blank.
+    label<TAB>text                            a .tsv; a first line that names the columns may stand above
+    label,text                                a .csv, whose first line names the columns
+    {"label": "...", "text": "..."}           a .jsonl or .ndjson
+
+A reader of a format gives every text it finds with its label, or why one is lost: the label as the source of what is
+found, the text as its target. A text is kept or dropped whole, for a counted reason. What is kept has a label and a
+text of one line, neither blank.
 """
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,16 +22,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.labels.label_readers import LabelReading, Reader, read_csv, read_jsonl, read_tsv
 from regard.data.labels.labelled_tokenizer import LabelledTokenizer
 from regard.data.pairs.pairs import TextPair, mend_pair
 from regard.data.reading.readers import ON_BAD_TEXT, TextFile, check_choice, find_sources, name_first
+from regard.data.reading.records import DROP_IT
 from regard.data.reading.shards import Shard
 from regard.data.reading.tally import Tally
-from regard.data.reading.two_fields import DUPLICATE
+from regard.data.reading.two_fields import (
+    DUPLICATE,
+    LONGEST,
+    RawPair,
+    Row,
+    list_names,
+    read_lines,
+    read_objects,
+    read_table,
+    tab_rows,
+)
 from regard.errors import DataError, SettingError
 
-EMPTY_FIELD = "empty label or text"
+EMPTY_FIELD, NO_FIELDS = "empty label or text", "without a label and a text"
 
 
 @dataclass(frozen=True)
@@ -47,10 +65,11 @@ class LabelSettings:
             raise SettingError(f"data.label and data.text are both {self.label!r}: name two columns")
 
     @property
-    def reading(self) -> LabelReading:
-        return LabelReading(self.label, self.text, self.on_bad_text)
+    def names(self) -> str:
+        return f"{self.label!r} and {self.text!r}"
 
 
+Reader = Callable[[TextFile, LabelSettings, Tally], Iterator[RawPair]]
 Targets = Callable[[LabelledTokenizer, Shard, Sequence[TextPair]], NDArray[np.int64]]
 
 
@@ -64,6 +83,82 @@ class Labelling:
     targets: Targets                               # (tokenizer, encoded texts, pairs) -> a target a text, or a token
     shape: str                                     # how a line looks, for messages
     stdin: str = ".tsv"                            # the format of what has no name
+
+
+# ------------------------------------------------------------------------------------------------ readers
+
+
+def read_tsv(source: TextFile, data: LabelSettings, tally: Tally) -> Iterator[RawPair]:
+    """Yield a label and a text a line, parted by a tab; other columns are allowed where the first line names these."""
+    return _read_table(tab_rows(source, data.on_bad_text, tally), data, width=2)
+
+
+def read_csv(source: TextFile, data: LabelSettings, tally: Tally) -> Iterator[RawPair]:
+    """Yield the two columns that the first line names; a quoted text may have commas and line breaks in it."""
+    return _read_table(_comma_rows(source, data, tally), data, header=True)
+
+
+def read_jsonl(source: TextFile, data: LabelSettings, tally: Tally) -> Iterator[RawPair]:
+    """Yield the two fields of an object a line; a label may be a number."""
+    return read_objects(source, data.on_bad_text, tally,
+                        lambda record, where: [_of_record(record, where, data)], NO_FIELDS)
+
+
+def _of_record(record: Any, where: str, data: LabelSettings) -> RawPair:
+    fields = record if isinstance(record, dict) else {}
+    label, text = fields.get(data.label), fields.get(data.text)
+    if isinstance(label, (bool, int)):
+        label = json.dumps(label)
+    if isinstance(label, str) and isinstance(text, str):
+        return RawPair(where, label, text)
+    there = f"it has: {list_names(fields)}" if fields else f"it is {type(record).__name__}, not an object"
+    raise DataError(f"{where} has no text under {data.names} ({there}): {DROP_IT}, or name the fields with "
+                    "--label-field and --text-field")
+
+
+def _read_table(rows: Iterator[Row], data: LabelSettings, width: int = 0, header: bool = False) -> Iterator[RawPair]:
+    def find_columns(cells: list[str]) -> tuple[int, int] | None:
+        both = data.label in cells and data.text in cells
+        return (cells.index(data.label), cells.index(data.text)) if both else None
+
+    def explain(where: str, cells: list[str], width: int, named: bool) -> str:
+        if named:
+            return f"{where} has {len(cells)} columns where the first line names {width}: {DROP_IT}"
+        if header:
+            return (f"{where} names no columns {data.names} (it has: {list_names(cells)}): the first line of a .csv "
+                    "names its columns; name them with --label-field and --text-field")
+        here = "no tab" if len(cells) < 2 else f"{len(cells)} columns"
+        return f"{where} has {here}: a .tsv line is a label, a tab and a text; {DROP_IT}"
+
+    return read_table(rows, data.on_bad_text, find_columns, explain, width, header)
+
+
+def _comma_rows(source: TextFile, data: LabelSettings, tally: Tally) -> Iterator[Row]:
+    """A bad line is lost by itself, before the table is parsed: inside a quoted text it takes the line away."""
+    lost: list[Row] = []
+
+    def lines() -> Iterator[str]:
+        for line in read_lines(source, data.on_bad_text, tally):
+            if line.lost:
+                lost.append((line.where, [], line.lost))
+            else:
+                yield line.source + "\n"
+
+    csv.field_size_limit(LONGEST)
+    rows = csv.reader(lines(), strict=True)
+    while True:
+        try:
+            cells = next(rows, None)
+        except csv.Error as error:
+            raise DataError(f"{source.name} line {rows.line_num} is no line of a .csv ({error}): {DROP_IT}") from None
+        yield from lost
+        lost.clear()
+        if cells is None:
+            return
+        yield f"{source.name} line {rows.line_num}", cells, ""
+
+
+# ------------------------------------------------------------------------------------------------ texts
 
 
 def target_texts(tokenizer: LabelledTokenizer, texts: Shard, pairs: Sequence[TextPair]) -> NDArray[np.int64]:
@@ -89,7 +184,7 @@ def read_labelled(
     readers = dict(labelling.formats.values())
     seen: set[TextPair] = set()
     for source in sources:
-        for found in readers[source.format](source, data.reading, tally):
+        for found in readers[source.format](source, data, tally):
             pair, lost = mend_pair(found, data.on_bad_text, tally)
             pair = TextPair(pair.source.strip(), pair.target.strip())
             lost = lost or (EMPTY_FIELD if not all(pair) else "") or (DUPLICATE if pair in seen else "")

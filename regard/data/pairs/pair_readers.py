@@ -22,8 +22,9 @@ from regard.data.reading.two_fields import (
     decode_line,
     list_names,
     raw_lines,
-    read_columns,
     read_objects,
+    read_table,
+    tab_rows,
     text_of,
 )
 from regard.errors import DataError
@@ -71,13 +72,14 @@ def read_tsv(source: TextFile, options: PairReading, tally: Tally) -> Iterator[R
         named = choose(cells, options)
         return (cells.index(named[0]), cells.index(named[1])) if named else None
 
-    return read_columns(source, options.on_bad_text, tally, find_columns, _explain_columns)
+    rows = tab_rows(source, options.on_bad_text, tally)
+    return read_table(rows, options.on_bad_text, find_columns, _explain_columns)
 
 
-def _explain_columns(where: str, here: int, before: int) -> str:
-    if here < 2:
+def _explain_columns(where: str, cells: list[str], before: int, named: bool) -> str:
+    if len(cells) < 2:
         return f"{where} has no tab: a .tsv line is a source, a tab and a target; {DROP_IT}"
-    return (f"{where} has {here} columns where the lines before have {before}: is there a tab inside a sentence? "
+    return (f"{where} has {len(cells)} columns where the lines before have {before}: is there a tab inside a sentence? "
             f"{DROP_IT}")
 
 

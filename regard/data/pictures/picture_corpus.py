@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from regard.data.batching.pair_batches import Pictures
 from regard.data.pictures.picture_shards import CaptionedPictures, PictureShard, prepare_pictures
 from regard.data.pictures.pictures import CaptionReading
 from regard.data.reading.corpus import SAMPLE as SUBWORDS
-from regard.data.reading.corpus import Learned, Say, TokenizerSettings, learn_tokenizer
+from regard.data.reading.corpus import Learned, PreparedCorpus, Say, TokenizerSettings, learn_tokenizer
 from regard.data.reading.shards import Counts, Shard
 from regard.data.reading.tally import Tally
 from regard.data.reading.text_cache import Cache, key_of
@@ -55,7 +55,7 @@ class PictureDataSettings:
 
 
 @dataclass
-class PictureCorpus:
+class PictureCorpus(PreparedCorpus):
     """Captioned pictures, ready for training; where a text is asked for, it is the captions."""
 
     train: Shard
@@ -68,16 +68,6 @@ class PictureCorpus:
     content: str = ""
     documents: str = "pair"
     langs: str = ""
-
-    def test_counts(self) -> None:
-        """Pictures have no test part: their settings name none."""
-
-    def resolved(self, data: PictureDataSettings) -> PictureDataSettings:
-        return replace(data, content=self.content)
-
-    @property
-    def tokenizer_settings(self) -> TokenizerSettings:
-        return TokenizerSettings(self.tokenizer.kind, self.tokenizer.vocab_size)
 
 
 def prepare_captioned(

@@ -27,8 +27,9 @@ from regard.data.reading.two_fields import (
     check_limits,
     join_lines,
     list_names,
-    read_columns,
     read_objects,
+    read_table,
+    tab_rows,
     text_of,
 )
 from regard.errors import DataError
@@ -176,7 +177,8 @@ def _clean(raw: RawPair, settings: CaptionReading, tally: Tally) -> tuple[str, s
 
 def _read_tsv(source: TextFile, settings: CaptionReading, tally: Tally) -> Iterator[RawPair]:
     """Columns parted by tabs: the two that the first line names, if it does, else a name and a caption."""
-    for found in read_columns(source, settings.on_bad_text, tally, _find_columns, _explain_columns, width=2):
+    rows = tab_rows(source, settings.on_bad_text, tally)
+    for found in read_table(rows, settings.on_bad_text, _find_columns, _explain_columns, width=2):
         yield found._replace(source=found.source.strip())
 
 
@@ -187,10 +189,10 @@ def _find_columns(cells: list[str]) -> tuple[int, int] | None:
     return None if -1 in found else (found[0], found[1])
 
 
-def _explain_columns(where: str, here: int, wanted: int) -> str:
-    if here < 2:
+def _explain_columns(where: str, cells: list[str], wanted: int, named: bool) -> str:
+    if len(cells) < 2:
         return f"{where} has no tab: a line is a file name, a tab and a caption; {DROP_IT}"
-    return f"{where} has {here} columns, not {wanted}: is there a tab inside a caption? {DROP_IT}"
+    return f"{where} has {len(cells)} columns, not {wanted}: is there a tab inside a caption? {DROP_IT}"
 
 
 def _read_jsonl(source: TextFile, settings: CaptionReading, tally: Tally) -> Iterator[RawPair]:

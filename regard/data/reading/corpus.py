@@ -57,8 +57,34 @@ class TokenizerSettings:
     vocab: int = 0
 
 
+class PreparedCorpus:
+    """Answers of a corpus that is ready for training, whatever its parts are."""
+
+    valid: Any
+    tokenizer: Any
+    content: str                     # a hash of all that was read
+    test: Callable[[], Any] | None = None          # a part that training never reads, where there is one
+
+    def resolved(self, data: Any) -> Any:
+        """The [data] table with what was chosen and found."""
+        return replace(data, content=self.content)
+
+    @property
+    def tokenizer_settings(self) -> TokenizerSettings:
+        return TokenizerSettings(self.tokenizer.kind, self.tokenizer.vocab_size)
+
+    def test_counts(self) -> Counts | None:
+        """The counts of the test part, where there is one."""
+        return self.test().counts if self.test else None
+
+    @property
+    def judged(self) -> Any:
+        """The part that a trained model is measured on: test, or else valid."""
+        return self.test() if self.test else self.valid
+
+
 @dataclass
-class Corpus:
+class Corpus(PreparedCorpus):
     """A text, ready for training, and how it was read."""
 
     train: Shard
@@ -70,30 +96,8 @@ class Corpus:
     test: Callable[[], Shard] | None = None        # a part that training never reads, where there is one
     measured_on: str = ""                          # what that is: "test", or "half" of what was held out
 
-    def test_counts(self) -> Counts | None:
-        """The counts of the test part, where there is one."""
-        return self.test().counts if self.test else None
-
-    @property
-    def judged(self) -> Shard:
-        """The part that a trained model is measured on: test, or else valid."""
-        return self.test() if self.test else self.valid
-
-    @property
-    def kind(self) -> str:
-        return self.tokenizer.kind
-
-    @property
-    def vocab(self) -> int:
-        return self.tokenizer.vocab_size
-
     def resolved(self, data: DataSettings) -> DataSettings:
-        """The [data] table with what was chosen and found."""
-        return replace(data, documents=self.documents, content=self.content)
-
-    @property
-    def tokenizer_settings(self) -> TokenizerSettings:
-        return TokenizerSettings(self.tokenizer.kind, self.tokenizer.vocab_size)
+        return replace(super().resolved(data), documents=self.documents)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Files of two texts a line, TSV or JSONL: what sentence pairs and captioned pictures share.
+"""Files of two texts a line, tables or JSONL: what sentence pairs, labelled texts and captioned pictures share.
 
 Nothing is judged here but what the format itself can get wrong. A line of more than a mebibyte is no sentence: it is
 passed over without ever being held, and lost as too long.
@@ -21,6 +21,7 @@ LONGEST = 2**20              # bytes of a line, characters of a segment
 TOO_LONG, HEADER, WRONG_COLUMNS, DUPLICATE = "too long", "header", "wrong number of columns", "duplicate"
 BROKEN = "line breaks inside a sentence made spaces"
 LINE_BREAK = re.compile(r"[ \t\r]*\n[ \t\r\n]*")
+Row = tuple[str, list[str], str]             # the place of a line of a table, its cells, and why it is lost
 
 
 class RawPair(NamedTuple):
@@ -61,28 +62,37 @@ def read_lines(source: TextFile, on_bad_text: str, tally: Tally) -> Iterator[Raw
         yield RawPair(where, text or "", lost=TOO_LONG if raw is None else BAD_UTF8 if text is None else "")
 
 
-def read_columns(
-    source: TextFile, on_bad_text: str, tally: Tally, find_columns: Callable[[list[str]], tuple[int, int] | None],
-    explain: Callable[[str, int, int], str], width: int = 0,
+def tab_rows(source: TextFile, on_bad_text: str, tally: Tally) -> Iterator[Row]:
+    """The rows of a TSV file."""
+    return ((line.where, line.source.split("\t"), line.lost) for line in read_lines(source, on_bad_text, tally))
+
+
+def read_table(
+    rows: Iterable[Row], on_bad_text: str, find_columns: Callable[[list[str]], tuple[int, int] | None],
+    explain: Callable[[str, list[str], int, bool], str], width: int = 0, header: bool = False,
 ) -> Iterator[RawPair]:
-    """The pairs of a TSV file: of the columns that `find_columns` finds in its first line, else of the first two.
-    Every line has `width` columns, or as many as the first. `explain` words the error of a line that has not."""
-    columns = 0, 1
-    for at, line in enumerate(read_lines(source, on_bad_text, tally)):
-        cells = line.source.split("\t")
-        if line.lost or not line.source.strip():
-            yield line._replace(source="")
-        elif at == 0 and (named := find_columns(cells)):
-            columns, width = named, len(cells)
-            yield RawPair(line.where, lost=HEADER)
+    """The pairs of a table: of the columns that `find_columns` finds in its first row, else of the first two.
+
+    Every row has `width` columns, or as many as the first. `explain` words the error of a row that has not, from its
+    place, its cells, the width and whether the first row names columns; with `header` it must.
+    """
+    columns, named = (0, 1), False
+    for number, (where, cells, lost) in enumerate(rows):
+        if lost or not any(cell.strip() for cell in cells):
+            yield RawPair(where, lost=lost)
+        elif number == 0 and (found := find_columns(cells)):
+            columns, width, named = found, len(cells), True
+            yield RawPair(where, lost=HEADER)
+        elif header and not named:
+            raise DataError(explain(where, cells, width, named))
         else:
             width = width or (len(cells) if len(cells) > 1 else 0)
             if len(cells) == width:
-                yield RawPair(line.where, cells[columns[0]], cells[columns[1]])
+                yield RawPair(where, cells[columns[0]], cells[columns[1]])
             elif on_bad_text == "drop":
-                yield RawPair(line.where, lost=WRONG_COLUMNS)
+                yield RawPair(where, lost=WRONG_COLUMNS)
             else:
-                raise DataError(explain(line.where, len(cells), width))
+                raise DataError(explain(where, cells, width, named))
 
 
 def read_objects(

@@ -72,8 +72,6 @@ def noise(rows: NDArray[np.int64], time: int, key: int) -> NDArray[np.float64]:
 class MaskedBatches:
     """The batches of a text with tokens hidden, other ones at each step."""
 
-    carries = False
-
     def __init__(self, text: Any, hiding: Hiding, seed: int):
         self.text, self.hiding, self.seed = text, hiding, seed
 

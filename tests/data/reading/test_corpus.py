@@ -39,7 +39,7 @@ def test_one_file_is_cut_at_nine_tenths_of_its_characters(write, kind):
     assert corpus.tokenizer.decode(corpus.valid.tokens) == TEXT[cut:]
     assert (corpus.train.counts.characters, corpus.valid.counts.characters) == (cut, len(TEXT) - cut)
     assert corpus.train.counts.bytes + corpus.valid.counts.bytes == len(TEXT.encode())
-    assert corpus.documents == "file" and corpus.kind == kind
+    assert corpus.documents == "file" and corpus.tokenizer.kind == kind
 
 
 def test_the_half_of_a_document_has_no_end(write):
@@ -71,7 +71,7 @@ def test_nothing_leaks_from_what_is_held_out(write):
     text = "abcd " * 200 + "ЖЩ " * 30
     for kind in ("char", "whitespace", "bpe"):
         corpus = prepared(write("a.txt", text), kind, documents="file")
-        assert not any("Ж" in corpus.tokenizer.token(id) for id in range(corpus.vocab))
+        assert not any("Ж" in corpus.tokenizer.token(id) for id in range(corpus.tokenizer.vocab_size))
     assert prepared(write("a.txt", text)).valid.counts.unknown == 60
 
 
@@ -204,10 +204,10 @@ def test_a_missing_shard_is_one_clear_line(tmp_path):
 
 def test_auto_chooses_characters_for_a_small_text(write):
     said = []
-    assert prepared(write("a.txt", TEXT), "auto", said=said).kind == "char"
+    assert prepared(write("a.txt", TEXT), "auto", said=said).tokenizer.kind == "char"
     assert said[1] == f"tokenizer char: {len(set(TEXT)) + 4} tokens, learned from the training part"
     many = "".join(chr(0x4E00 + number % 3000) for number in range(9000))
-    assert prepared(write("b.txt", many), "auto").kind == "bpe"
+    assert prepared(write("b.txt", many), "auto").tokenizer.kind == "bpe"
 
 
 def test_formats_can_be_mixed_and_stdin_works(write, monkeypatch):
@@ -252,7 +252,7 @@ def test_an_embedded_corpus_is_prepared_by_name(name, monkeypatch):
     small = embedded.CORPORA[name].__class__(**{**vars(embedded.CORPORA[name]), "count": 500})
     monkeypatch.setitem(embedded.CORPORA, name, small)
     corpus = prepared(name, "auto")
-    assert corpus.documents == "line" and corpus.kind == small.tokenizer
+    assert corpus.documents == "line" and corpus.tokenizer.kind == small.tokenizer
     assert (corpus.train.counts.documents, corpus.valid.counts.documents) == (500, 50)
     assert corpus.valid.counts.unknown <= 5
 
