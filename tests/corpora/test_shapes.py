@@ -11,7 +11,7 @@ from regard.corpora import shapes_drawing as drawing
 from regard.corpora import shapes_scenes as scenes
 from regard.corpora.shapes import PARTS, SIDE, Picture, box, covered, draw_pictures, pictures, write
 from regard.corpora.shapes_scenes import COLOURS, RELATIONS, SHAPES, SIZES, unseen
-from regard.data.pictures.pictures import CaptionReading, read_captioned
+from regard.data.pictures.pictures import PictureDataSettings, read_captioned
 from regard.data.tokens.words import WordTokenizer
 from regard.errors import SettingError, StorageError
 from tests.made_later import MadeLater
@@ -279,7 +279,7 @@ def test_a_part_is_written_as_a_folder_that_the_reader_reads(tmp_path):
 
     folder = write(tmp_path / "some", 5, seed=2, part="valid")
     wanted = list(pictures(5, seed=2, part="valid"))
-    found = list(read_captioned(folder, CaptionReading()))
+    found = list(read_captioned(folder, PictureDataSettings(())))
     assert [each.caption for each in found] == [picture.caption for picture in wanted]
     for each, picture in zip(found, wanted, strict=True):
         with Image.open(each.path) as image:

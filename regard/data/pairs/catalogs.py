@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from regard.data.pairs.pair_readers import LAYOUT, PairReading, likeness, marker, name_them, unmarked
+from regard.data.pairs.pair_readers import LAYOUT, PairSettings, likeness, marker, name_them, unmarked
 from regard.data.reading.lines import HEAD, check_head
 from regard.data.reading.readers import TextFile, open_source
 from regard.data.reading.tally import Tally
@@ -29,7 +29,7 @@ ENCODINGS = re.compile(
 LITTLE, BIG = b"\xde\x12\x04\x95", b"\x95\x04\x12\xde"
 
 
-def read_po(source: TextFile, options: PairReading, tally: Tally) -> Iterator[RawPair]:
+def read_po(source: TextFile, options: PairSettings, tally: Tally) -> Iterator[RawPair]:
     """Every message of a .po file."""
     import polib
 
@@ -51,7 +51,7 @@ def _place(error: Exception) -> str:
     return f" line {found[1]}" if found else ""
 
 
-def _copy(source: TextFile, options: PairReading, copy: Any) -> str:
+def _copy(source: TextFile, options: PairSettings, copy: Any) -> str:
     """Writes the catalog, unpacked and with its bytes mended, and gives its encoding."""
     total = entry = 0
     with open_source(source) as stream:
@@ -91,7 +91,7 @@ def _encoding(head: bytes, source: TextFile) -> str:
     return name
 
 
-def read_mo(source: TextFile, options: PairReading, tally: Tally) -> Iterator[RawPair]:
+def read_mo(source: TextFile, options: PairSettings, tally: Tally) -> Iterator[RawPair]:
     """Every message of a compiled .mo file."""
     import polib
 
@@ -124,7 +124,7 @@ def _check_mo(data: bytes, source: TextFile) -> None:
                         "compile it again with msgfmt")
 
 
-def _entries(catalog: Any, source: TextFile, options: PairReading, tally: Tally) -> Iterator[RawPair]:
+def _entries(catalog: Any, source: TextFile, options: PairSettings, tally: Tally) -> Iterator[RawPair]:
     backwards = _backwards(catalog.metadata.get("Language", ""), source, options)
     if catalog.metadata:
         yield RawPair(source.name, lost=HEADER)
@@ -138,7 +138,7 @@ def _entries(catalog: Any, source: TextFile, options: PairReading, tally: Tally)
             yield unmarked(RawPair(where, *(sides[::-1] if backwards else sides)), options, tally)
 
 
-def _pairs(entry: Any, options: PairReading) -> Iterator[tuple[str, str, str]]:
+def _pairs(entry: Any, options: PairSettings) -> Iterator[tuple[str, str, str]]:
     """The message, its translation, and why it is lost; a plural with one or two forms gives a pair for each."""
     lost = OBSOLETE if entry.obsolete else FUZZY if "fuzzy" in entry.flags and not options.fuzzy else ""
     if not entry.msgid_plural:
@@ -153,7 +153,7 @@ def _pairs(entry: Any, options: PairReading) -> Iterator[tuple[str, str, str]]:
         yield message, form, lost
 
 
-def _backwards(language: str, source: TextFile, options: PairReading) -> bool:
+def _backwards(language: str, source: TextFile, options: PairSettings) -> bool:
     """True if the catalog translates into our source language: its header names the language."""
     if options.languages is None or not language:
         return False

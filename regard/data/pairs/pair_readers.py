@@ -1,4 +1,5 @@
-"""Readers of sentence pairs, one function a format: each gives every pair it finds, or why one is lost.
+"""The settings of sentence pairs, and their readers, one function a format: each gives every pair it finds, or why one
+is lost.
 
 `two_fields` has what the formats share. Nothing is judged here but what the format itself can get wrong.
 """
@@ -13,12 +14,13 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any
 
-from regard.data.reading.readers import TextFile
+from regard.data.reading.readers import ON_BAD_TEXT, TextFile, check_choice
 from regard.data.reading.records import DROP_IT, parquet_rows
 from regard.data.reading.tally import BAD_UTF8, Tally
 from regard.data.reading.two_fields import (
     TOO_LONG,
     RawPair,
+    check_limits,
     decode_line,
     list_names,
     raw_lines,
@@ -27,7 +29,7 @@ from regard.data.reading.two_fields import (
     tab_rows,
     text_of,
 )
-from regard.errors import DataError
+from regard.errors import DataError, SettingError
 
 NO_SIDES = "without both languages"
 MARK = "\ufdd0"                # stands for bad bytes where a library parses the text; it is a character of no language
@@ -35,19 +37,53 @@ BAD = re.compile("[\udc80-\udcff\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")      #
 LAYOUT = " \t\r\n"          # white space that XML and gettext may put around a text
 PLAIN_NAMES = ("source", "target")
 OTHER_NAMES = (("document", "summary"), ("text", "summary"), ("article", "summary"), ("article", "highlights"))
+LANGUAGES = re.compile(r"([A-Za-z][A-Za-z0-9_]*)-([A-Za-z][A-Za-z0-9_]*)")
 CHANGED = "changed while it was read: try again when nothing writes to it"
 
 
 @dataclass(frozen=True)
-class PairReading:
-    """Options for reading pairs: the languages, what to do with bad bytes, whether fuzzy translations count."""
+class PairSettings:
+    """The [data] table of pairs: the files, the languages, and what makes a pair unfit to learn from; a limit of 0 is
+    none."""
 
-    languages: tuple[str, str] | None = None
-    on_bad_text: str = "fail"
-    fuzzy: bool = False
+    files: tuple[str, ...]
+    langs: str = ""                    # fr-en: from French to English; a region after an underscore, pt_BR-en
+    max_words: int = 250               # on either side, between white space
+    max_characters: int = 2500         # on either side, for what is written without spaces
+    max_ratio: float = 6.0             # of the longer side to the shorter one, in characters
+    drop_duplicates: bool = True       # a pair that came before, exactly
+    drop_identical: bool = False       # a source that is its own translation
+    fuzzy: bool = False                # keep what a .po file marks as to be checked
+    on_bad_text: str = "fail"          # fail · replace · drop
+    valid: tuple[str, ...] = ()        # held-out pairs of their own; none: the last `valid_share` of them
+    valid_share: float = 0.1
+    content: str = ""                  # a hash of the pairs, filled in by training
+    test: tuple[str, ...] = ()         # pairs that training never reads: a trained model is measured on them
+    train_share: float = 1.0           # of the training part, its beginning: what is learned from; tokenizers see all
+    halve: bool = False                # without them, hold out two halves: training sees one, the other is measured
+
+    def __post_init__(self) -> None:
+        if self.langs:
+            found = LANGUAGES.fullmatch(self.langs)
+            if not found:
+                raise SettingError(f"data.langs {self.langs!r} is impossible: name two languages with a dash between "
+                                   "them, e.g. fr-en, and a region after an underscore, e.g. pt_BR-en")
+            if found[1].lower() == found[2].lower():
+                raise SettingError(f"data.langs {self.langs!r} names one language twice: source and target need "
+                                   "names of their own, e.g. fr-en")
+        check_limits(self, "max_words", "max_characters")
+        if self.max_ratio and not self.max_ratio >= 1:
+            raise SettingError(f"data.max_ratio {self.max_ratio} is impossible: give at least 1, or 0 for no limit")
+        check_choice("data.on_bad_text", self.on_bad_text, ON_BAD_TEXT)
+
+    @property
+    def languages(self) -> tuple[str, str] | None:
+        """The names of the source and target language, if they were given."""
+        source, _, target = self.langs.partition("-")
+        return (source, target) if target else None
 
 
-def read_aligned(first: TextFile, second: TextFile, options: PairReading, tally: Tally) -> Iterator[RawPair]:
+def read_aligned(first: TextFile, second: TextFile, options: PairSettings, tally: Tally) -> Iterator[RawPair]:
     """Two files, the line of one beside that of the other."""
     both = zip_longest(raw_lines(first), raw_lines(second), fillvalue="ended")
     for number, (one, other) in enumerate(both, 1):
@@ -65,7 +101,7 @@ def read_aligned(first: TextFile, second: TextFile, options: PairReading, tally:
             yield RawPair(where, source, target)
 
 
-def read_tsv(source: TextFile, options: PairReading, tally: Tally) -> Iterator[RawPair]:
+def read_tsv(source: TextFile, options: PairSettings, tally: Tally) -> Iterator[RawPair]:
     """Columns parted by tabs: the two that the first line names, if it does, else the first and the second."""
 
     def find_columns(cells: list[str]) -> tuple[int, int] | None:
@@ -83,13 +119,13 @@ def _explain_columns(where: str, cells: list[str], before: int, named: bool) -> 
             f"{DROP_IT}")
 
 
-def read_jsonl(source: TextFile, options: PairReading, tally: Tally) -> Iterator[RawPair]:
+def read_jsonl(source: TextFile, options: PairSettings, tally: Tally) -> Iterator[RawPair]:
     """An object a line: {"fr": ..., "en": ...}, {"source": ..., "target": ...}, or either inside "translation"."""
     return read_objects(source, options.on_bad_text, tally,
                         lambda record, where: [_of_record(record, where, options)], NO_SIDES)
 
 
-def _of_record(record: Any, where: str, options: PairReading) -> RawPair:
+def _of_record(record: Any, where: str, options: PairSettings) -> RawPair:
     if isinstance(record, dict) and isinstance(record.get("translation"), dict):
         record = record["translation"]
     if not isinstance(record, dict):
@@ -101,13 +137,13 @@ def _of_record(record: Any, where: str, options: PairReading) -> RawPair:
     return RawPair(where, *(text_of(record[name], name, where) for name in names))
 
 
-def read_parquet(source: TextFile, options: PairReading, tally: Tally) -> Iterator[RawPair]:
+def read_parquet(source: TextFile, options: PairSettings, tally: Tally) -> Iterator[RawPair]:
     """Two columns named as in JSONL, or one column "translation" that holds both."""
     for where, record in parquet_rows(source, lambda names: _parquet_columns(names, source, options)):
         yield _of_record(record, where, options)
 
 
-def _parquet_columns(names: list[str], source: TextFile, options: PairReading) -> list[str]:
+def _parquet_columns(names: list[str], source: TextFile, options: PairSettings) -> list[str]:
     if "translation" in names:
         return ["translation"]
     found = choose(names, options)
@@ -124,7 +160,7 @@ def marker(on_bad_text: str) -> Callable[[bytes], bytes]:
     return lambda data: BAD.sub(MARK, decoder.decode(data)).encode()
 
 
-def unmarked(pair: RawPair, options: PairReading, tally: Tally) -> RawPair:
+def unmarked(pair: RawPair, options: PairSettings, tally: Tally) -> RawPair:
     """The pair with its marks replaced, or lost for them."""
     if options.on_bad_text == "fail" or MARK not in pair.source + pair.target:
         return pair
@@ -134,7 +170,7 @@ def unmarked(pair: RawPair, options: PairReading, tally: Tally) -> RawPair:
     return pair._replace(source=pair.source.replace(MARK, "\ufffd"), target=pair.target.replace(MARK, "\ufffd"))
 
 
-def choose(names: Collection[str], options: PairReading) -> tuple[str, str] | None:
+def choose(names: Collection[str], options: PairSettings) -> tuple[str, str] | None:
     """Return the names of the source and the target: the languages, else plainly source and target, else what
     documents and their summaries are mostly called."""
     for wanted in filter(None, (options.languages, PLAIN_NAMES, *OTHER_NAMES)):
@@ -156,12 +192,12 @@ def likeness(wanted: str, named: str) -> int:
     return int(named.split("-")[0] == wanted)
 
 
-def _wanted(options: PairReading) -> str:
+def _wanted(options: PairSettings) -> str:
     source, target = options.languages or PLAIN_NAMES
     return f"{source!r} and {target!r}"
 
 
-def name_them(options: PairReading) -> str:
+def name_them(options: PairSettings) -> str:
     if options.languages:
         return "--langs must name the languages as the file does"
     return "say which language is translated into which, e.g. --langs fr-en"

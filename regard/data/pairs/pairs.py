@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 from regard.data.pairs.aligned import check_same_length
 from regard.data.pairs.catalogs import read_mo, read_po
-from regard.data.pairs.pair_readers import PairReading, read_aligned, read_jsonl, read_parquet, read_tsv
+from regard.data.pairs.pair_readers import PairSettings, read_aligned, read_jsonl, read_parquet, read_tsv
 from regard.data.pairs.tmx import read_tmx
-from regard.data.reading.readers import ON_BAD_TEXT, TextFile, check_choice, find_sources, name_first
+from regard.data.reading.readers import TextFile, find_sources, name_first
 from regard.data.reading.tally import BAD_UTF8, Tally
-from regard.data.reading.two_fields import DUPLICATE, TOO_LONG, RawPair, came_before, check_limits, join_lines
-from regard.errors import DataError, SettingError
+from regard.data.reading.two_fields import DUPLICATE, TOO_LONG, RawPair, came_before, join_lines
+from regard.errors import DataError
 
-Reader = Callable[[TextFile, PairReading, Tally], Iterator[RawPair]]
+Reader = Callable[[TextFile, PairSettings, Tally], Iterator[RawPair]]
 
 FORMATS: dict[str, tuple[str, Reader]] = {
     ".tsv": ("tsv", read_tsv), ".jsonl": ("jsonl", read_jsonl), ".ndjson": ("jsonl", read_jsonl),
@@ -30,7 +30,6 @@ FORMATS: dict[str, tuple[str, Reader]] = {
 READERS = dict(FORMATS.values())
 KINDS = " ".join(FORMATS)
 EMPTY_SIDE, RATIO, IDENTICAL = "empty side", "length ratio", "identical sides"
-LANGUAGES = re.compile(r"([A-Za-z][A-Za-z0-9_]*)-([A-Za-z][A-Za-z0-9_]*)")
 SLACK = 30                 # characters by which one side may be longer than the other whatever the ratio
 
 
@@ -39,48 +38,6 @@ class TextPair(NamedTuple):
 
     source: str
     target: str
-
-
-@dataclass(frozen=True)
-class PairSettings:
-    """The [data] table of pairs: the files, the languages, and what makes a pair unfit to learn from; a limit of 0 is
-    none."""
-
-    files: tuple[str, ...]
-    langs: str = ""                    # fr-en: from French to English; a region after an underscore, pt_BR-en
-    max_words: int = 250               # on either side, between white space
-    max_characters: int = 2500         # on either side, for what is written without spaces
-    max_ratio: float = 6.0             # of the longer side to the shorter one, in characters
-    drop_duplicates: bool = True       # a pair that came before, exactly
-    drop_identical: bool = False       # a source that is its own translation
-    fuzzy: bool = False                # keep what a .po file marks as to be checked
-    on_bad_text: str = "fail"          # fail · replace · drop
-    valid: tuple[str, ...] = ()        # held-out pairs of their own; none: the last `valid_share` of them
-    valid_share: float = 0.1
-    content: str = ""                  # a hash of the pairs, filled in by training
-    test: tuple[str, ...] = ()         # pairs that training never reads: a trained model is measured on them
-    train_share: float = 1.0           # of the training part, its beginning: what is learned from; tokenizers see all
-    halve: bool = False                # without them, hold out two halves: training sees one, the other is measured
-
-    def __post_init__(self) -> None:
-        if self.langs:
-            found = LANGUAGES.fullmatch(self.langs)
-            if not found:
-                raise SettingError(f"data.langs {self.langs!r} is impossible: name two languages with a dash between "
-                                   "them, e.g. fr-en, and a region after an underscore, e.g. pt_BR-en")
-            if found[1].lower() == found[2].lower():
-                raise SettingError(f"data.langs {self.langs!r} names one language twice: source and target need "
-                                   "names of their own, e.g. fr-en")
-        check_limits(self, "max_words", "max_characters")
-        if self.max_ratio and not self.max_ratio >= 1:
-            raise SettingError(f"data.max_ratio {self.max_ratio} is impossible: give at least 1, or 0 for no limit")
-        check_choice("data.on_bad_text", self.on_bad_text, ON_BAD_TEXT)
-
-    @property
-    def languages(self) -> tuple[str, str] | None:
-        """The names of the source and target language, if they were given."""
-        source, _, target = self.langs.partition("-")
-        return (source, target) if target else None
 
 
 @dataclass(frozen=True)
@@ -162,14 +119,13 @@ def _source(name: str | os.PathLike[str]) -> TextFile:
 
 
 def _read(sources: list[TextFile], settings: PairSettings, tally: Tally) -> Iterator[RawPair]:
-    options = PairReading(settings.languages, settings.on_bad_text, settings.fuzzy)
     if sources[0].format == "text":
         first, second = sources
         check_same_length(first, second)
-        yield from read_aligned(first, second, options, tally)
+        yield from read_aligned(first, second, settings, tally)
         return
     for source in sources:
-        yield from READERS[source.format](source, options, tally)
+        yield from READERS[source.format](source, settings, tally)
 
 
 def mend_pair(raw: RawPair, on_bad_text: str, tally: Tally) -> tuple[TextPair, str]:

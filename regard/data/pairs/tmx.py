@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 from xml.parsers import expat
 
-from regard.data.pairs.pair_readers import LAYOUT, NO_SIDES, PairReading, likeness, marker, name_them, unmarked
+from regard.data.pairs.pair_readers import LAYOUT, NO_SIDES, PairSettings, likeness, marker, name_them, unmarked
 from regard.data.reading.readers import TextFile, open_source
 from regard.data.reading.tally import Tally
 from regard.data.reading.two_fields import LONGEST, TOO_LONG, RawPair, list_names
@@ -26,7 +26,7 @@ STANDARD_DTD = re.compile(r"(?:.*/)?tmx\d*\.dtd")
 UTF8 = re.compile(rb"""\s*(<\?xml(?![^>]*encoding)[^>]*>|<\?xml[^>]*encoding\s*=\s*["']utf-?8["']|<(?!\?))""", re.I)
 
 
-def read_tmx(source: TextFile, options: PairReading, tally: Tally) -> Iterator[RawPair]:
+def read_tmx(source: TextFile, options: PairSettings, tally: Tally) -> Iterator[RawPair]:
     """Every translation unit's two segments, chosen by language, with inline markup taken out."""
     if options.languages is None:
         raise DataError(f"{source.name} may hold many languages: {name_them(options)}")

@@ -14,7 +14,7 @@ from regard.corpora import shapes
 from regard.data import embedded
 from regard.data.batching.pair_batches import Pictures
 from regard.data.pictures.picture_shards import CaptionedPictures, PictureShard, prepare_pictures
-from regard.data.pictures.pictures import CaptionReading
+from regard.data.pictures.pictures import PictureDataSettings
 from regard.data.reading.corpus import SAMPLE as SUBWORDS
 from regard.data.reading.corpus import Learned, PreparedCorpus, Say, TokenizerSettings, learn_tokenizer
 from regard.data.reading.shards import Counts, Shard
@@ -26,32 +26,6 @@ from regard.errors import DataError, SettingError
 
 EMBEDDED = "shapes"
 DRAWN = {part: embedded.size(EMBEDDED, part) for part in shapes.PARTS}
-
-
-@dataclass(frozen=True)
-class PictureDataSettings:
-    """The [data] table of pictures: folders with a captions file, or such files, and what makes a caption unfit."""
-
-    files: tuple[str, ...]
-    valid: tuple[str, ...] = ()        # held-out pictures of their own; none: the last `valid_share` of them
-    valid_share: float = 0.1
-    size: int = shapes.SIDE            # pixels: pictures are brought to a square of this side
-    max_words: int = 100
-    max_characters: int = 1000
-    drop_duplicates: bool = True
-    on_bad_text: str = "fail"          # fail · replace · drop
-    on_bad_image: str = "fail"         # fail · drop
-    content: str = ""                  # a hash of everything, filled in by training
-
-    def __post_init__(self) -> None:
-        if not 0 < self.valid_share < 1:
-            raise SettingError(f"data.valid_share {self.valid_share} is impossible: it must lie between 0 and 1")
-        self.reading                                           # noqa: B018  refuses what cannot be
-
-    @property
-    def reading(self) -> CaptionReading:
-        return CaptionReading(self.max_words, self.max_characters, self.drop_duplicates, self.on_bad_text,
-                              self.on_bad_image)
 
 
 @dataclass
@@ -105,7 +79,7 @@ def read_part(data: PictureDataSettings, files: Sequence[str], part: str, store:
     if len(files) != 1:
         raise DataError(f"{len(files)} names were given for pictures: name one folder that has a captions file, or "
                         "one captions file")
-    found = prepare_pictures(files[0], data.reading, data.size, store)
+    found = prepare_pictures(files[0], data, store)
     say(found.tally.line())
     return found
 

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from regard import storage
 from regard.data.pictures.picture_files import BadPicture, check_file, load_picture
-from regard.data.pictures.pictures import Captioned, CaptionReading, read_captioned
+from regard.data.pictures.pictures import Captioned, PictureDataSettings, read_captioned
 from regard.data.reading.seals import CURE, check_folder, write_folder
-from regard.data.reading.shards import storage_call
+from regard.data.reading.shards import ArrayFiles, map_array
 from regard.data.reading.tally import Tally
 from regard.data.reading.text_cache import Cache, key_of
 from regard.errors import DataError, SettingError
@@ -74,7 +74,7 @@ class PictureShard:
             lost = {int(at): str(reason) for at, reason in about["lost"].items()}
             if any(not 0 <= at < shape[0] + len(lost) for at in lost):
                 raise ValueError("its parts do not fit together")
-            return PictureShard(path, _map(path / PICTURES, shape), lost, str(about["content"]))
+            return PictureShard(path, map_array(path / PICTURES, np.dtype("u1"), shape), lost, str(about["content"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"the picture shard {path} is damaged ({error}): {CURE}") from None
 
@@ -83,36 +83,20 @@ class PictureShard:
         """A new shard at `path` of these pictures, in order."""
 
         def fill(folder: Path) -> None:
-            about = _write_pictures(folder / PICTURES, size, pictures)
+            count, lost = 0, {}
+            with ArrayFiles(folder, PICTURES) as files:
+                for at, picture in enumerate(pictures):
+                    if isinstance(picture, Lost):
+                        lost[at] = picture.reason
+                        continue
+                    assert picture.shape == (size, size, 3) and picture.dtype == np.uint8, picture.shape
+                    files.append(PICTURES, picture)
+                    count += 1
+                content = files.sync()
+            about = {"version": VERSION, "count": count, "size": size, "lost": lost, "content": content}
             storage.write_part(folder / ABOUT, json.dumps(about) + "\n")
 
         return write_folder(Path(path), fill, PictureShard.open)
-
-
-def _map(path: Path, shape: tuple[int, ...]) -> Pixels:
-    size, wanted = path.stat().st_size, int(np.prod(shape))
-    if size != wanted:
-        raise ValueError(f"{path.name} has {size:,} bytes, not {wanted:,}")
-    # A plain array over the map: the same pages, without the cost of numpy's memmap class at each index.
-    return np.asarray(np.memmap(path, dtype=np.uint8, mode="r", shape=shape)) if wanted else np.zeros(shape, np.uint8)
-
-
-def _write_pictures(path: Path, size: int, pictures: Iterable[Pixels | Lost]) -> dict[str, object]:
-    """The pixels one after the other, synced; gives what shard.json says."""
-    count, lost, content = 0, {}, hashlib.sha256()
-    with storage_call("write", path, lambda path: open(path, "wb")) as file:
-        for at, picture in enumerate(pictures):
-            if isinstance(picture, Lost):
-                lost[at] = picture.reason
-                continue
-            assert picture.shape == (size, size, 3) and picture.dtype == np.uint8, (picture.shape, picture.dtype)
-            data = picture.tobytes()
-            content.update(data)
-            storage_call("write", path, lambda path, data=data: file.write(data))
-            count += 1
-        storage_call("write", path, lambda path: file.flush())
-        storage_call("sync", path, lambda path: os.fsync(file.fileno()))
-    return {"version": VERSION, "count": count, "size": size, "lost": lost, "content": content.hexdigest()}
 
 
 @dataclass(frozen=True)
@@ -128,21 +112,19 @@ class CaptionedPictures:
         return len(self.captions)
 
 
-def prepare_pictures(
-    path: str | os.PathLike[str], reading: CaptionReading, size: int, cache: Cache, tally: Tally | None = None
-) -> CaptionedPictures:
+def prepare_pictures(path: str | os.PathLike[str], data: PictureDataSettings, cache: Cache) -> CaptionedPictures:
     """Everything that is fit in a folder of captioned pictures; each file is decoded once for each content."""
+    size, tally = data.size, Tally()
     if not 1 <= size <= LARGEST:
         raise SettingError(f"pictures of {size} x {size} pixels are impossible: give a size from 1 to {LARGEST}")
-    tally = Tally() if tally is None else tally
-    captioned = list(read_captioned(path, reading, tally))
+    captioned = list(read_captioned(path, data, tally))
     first: dict[Path, Captioned] = {}
     for each in captioned:
         first.setdefault(each.path, each)
     files = list(first)
-    key = key_of(VERSION, size, reading.on_bad_image, _pillow(), [file_hash(file) for file in files])
+    key = key_of(VERSION, size, data.on_bad_image, _pillow(), [file_hash(file) for file in files])
     shard, _ = cache.entry("pictures", key, PictureShard.open, lambda path: PictureShard.write(
-        path, size, _load_all(first.values(), size, reading)))
+        path, size, _load_all(first.values(), data)))
     return _joined(captioned, files, shard, tally)
 
 
@@ -163,12 +145,12 @@ def _joined(captioned: list[Captioned], files: list[Path], shard: PictureShard, 
     return CaptionedPictures(shard, captions, np.array(rows, dtype=np.int64), tally)
 
 
-def _load_all(named: Iterable[Captioned], size: int, reading: CaptionReading) -> Iterator[Pixels | Lost]:
+def _load_all(named: Iterable[Captioned], data: PictureDataSettings) -> Iterator[Pixels | Lost]:
     for each in named:
         try:
-            yield load_picture(each.path, size)
+            yield load_picture(each.path, data.size)
         except BadPicture as bad:
-            if reading.on_bad_image == "fail":
+            if data.on_bad_image == "fail":
                 raise BadPicture(bad.reason, f"{each.where}: {bad}, or pass --on-bad-image drop") from None
             yield Lost(bad.reason)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from regard.corpora.shapes_drawing import SIDE
 from regard.data.pictures.picture_files import MISSING, OUTSIDE, SUFFIXES, BadPicture, check_file, shown
 from regard.data.reading.readers import ON_BAD_TEXT, TextFile, check_choice, find_sources
 from regard.data.reading.records import DROP_IT, encodable
@@ -32,7 +33,7 @@ from regard.data.reading.two_fields import (
     tab_rows,
     text_of,
 )
-from regard.errors import DataError
+from regard.errors import DataError, SettingError
 
 NAMES = ("captions.tsv", "captions.jsonl", "metadata.jsonl")      # looked for in a folder, also as .gz
 FILE_FIELDS = ("image", "file", "file_name")
@@ -52,23 +53,31 @@ class Captioned(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CaptionReading:
-    """Options for reading captions, and limits for unfit ones; a limit of 0 is none."""
+class PictureDataSettings:
+    """The [data] table of pictures: folders with a captions file, or such files, and what makes a caption unfit; of the
+    limits 0 is none."""
 
+    files: tuple[str, ...]
+    valid: tuple[str, ...] = ()        # held-out pictures of their own; none: the last `valid_share` of them
+    valid_share: float = 0.1
+    size: int = SIDE                   # pixels: pictures are brought to a square of this side
     max_words: int = 100               # between white space
     max_characters: int = 1000
     drop_duplicates: bool = True       # the same caption of the same picture
     on_bad_text: str = "fail"          # fail · replace · drop
     on_bad_image: str = "fail"         # fail · drop
+    content: str = ""                  # a hash of everything, filled in by training
 
     def __post_init__(self) -> None:
+        if not 0 < self.valid_share < 1:
+            raise SettingError(f"data.valid_share {self.valid_share} is impossible: it must lie between 0 and 1")
         check_limits(self, "max_words", "max_characters")
         check_choice("data.on_bad_text", self.on_bad_text, ON_BAD_TEXT)
         check_choice("data.on_bad_image", self.on_bad_image, ON_BAD_IMAGE)
 
 
 def read_captioned(
-    path: str | os.PathLike[str], settings: CaptionReading, tally: Tally | None = None
+    path: str | os.PathLike[str], settings: PictureDataSettings, tally: Tally | None = None
 ) -> Iterator[Captioned]:
     """Every picture with a caption, in the order of the captions; no picture is opened here."""
     tally = Tally() if tally is None else tally
@@ -135,7 +144,7 @@ def locate(folder: Path, name: str) -> Path:
     return path
 
 
-def unfit(caption: str, settings: CaptionReading) -> str:
+def unfit(caption: str, settings: PictureDataSettings) -> str:
     """Why a caption is not fit to learn from, or nothing."""
     if not caption or caption.isspace():
         return NO_CAPTION
@@ -144,7 +153,7 @@ def unfit(caption: str, settings: CaptionReading) -> str:
     return TOO_LONG if settings.max_words and len(caption.split()) > settings.max_words else ""
 
 
-def _unusable(folder: Path, raw: RawPair, settings: CaptionReading) -> str:
+def _unusable(folder: Path, raw: RawPair, settings: PictureDataSettings) -> str:
     """Why there is no picture where a line says, if such lines are to be dropped; else an error."""
     try:
         locate(folder, raw.source)
@@ -165,7 +174,7 @@ def _search(folder: Path) -> Iterator[Path]:
                     if not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES)
 
 
-def _clean(raw: RawPair, settings: CaptionReading, tally: Tally) -> tuple[str, str]:
+def _clean(raw: RawPair, settings: PictureDataSettings, tally: Tally) -> tuple[str, str]:
     """The caption as text of one line; or why that cannot be."""
     if raw.lost:
         return "", raw.lost
@@ -175,7 +184,7 @@ def _clean(raw: RawPair, settings: CaptionReading, tally: Tally) -> tuple[str, s
     return ("", BAD_UTF8) if text is None else (text.strip(), "")
 
 
-def _read_tsv(source: TextFile, settings: CaptionReading, tally: Tally) -> Iterator[RawPair]:
+def _read_tsv(source: TextFile, settings: PictureDataSettings, tally: Tally) -> Iterator[RawPair]:
     """Columns parted by tabs: the two that the first line names, if it does, else a name and a caption."""
     rows = tab_rows(source, settings.on_bad_text, tally)
     for found in read_table(rows, settings.on_bad_text, _find_columns, _explain_columns, width=2):
@@ -195,7 +204,7 @@ def _explain_columns(where: str, cells: list[str], wanted: int, named: bool) -> 
     return f"{where} has {len(cells)} columns, not {wanted}: is there a tab inside a caption? {DROP_IT}"
 
 
-def _read_jsonl(source: TextFile, settings: CaptionReading, tally: Tally) -> Iterator[RawPair]:
+def _read_jsonl(source: TextFile, settings: PictureDataSettings, tally: Tally) -> Iterator[RawPair]:
     """An object a line; a list of captions stands for as many lines."""
     return read_objects(source, settings.on_bad_text, tally, _of_record, NO_FIELDS)
 

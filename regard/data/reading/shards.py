@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 
@@ -84,8 +85,8 @@ class Shard:
             about = json.loads((path / ABOUT).read_text("utf-8"))
             counts = Counts(**about["counts"])
             dtype = np.dtype({"uint16": "<u2", "uint32": "<u4"}[about["dtype"]])
-            tokens = _map(path / TOKENS, dtype, counts.tokens)
-            ends = _map(path / ENDS, np.dtype("<u8"), counts.documents)
+            tokens = map_array(path / TOKENS, dtype, (counts.tokens,))
+            ends = map_array(path / ENDS, np.dtype("<u8"), (counts.documents,))
             if about["version"] != VERSION or (len(ends) and int(ends[-1]) != len(tokens)):
                 raise ValueError("its parts do not fit together")
             return Shard(path, tokens, ends, counts, about["tokenizer"], about["content"])
@@ -93,12 +94,13 @@ class Shard:
             raise DataError(f"the token shard {path} is damaged ({error}): {CURE}") from None
 
 
-def _map(path: Path, dtype: np.dtype, count: int) -> np.ndarray:
-    size = path.stat().st_size
-    if size != count * dtype.itemsize:
-        raise ValueError(f"{path.name} has {size:,} bytes, not {count * dtype.itemsize:,}")
+def map_array(path: Path, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """An array that is the whole of a file."""
+    size, wanted = path.stat().st_size, math.prod(shape) * dtype.itemsize
+    if size != wanted:
+        raise ValueError(f"{path.name} has {size:,} bytes, not {wanted:,}")
     # A plain array over the map: the same pages, without the cost of numpy's memmap class at each index.
-    return np.asarray(np.memmap(path, dtype=dtype, mode="r")) if count else np.zeros(0, dtype)
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=shape)) if wanted else np.zeros(shape, dtype)
 
 
 def write_shard(path: Path, pieces: Iterable[TextPiece], tokenizer: Tokenizer) -> Shard:
@@ -127,25 +129,44 @@ def _batches(pieces: Iterable[TextPiece]) -> Iterator[list[TextPiece]]:
         yield batch
 
 
-class _Writer:
-    """Appends batches to the two files, counting and hashing what goes by."""
+class ArrayFiles:
+    """New files of a folder, to which arrays are appended; all that goes by is hashed."""
 
-    def __init__(self, folder: Path, tokenizer: Tokenizer):
-        self.folder, self.tokenizer = folder, tokenizer
-        self.dtype = "uint16" if tokenizer.vocab_size <= 2**16 else "uint32"
-        self.counts = dict.fromkeys(asdict(Counts()), 0)
-        self.hash = hashlib.sha256()
-        self.open_document = False
+    def __init__(self, folder: Path, *names: str):
+        self.folder, self.names, self.hash = folder, names, hashlib.sha256()
         self.files: dict[str, BinaryIO] = {}
 
-    def __enter__(self) -> _Writer:
-        for name in (TOKENS, ENDS):
+    def __enter__(self) -> Self:
+        for name in self.names:
             self.files[name] = storage_call("write", self.folder / name, lambda path: open(path, "wb"))  # noqa: SIM115
         return self
 
     def __exit__(self, *error: Any) -> None:
         for file in self.files.values():
             file.close()
+
+    def append(self, name: str, values: np.ndarray) -> None:
+        data = values.tobytes()
+        self.hash.update(data)
+        storage_call("write", self.folder / name, lambda path: self.files[name].write(data))
+
+    def sync(self) -> str:
+        """Return the hash of all that was appended; it is on the disk after this."""
+        for name, file in self.files.items():
+            storage_call("write", self.folder / name, lambda path, file=file: file.flush())
+            storage_call("sync", self.folder / name, lambda path, file=file: os.fsync(file.fileno()))
+        return self.hash.hexdigest()
+
+
+class _Writer(ArrayFiles):
+    """Appends batches of texts to the two files of a shard, and counts them."""
+
+    def __init__(self, folder: Path, tokenizer: Tokenizer):
+        super().__init__(folder, TOKENS, ENDS)
+        self.tokenizer = tokenizer
+        self.dtype = "uint16" if tokenizer.vocab_size <= 2**16 else "uint32"
+        self.counts = dict.fromkeys(asdict(Counts()), 0)
+        self.open_document = False
 
     def add(self, batch: list[TextPiece]) -> None:
         texts = [piece.text for piece in batch]
@@ -160,8 +181,8 @@ class _Writer:
         self.counts["documents"] += len(document_ends)
         self.counts["unknown"] += int(np.count_nonzero(flat == UNK))
         self.open_document = not batch[-1].ends
-        self._append(TOKENS, with_ends.astype("<u2" if self.dtype == "uint16" else "<u4"))
-        self._append(ENDS, document_ends.astype("<u8"))
+        self.append(TOKENS, with_ends.astype("<u2" if self.dtype == "uint16" else "<u4"))
+        self.append(ENDS, document_ends.astype("<u8"))
 
     def _count_text(self, texts: list[str]) -> None:
         raw = "\n".join(texts).encode()                                    # a newline too many between pieces
@@ -171,21 +192,13 @@ class _Writer:
         self.counts["characters"] += sum(map(len, texts))
         self.counts["words"] += int(starts)
 
-    def _append(self, name: str, values: np.ndarray) -> None:
-        data = values.tobytes()
-        self.hash.update(data)
-        storage_call("write", self.folder / name, lambda path: self.files[name].write(data))
-
     def finish(self) -> dict[str, Any]:
         """Return the values of shard.json; the files are on the disk after this."""
         if self.open_document:
             self.counts["documents"] += 1
-            self._append(ENDS, np.array([self.counts["tokens"]], dtype="<u8"))
-        for name, file in self.files.items():
-            storage_call("write", self.folder / name, lambda path, file=file: file.flush())
-            storage_call("sync", self.folder / name, lambda path, file=file: os.fsync(file.fileno()))
+            self.append(ENDS, np.array([self.counts["tokens"]], dtype="<u8"))
         return {"version": VERSION, "dtype": self.dtype, "counts": self.counts,
-                "tokenizer": self.tokenizer.digest(), "content": self.hash.hexdigest()}
+                "tokenizer": self.tokenizer.digest(), "content": self.sync()}
 
 
 def storage_call(operation: str, path: Path, act: Any) -> Any:

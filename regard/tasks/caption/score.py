@@ -11,7 +11,7 @@ import numpy as np
 from regard.corpora import shapes
 from regard.data.pictures.picture_corpus import is_embedded
 from regard.data.pictures.picture_shards import prepare_pictures
-from regard.data.pictures.pictures import CaptionReading
+from regard.data.pictures.pictures import PictureDataSettings
 from regard.data.reading.corpus import refuse_files
 from regard.data.reading.text_cache import Cache
 from regard.decoding.fast.fast_paths import describe_fast_paths
@@ -53,9 +53,9 @@ def read_files(
         refuse_files(options["part"], files)
     if len(files) != 1:
         raise DataError(f"{len(files)} names were given for pictures: name one folder or one captions file")
-    reading = CaptionReading(max_words=0, max_characters=0, on_bad_text=options["on_bad_text"],
-                             on_bad_image=options.get("on_bad_image") or "fail")
-    pictures = prepare_pictures(Path(files[0]), reading, model.size, Cache())
+    data = PictureDataSettings(files, size=model.size, max_words=0, max_characters=0,
+                               on_bad_text=options["on_bad_text"], on_bad_image=options.get("on_bad_image") or "fail")
+    pictures = prepare_pictures(Path(files[0]), data, Cache())
     if pictures.tally.dropped:
         say(pictures.tally.line())
     captions: dict[int, list[str]] = {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from regard.data.pictures.picture_corpus import PictureCorpus, PictureDataSettings, prepare_captioned
+from regard.data.pictures.picture_corpus import PictureCorpus, prepare_captioned
+from regard.data.pictures.pictures import PictureDataSettings
 from regard.decoding.beam import BeamOptions, search_batches
 from regard.decoding.source_batches import picture_batches
 from regard.decoding.special_tokens import text_special_tokens

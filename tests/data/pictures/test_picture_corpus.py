@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.data.pictures.picture_corpus import PictureDataSettings, prepare_captioned
+from regard.data.pictures.picture_corpus import prepare_captioned
+from regard.data.pictures.pictures import PictureDataSettings
 from regard.data.reading.corpus import TokenizerSettings
 from regard.data.tokens.vocabulary import EOS
 

@@ -16,7 +16,7 @@ from regard import storage
 from regard.data.pictures import picture_files, picture_shards
 from regard.data.pictures.picture_files import BadPicture, load_picture
 from regard.data.pictures.picture_shards import Lost, PictureShard, prepare_pictures
-from regard.data.pictures.pictures import CaptionReading, read_captioned
+from regard.data.pictures.pictures import PictureDataSettings, read_captioned
 from regard.data.reading.tally import Tally
 from regard.data.reading.text_cache import Cache
 from regard.errors import DataError, SettingError, StorageError
@@ -59,8 +59,12 @@ def complaint(act, *given, **options):
     return message, getattr(caught.value, "reason", None)
 
 
+def settings(**options):
+    return PictureDataSettings((), **options)
+
+
 def read(path, tally=None, **options):
-    return [(each.path.name, each.caption) for each in read_captioned(path, CaptionReading(**options), tally)]
+    return [(each.path.name, each.caption) for each in read_captioned(path, settings(**options), tally)]
 
 
 def counted(path, **options):
@@ -273,7 +277,7 @@ def test_files_are_closed_and_warnings_left_as_they_were(write):
 def test_a_folder_or_its_captions_file_gives_the_captions_in_order(folder):
     assert counted(folder) == (ALL, "3 captions read: 3 kept, 0 dropped")
     assert counted(folder / "captions.tsv") == (ALL, "3 captions read: 3 kept, 0 dropped")
-    first = next(iter(read_captioned(folder, CaptionReading())))
+    first = next(iter(read_captioned(folder, settings())))
     assert first.path == folder / "a.png" and first.where == f"{folder / 'captions.tsv'} line 1"
 
 
@@ -441,11 +445,11 @@ def test_what_is_given_must_be_captions(folder, write, tmp_path):
 
 def test_settings_that_cannot_be_are_named():
     with pytest.raises(SettingError, match=r"unknown data.on_bad_image 'dorp': did you mean drop\?"):
-        CaptionReading(on_bad_image="dorp")
+        settings(on_bad_image="dorp")
     with pytest.raises(SettingError, match=r"unknown data.on_bad_text"):
-        CaptionReading(on_bad_text="never")
+        settings(on_bad_text="never")
     with pytest.raises(SettingError, match=r"data.max_words -1 is impossible"):
-        CaptionReading(max_words=-1)
+        settings(max_words=-1)
 
 
 # ------------------------------------------------------------------------------------------------ decoded, on disk
@@ -474,7 +478,7 @@ def test_a_damaged_shard_is_a_clear_line(tmp_path):
 
 
 def test_captions_come_with_the_rows_of_their_pictures(folder, own_cache):
-    found = prepare_pictures(folder, CaptionReading(), 16, Cache())
+    found = prepare_pictures(folder, settings(size=16), Cache())
     assert found.captions == [caption for _, caption in ALL] and found.rows.tolist() == [0, 1, 0]
     batch = found.shard.images[found.rows]
     assert batch.shape == (3, 16, 16, 3) and (batch[0] == RED).all() and (batch[1, :, :, 2] > 250).all()
@@ -482,36 +486,36 @@ def test_captions_come_with_the_rows_of_their_pictures(folder, own_cache):
 
 
 def test_pictures_are_decoded_once_for_each_content(folder, write, monkeypatch):
-    first = prepare_pictures(folder, CaptionReading(), 16, Cache()).shard
+    first = prepare_pictures(folder, settings(size=16), Cache()).shard
     with monkeypatch.context() as patched:
         patched.setattr(picture_shards, "load_picture", lambda path, size: pytest.fail("decoded again"))
-        assert prepare_pictures(folder, CaptionReading(), 16, Cache()).shard.content == first.content
+        assert prepare_pictures(folder, settings(size=16), Cache()).shard.content == first.content
     write("set/a.png", plain("green"))
-    assert prepare_pictures(folder, CaptionReading(), 16, Cache()).shard.path != first.path
-    assert prepare_pictures(folder, CaptionReading(), 8, Cache()).shard.images.shape[1] == 8
+    assert prepare_pictures(folder, settings(size=16), Cache()).shard.path != first.path
+    assert prepare_pictures(folder, settings(size=8), Cache()).shard.images.shape[1] == 8
 
 
 def test_a_damaged_shard_of_the_cache_is_made_again(folder):
-    shard = prepare_pictures(folder, CaptionReading(), 16, Cache()).shard
+    shard = prepare_pictures(folder, settings(size=16), Cache()).shard
     (shard.path / "shard.json").write_text("{}")
-    assert prepare_pictures(folder, CaptionReading(), 16, Cache()).shard.content == shard.content
+    assert prepare_pictures(folder, settings(size=16), Cache()).shard.content == shard.content
 
 
 def test_a_broken_picture_fails_or_is_counted_with_all_its_captions(folder, write):
     write("set/a.png", plain()[:50])
-    message, reason = complaint(lambda: prepare_pictures(folder, CaptionReading(), 16, Cache()))
+    message, reason = complaint(lambda: prepare_pictures(folder, settings(size=16), Cache()))
     assert message.startswith(f"{folder / 'captions.tsv'} line 1: the picture {folder / 'a.png'} is broken (")
     assert message.endswith("or pass --on-bad-image drop") and reason == "picture broken"
     for _ in range(2):                                                # decoded, and from the cache
-        found = prepare_pictures(folder, CaptionReading(on_bad_image="drop"), 16, Cache())
+        found = prepare_pictures(folder, settings(size=16, on_bad_image="drop"), Cache())
         assert found.captions == ["a blue one"] and found.rows.tolist() == [0]
         assert found.tally.line() == "3 captions read: 1 kept, 2 dropped (2 picture broken)"
-    assert "is broken" in complaint(lambda: prepare_pictures(folder, CaptionReading(), 16, Cache()))[0]
+    assert "is broken" in complaint(lambda: prepare_pictures(folder, settings(size=16), Cache()))[0]
     write("set/sub/b.jpg", b"no")
-    said = complaint(lambda: prepare_pictures(folder, CaptionReading(on_bad_image="drop"), 16, Cache()))[0]
+    said = complaint(lambda: prepare_pictures(folder, settings(size=16, on_bad_image="drop"), Cache()))[0]
     assert "there are no pictures left (3 captions read: 0 kept, 3 dropped (1 not a picture, 2 picture broken))" in said
     with pytest.raises(SettingError, match="give a size from 1 to 1024"):
-        prepare_pictures(folder, CaptionReading(), 5000, Cache())
+        prepare_pictures(folder, settings(size=5000), Cache())
 
 
 def test_a_disk_that_refuses_leaves_no_half_shard(tmp_path, monkeypatch):

@@ -14,7 +14,8 @@ from regard.data import embedded
 from regard.data.pairs.pair_corpus import PairTokenizerSettings, prepare_pairs
 from regard.data.pairs.pairs import PairSettings
 from regard.data.pictures import picture_corpus
-from regard.data.pictures.picture_corpus import PictureDataSettings, prepare_captioned
+from regard.data.pictures.picture_corpus import prepare_captioned
+from regard.data.pictures.pictures import PictureDataSettings
 from regard.data.reading import seals
 from regard.data.reading.corpus import DataSettings, TokenizerSettings, prepare
 from regard.errors import DataError
