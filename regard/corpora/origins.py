@@ -13,6 +13,7 @@ import random
 import zlib
 from collections.abc import Callable, Iterator
 from itertools import count, islice
+from typing import Any, NamedTuple
 
 from regard.corpora import gists, phrasebook, sally, stories
 from regard.errors import SettingError, did_you_mean
@@ -24,43 +25,32 @@ TRIES = 10                       # stretches of a line, of which the first is ta
 HELD_OUT = 20                    # one text in so many is of `valid`, and one of `test`
 
 
-def _stories(number: int, seed: int) -> Iterator[str]:
-    return stories.generate(number, seed)
+Draw = Callable[[int, int], Iterator[Any]]
+
+# How often each comes, who draws its lines, and under which name a line stands in what is drawn.
+LABELS: dict[str, tuple[int, Draw, str]] = {
+    "stories": (6, stories.generate, ""), "sally": (3, sally.generate, "text"), "gists": (4, gists.pairs, "target"),
+    "english": (4, phrasebook.pairs, "target"), "french": (3, phrasebook.pairs, "source")}
 
 
-def _sally(number: int, seed: int) -> Iterator[str]:
-    return (story.text for story in sally.generate(number, seed))
+class LabelledText(NamedTuple):
+    """A text and its label; where each word has one, as many as words, with spaces between them."""
+
+    label: str
+    text: str
 
 
-def _gists(number: int, seed: int) -> Iterator[str]:
-    return (pair.target for pair in gists.pairs(number, seed))
-
-
-def _french(number: int, seed: int) -> Iterator[str]:
-    return (pair.source for pair in phrasebook.pairs(number, seed))
-
-
-def _english(number: int, seed: int) -> Iterator[str]:
-    return (pair.target for pair in phrasebook.pairs(number, seed))
-
-
-# How often each comes, and who writes its lines.
-LABELS: dict[str, tuple[int, Callable[[int, int], Iterator[str]]]] = {
-    "stories": (6, _stories), "sally": (3, _sally), "gists": (4, _gists), "english": (4, _english),
-    "french": (3, _french)}
-
-
-def texts(number: int, seed: int = 0, part: str = "train") -> Iterator[tuple[str, str]]:
-    """Yield so many texts of a part with their labels, as (label, text), the same for the same seed."""
+def texts(number: int, seed: int = 0, part: str = "train") -> Iterator[LabelledText]:
+    """Yield so many texts of a part with their labels, the same for the same seed."""
     if part not in PARTS:
         raise SettingError(f"origins have no part {part}{did_you_mean(part, PARTS)}")
     return islice(_endless(seed, part), number)
 
 
-def _endless(seed: int, part: str) -> Iterator[tuple[str, str]]:
+def _endless(seed: int, part: str) -> Iterator[LabelledText]:
     chance = random.Random(f"{seed} {part}")
-    lines = {label: _lines(write, seed) for label, (_, write) in LABELS.items()}
-    odds = [often for often, _ in LABELS.values()]
+    lines = {label: _lines(draw, name, seed) for label, (_, draw, name) in LABELS.items()}
+    odds = [often for often, *_ in LABELS.values()]
     seen: set[str] = set()
     while True:
         label = chance.choices([*LABELS], odds)[0]
@@ -69,7 +59,7 @@ def _endless(seed: int, part: str) -> Iterator[tuple[str, str]]:
             text = _cut(words, chance)
             if text not in seen and part_of(text) == part:
                 seen.add(text)
-                yield label, text
+                yield LabelledText(label, text)
                 break
 
 
@@ -79,10 +69,11 @@ def _cut(words: list[str], chance: random.Random) -> str:
     return " ".join(words[first:first + length])
 
 
-def _lines(write: Callable[[int, int], Iterator[str]], seed: int) -> Iterator[str]:
+def _lines(draw: Draw, name: str, seed: int) -> Iterator[str]:
     """Yield lines without end, some thousand at a time, each with a seed of its own."""
     for turn in count():
-        yield from write(LINES, LINES * seed + turn)
+        for drawn in draw(LINES, LINES * seed + turn):
+            yield getattr(drawn, name) if name else drawn
 
 
 def part_of(text: str) -> str:

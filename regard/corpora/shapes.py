@@ -1,7 +1,7 @@
 """Shapes: pictures of coloured shapes, what is to be seen in them, and where each word of it is.
 
     for picture in pictures(3):
-        print(picture.caption, picture.region("red").sum())
+        print(dict(zip(picture.words, picture.regions)))
 
 One thing alone ("a small red square"), two ("a red square left of a blue circle") or three ("... and above a green
 star"), on plain and noisy grounds. The picture decides its caption: of several things the large one comes first. The
@@ -18,7 +18,7 @@ import io
 import json
 import math
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,28 +37,20 @@ AT_ONCE = 256                     # pictures drawn together; their number change
 CAPTIONS, REGIONS = "captions.tsv", "regions.jsonl"
 GAP, ENLARGED = 2, 3              # of a sheet: white pixels around a picture, and how much larger it is shown
 
-Box = tuple[float, float, float, float]
 Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture and its caption, with the place of each word: where it stands in `words`, or None for `a` and `of`."""
+    """A picture and its caption, with the region of each of its `words`, or None for `a` and `of`."""
 
     image: NDArray[np.uint8]                 # (H, W, 3)
     caption: str
     regions: tuple[Mask | None, ...]         # a (H, W) each
-    boxes: tuple[Box | None, ...]            # left, top, right, bottom, from 0 to 1
 
     @property
     def words(self) -> list[str]:
         return self.caption.split(" ")
-
-    def region(self, word: str) -> Mask:
-        """The pixels of everything this word says in the caption: (H, W), none for a word that names nothing."""
-        found = [region for said, region in zip(self.words, self.regions, strict=True)
-                 if said == word and region is not None]
-        return np.any(found, axis=0) if found else np.zeros((SIDE, SIDE), dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -81,19 +73,18 @@ class DrawnPictures:
     def picture(self, at: int) -> Picture:
         masks = self.regions(at)
         regions = tuple(mask if meant else None for mask, meant in zip(masks, self.meant[at], strict=True))
-        return Picture(self.images[at], self.captions[at], regions, tuple(r if r is None else box(r) for r in regions))
+        return Picture(self.images[at], self.captions[at], regions)
 
 
 def pictures(number: int, seed: int = 0, part: str = "train") -> Iterator[Picture]:
     """So many pictures of a part, the same for the same seed."""
     _check(part)
-    return _pictures(number, seed, part)
+    return (some.picture(at) for some in _draw_all(number, seed, part) for at in range(len(some)))
 
 
-def _pictures(number: int, seed: int, part: str) -> Iterator[Picture]:
+def _draw_all(number: int, seed: int, part: str) -> Iterator[DrawnPictures]:
     for start in range(0, number, AT_ONCE):
-        some = draw_pictures(np.arange(start, min(start + AT_ONCE, number)), seed, part)
-        yield from map(some.picture, range(len(some)))
+        yield draw_pictures(np.arange(start, min(start + AT_ONCE, number)), seed, part)
 
 
 def draw_pictures(numbers: NDArray[np.int64], seed: int = 0, part: str = "train") -> DrawnPictures:
@@ -112,12 +103,10 @@ def _check(part: str) -> None:
         raise SettingError(f"shapes has no part {part}{did_you_mean(part, PARTS)}")
 
 
-def box(mask: Mask) -> Box:
-    """The smallest box around a region, in shares of the picture: left, top, right, bottom."""
+def box(mask: Mask) -> list[int]:
+    """The smallest box around a region, in pixels: left, top, right, bottom."""
     rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    height, width = mask.shape
-    return (float(columns[0] / width), float(rows[0] / height),
-            float((columns[-1] + 1) / width), float((rows[-1] + 1) / height))
+    return [int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1]
 
 
 def covered(masks: Mask, patch: int) -> NDArray[np.float64]:
@@ -171,16 +160,10 @@ def runs(mask: Mask) -> list[int]:
     return [int(length) for length in np.diff([0, *changes, flat.size])]
 
 
-def mask_of(lengths: Sequence[int], side: int = SIDE) -> Mask:
-    """The region that has these runs."""
-    return np.repeat(np.arange(len(lengths)) % 2 == 1, lengths).reshape(side, side)
-
-
 def gold(some: DrawnPictures, index: int, name: str) -> dict[str, Any]:
     """The object of a picture in regions.jsonl: its things by box and by runs, and which of them each word means."""
     present = [thing for thing in range(3) if some.masks[index, thing].any()]
-    things = [{"box": [round(side * SIDE) for side in box(some.masks[index, thing])],
-               "runs": runs(some.masks[index, thing])} for thing in present]
+    things = [{"box": box(mask), "runs": runs(mask)} for mask in some.masks[index, present]]
     words = [[number for number, thing in enumerate(present) if bits >> thing & 1]
              for bits in some.meant[index].tolist()]
     return {"image": name, "caption": some.captions[index], "things": things, "words": words}
@@ -208,11 +191,9 @@ def write(folder: str | Path, number: int, seed: int = 0, part: str = "train") -
 
 def _fill(folder: Path, number: int, seed: int, part: str) -> None:
     captions, regions = [], []
-    for start in range(0, number, AT_ONCE):
-        numbers = np.arange(start, min(start + AT_ONCE, number))
-        some = draw_pictures(numbers, seed, part)
-        for at, place in enumerate(numbers):
-            name = f"{place:06d}.png"
+    for some in _draw_all(number, seed, part):
+        for at in range(len(some)):
+            name = f"{len(captions):06d}.png"
             storage.write_part(folder / name, png(some.images[at]))
             captions.append(f"{name}\t{some.captions[at]}\n")
             regions.append(json.dumps(gold(some, at, name)) + "\n")

@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from regard import corpora, storage
 from regard.corpora import ab, gists, origins, phrasebook, sally, shapes, stories, tagged
+from regard.corpora.origins import LabelledText
 from regard.data.reading.seals import Say, check_folder, open_or_make, tell, write_folder
 from regard.errors import SettingError
 
@@ -113,17 +114,6 @@ PICTURED = {
 }
 
 
-class LabelledText(NamedTuple):
-    """A text and its label; where each word has one, as many as words, with spaces between them."""
-
-    label: str
-    text: str
-
-
-def _origins(number: int, seed: int, part: str) -> Iterator[LabelledText]:
-    return (LabelledText(*found) for found in origins.texts(number, seed, part))
-
-
 def _tagged(number: int, seed: int, part: str) -> Iterator[LabelledText]:
     return (LabelledText(" ".join(each.tags), each.text) for each in tagged.sentences(number, seed, part))
 
@@ -135,7 +125,7 @@ def _show_tagged(labelled: LabelledText) -> str:
 
 LABELLED = {
     "origins": Embedded("a few words of a line, and which corpus the line is of",
-                        12_000, _origins, "word", _files("*.py", "*.t*"), "texts", show="\t".join,
+                        12_000, origins.texts, "word", _files("*.py", "*.t*"), "texts", show="\t".join,
                         suffixes=(".tsv",), labels="text"),
     "tagged": Embedded("English sentences with the part of speech of each word; many words have more than one",
                        20_000, _tagged, "bpe", _files("tagged*.py", "tagged*.t*", "phrasebook_words.*"), "texts",
@@ -196,18 +186,13 @@ def write(name: str, part: str, folder: Path, say: Say = tell) -> list[Path]:
         found = list(items(name, part))
         return {files[0]: [pair.source for pair in found], files[1]: [pair.target for pair in found]}
 
-    kept = _written(folder / f"{name}-{part}-{_version(corpus.modules)}", texts, say)
-    return [kept / file for file in files]
-
-
-def _written(folder: Path, texts: Callable[[], Mapping[str, Iterable[str]]], say: Say) -> Path:
-    """A sealed folder with a file for each of the texts, given as lines; generated again where it is damaged."""
-
-    def fill(part: Path) -> None:
+    def fill(unfinished: Path) -> None:
         for file, found in texts().items():
-            storage.write_part(part / file, "".join(f"{line}\n" for line in found))
+            storage.write_part(unfinished / file, "".join(f"{line}\n" for line in found))
 
-    return open_or_make(folder, check_folder, lambda path: write_folder(path, fill, check_folder), say)[0]
+    kept, _ = open_or_make(folder / f"{name}-{part}-{_version(corpus.modules)}", check_folder,
+                           lambda path: write_folder(path, fill, check_folder), say)
+    return [kept / file for file in files]
 
 
 def _version(modules: Sequence[str]) -> str:

@@ -84,17 +84,22 @@ def test_shapes_are_written_as_training_takes_them(regard, here):
     assert told["sentences"] == 30
 
 
+def mask_of(lengths, side):
+    """The region that has these runs."""
+    return np.repeat(np.arange(len(lengths)) % 2 == 1, lengths).reshape(side, side)
+
+
 def test_gold_regions_stand_beside_the_captions(regard, here):
     regard("data", "get", "shapes", "--lines", 30, "--out", "some").done()
     rows = [json.loads(line) for line in (here / "some" / "regions.jsonl").read_text().splitlines()]
     captions = [line.split("\t") for line in (here / "some" / "captions.tsv").read_text().splitlines()]
     assert [[row["image"], row["caption"]] for row in rows] == captions and len(rows) == 30
     for row, picture in zip(rows, shapes.pictures(30), strict=True):
-        masks = [shapes.mask_of(thing["runs"]) for thing in row["things"]]
+        masks = [mask_of(thing["runs"], shapes.SIDE) for thing in row["things"]]
         for thing, mask in zip(row["things"], masks, strict=True):
             left, top, right, bottom = thing["box"]
             assert mask[top:bottom, left:right].sum() == mask.sum() > 0
-            assert [side / shapes.SIDE for side in thing["box"]] == pytest.approx(shapes.box(mask))
+            assert thing["box"] == shapes.box(mask)
         for meant, region in zip(row["words"], picture.regions, strict=True):
             assert not meant if region is None else np.array_equal(np.any([masks[at] for at in meant], axis=0), region)
 
@@ -102,7 +107,7 @@ def test_gold_regions_stand_beside_the_captions(regard, here):
 @pytest.mark.parametrize("mask", [np.zeros((4, 4), bool), np.ones((4, 4), bool), np.eye(4, dtype=bool),
                                   ~np.eye(4, dtype=bool), np.arange(16).reshape(4, 4) % 5 > 1])
 def test_runs_tell_a_region(mask):
-    assert np.array_equal(shapes.mask_of(shapes.runs(mask), 4), mask)
+    assert np.array_equal(mask_of(shapes.runs(mask), 4), mask)
     assert sum(shapes.runs(mask)) == 16 and all(length > 0 for length in shapes.runs(mask)[1:])
 
 

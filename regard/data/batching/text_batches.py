@@ -140,9 +140,7 @@ class Windows:
         for turn in np.unique(rows // self.count):
             chosen = rows // self.count == turn
             starts[chosen], fresh[chosen] = self._windows(rows[chosen] % self.count, epoch + int(turn))
-        tokens, targets = _gather(self.data, starts, self.context, self.bos)
-        tokens[fresh, 0] = self.bos
-        return Batch(torch.from_numpy(tokens), torch.from_numpy(targets))
+        return _padded(self.data, starts, np.full_like(starts, self.context), fresh | (starts == 0), self.bos)
 
     def _windows(self, rows: Positions, epoch: int) -> tuple[Positions, NDArray[np.bool_]]:
         """The starts of the windows at these places in the epoch's order, and True where one begins with <bos>."""
@@ -177,10 +175,8 @@ class Streams:
         epoch, index = divmod(step, self.count)
         phase = key_of(self.seed, epoch, _PHASE) % (self.slack + 1)
         lanes = np.arange(self.batch_size) * (self.count * self.context)
-        tokens, targets = _gather(self.data, phase + lanes + index * self.context, self.context, self.bos)
-        if index == 0:
-            tokens[:, 0] = self.bos
-        return Batch(torch.from_numpy(tokens), torch.from_numpy(targets))
+        starts, first = phase + lanes + index * self.context, np.full(self.batch_size, index == 0)
+        return _padded(self.data, starts, np.full_like(starts, self.context), first, self.bos)
 
 
 class Documents:
@@ -289,14 +285,6 @@ def _some_tokens(shard: Shard) -> int:
     if not len(shard.tokens):
         raise DataError(f"the token shard {shard.path} is empty: give a text that the tokenizer finds tokens in")
     return len(shard.tokens)
-
-
-def _gather(data: np.ndarray, starts: Positions, length: int, bos: int) -> tuple[np.ndarray, np.ndarray]:
-    """Targets data[i : i+T] and the tokens before them, with <bos> before the stream."""
-    at = starts[:, None] + np.arange(-1, length)                          # (B, T+1)
-    both = data[np.maximum(at, 0)].astype(np.int64)
-    both[at < 0] = bos
-    return both[:, :-1].copy(), both[:, 1:].copy()
 
 
 def _padded(

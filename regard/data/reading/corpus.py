@@ -17,7 +17,7 @@ import numpy as np
 
 from regard.data import embedded
 from regard.data.reading.readers import ReadSettings, TextFile, TextPiece, find_sources, read
-from regard.data.reading.shards import Counts, Shard, write_shard
+from regard.data.reading.shards import Counts, Shard, group_by_size, write_shard
 from regard.data.reading.split import WHOLE, TextSpan, first_share, halve, split, take
 from regard.data.reading.tally import Tally
 from regard.data.reading.text_cache import Cache, content_hash, key_of
@@ -324,16 +324,7 @@ def sample(texts: Iterator[str], total: int, limit: int) -> Iterator[str]:
 
 def _joined(texts: Iterator[str], between: str = "") -> Iterator[str]:
     """Short texts put together, so that each is not counted alone."""
-    held: list[str] = []
-    size = 0
-    for text in texts:
-        held.append(text)
-        size += len(text)
-        if size >= JOINED:
-            yield between.join(held)
-            held, size = [], 0
-    if held:
-        yield between.join(held)
+    return map(between.join, group_by_size(texts, len, JOINED))
 
 
 def encode_part(

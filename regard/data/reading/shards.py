@@ -12,10 +12,10 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Self, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from regard.data.reading.seals import CURE, check_folder, write_folder
 from regard.data.tokens.vocabulary import EOS, UNK, Tokenizer
 from regard.errors import DataError, StorageError
 
+T = TypeVar("T")
 VERSION = 1
 BATCH = 2**21                    # characters encoded at once
 BATCH_PIECES = 2**14             # and pieces, where they are short
@@ -108,7 +109,7 @@ def write_shard(path: Path, pieces: Iterable[TextPiece], tokenizer: Tokenizer) -
 
     def fill(folder: Path) -> None:
         with _Writer(folder, tokenizer) as writer:
-            for batch in _batches(pieces):
+            for batch in group_by_size(pieces, lambda piece: len(piece.text), BATCH, BATCH_PIECES):
                 writer.add(batch)
             about = writer.finish()
         storage.write_part(folder / ABOUT, json.dumps(about, indent=2) + "\n")
@@ -116,17 +117,20 @@ def write_shard(path: Path, pieces: Iterable[TextPiece], tokenizer: Tokenizer) -
     return write_folder(Path(path), fill, Shard.open)
 
 
-def _batches(pieces: Iterable[TextPiece]) -> Iterator[list[TextPiece]]:
-    batch: list[TextPiece] = []
-    size = 0
-    for piece in pieces:
-        batch.append(piece)
-        size += len(piece.text)
-        if size >= BATCH or len(batch) >= BATCH_PIECES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+def group_by_size(
+    items: Iterable[T], measure: Callable[[T], int], size: int, most: float = math.inf
+) -> Iterator[list[T]]:
+    """The items in lists that are full when they reach this size, or have `most` items."""
+    group: list[T] = []
+    total = 0
+    for item in items:
+        group.append(item)
+        total += measure(item)
+        if total >= size or len(group) >= most:
+            yield group
+            group, total = [], 0
+    if group:
+        yield group
 
 
 class ArrayFiles:

@@ -190,11 +190,9 @@ def test_batches_of_pieces_change_nothing(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("characters, batches", [(8, [2, 2, 2, 1]), (1, [3, 3, 1]), (20, [1] * 7)])
-def test_a_batch_is_full_of_characters_or_of_pieces_whichever_comes_first(monkeypatch, characters, batches):
-    monkeypatch.setattr(shards, "BATCH", 10)
-    monkeypatch.setattr(shards, "BATCH_PIECES", 3)
-    pieces = [TextPiece("x" * characters, True)] * 7
-    assert [len(batch) for batch in shards._batches(pieces)] == batches
+def test_a_batch_is_full_of_characters_or_of_pieces_whichever_comes_first(characters, batches):
+    groups = shards.group_by_size(["x" * characters] * 7, len, 10, 3)
+    assert [len(group) for group in groups] == batches
 
 
 def test_a_missing_shard_is_one_clear_line(tmp_path):
