@@ -190,7 +190,8 @@ def write(folder: str | Path, number: int, seed: int = 0, part: str = "train") -
 
 
 def _fill(folder: Path, number: int, seed: int, part: str) -> None:
-    captions, regions = [], []
+    captions: list[str] = []
+    regions: list[str] = []
     for some in _draw_all(number, seed, part):
         for at in range(len(some)):
             name = f"{len(captions):06d}.png"

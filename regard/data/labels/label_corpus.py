@@ -21,7 +21,7 @@ from regard.data import embedded
 from regard.data.batching.shuffle import permute
 from regard.data.labels.labelled_texts import Labelling, LabelSettings, find_labelled_sources, read_labelled, whole_part
 from regard.data.labels.labelled_tokenizer import LabelledTokenizer, list_labels
-from regard.data.pairs.pair_corpus import LINES, Clean, embedded_files, keep_clean, split_parts
+from regard.data.pairs.pair_corpus import LINES, Clean, embedded_files, keep_clean, split_clean
 from regard.data.pairs.pairs import TextPair
 from regard.data.reading.corpus import (
     Learned,
@@ -113,7 +113,7 @@ def prepare_labelled(
         mixed = part == "train" and not (data.valid or built_in)
         return clean(files if part == "train" else whole_part(files), labelling, store, say, mixed)
 
-    parts = split_parts(data, built_in is not None, read)
+    parts, content = split_clean(data, built_in is not None, read)
     train, valid = parts.train, parts.valid
     if not isinstance(tokenizer, LabelledTokenizer):
         if not isinstance(tokenizer, Tokenizer):
@@ -125,7 +125,7 @@ def prepare_labelled(
     corpus = LabelCorpus(
         encode(train, parts.train_part, tokenizer, labelling, store, say, "train"),
         encode(valid, parts.valid_part, tokenizer, labelling, store, say, "valid"), tokenizer, parts.tally,
-        parts.content, measured_on=parts.measured_on)
+        content, measured_on=parts.measured_on)
     if (find := parts.test) is not None:
         corpus.test = remember(lambda: encode(*find(), corpus.tokenizer, labelling, store, say, "test"))
     return corpus

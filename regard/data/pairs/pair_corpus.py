@@ -22,7 +22,7 @@ from regard.data.reading.corpus import Learned, Say, Survey, encode_part, learn_
 from regard.data.reading.readers import ReadSettings, TextFile
 from regard.data.reading.seals import check_folder, write_folder
 from regard.data.reading.shards import Counts, Shard
-from regard.data.reading.split import WHOLE, TextSpan, first_share, halve, split
+from regard.data.reading.split import WHOLE, Parts, TextSpan, first_share, split_parts
 from regard.data.reading.tally import Tally
 from regard.data.reading.text_cache import Cache, content_hash, key_of
 from regard.data.tokens.tokenizer_pair import TokenizerPair
@@ -100,45 +100,12 @@ class Clean:
                 yield TextPair(source.removesuffix("\n"), target.removesuffix("\n"))
 
 
-@dataclass
-class CleanParts:
-    """Clean pairs to learn from and to hold out, and where there is one a part that training never reads."""
-
-    train: Clean
-    valid: Clean
-    train_part: TextSpan
-    valid_part: TextSpan
-    tally: Tally
-    content: str
-    test: Callable[[], tuple[Clean, TextSpan]] | None = None
-    measured_on: str = ""                         # what that is: "test", or "half" of what was held out
-
-
-def split_parts(data: Any, built_in: bool, read: Callable[[Any, str], Clean]) -> CleanParts:
-    """The parts of what `read(settings, part)` cleans: files of their own, parts of an embedded corpus, or what is held
-    out of the same files.
-
-    The test part of an embedded corpus is made when it is asked for; files of the user's own are read now, so that a
-    change of them shows in the content.
-    """
-    train = read(data, "train")
-    train_part, valid_part, valid, tally = WHOLE, WHOLE, train, train.tally
-    if data.valid or built_in:
-        valid = read(data, "valid")
-        tally = Tally.from_dict(train.tally.to_dict())
-        tally.add(valid.tally)
-    else:
-        train_part, valid_part = split(0, train.tally.kept, "line", data.valid_share)
-    parts = CleanParts(train, valid, train_part, valid_part, tally, key_of(train.content, valid.content))
-    if data.test or (built_in and not data.valid):
-        of_files = replace(data, files=data.test or data.files, valid=())
-        given = read(of_files, "test") if data.test else None
-        parts.test, parts.measured_on = lambda: (given or read(of_files, "test"), WHOLE), "test"
-        parts.content = key_of(parts.content, given.content) if given else parts.content
-    elif data.halve and (halves := halve(valid_part, 0, valid.tally.kept, "line")):
-        parts.valid_part, other = halves
-        parts.test, parts.measured_on = lambda: (valid, other), "half"
-    return parts
+def split_clean(data: Any, built_in: bool, read: Callable[[Any, str], Clean]) -> tuple[Parts[Clean], str]:
+    """The parts of what `read(settings, part)` cleans, and a hash of it all. Test files of the user's own are read now,
+    so that a change of them shows in the hash."""
+    parts = split_parts(data, built_in, "line", read, lambda clean: (0, clean.tally.kept))
+    content = key_of(parts.train.content, parts.valid.content)
+    return parts, key_of(content, parts.test()[0].content) if data.test and parts.test else content
 
 
 def prepare_pairs(
@@ -152,7 +119,7 @@ def prepare_pairs(
         files = embedded_files(data, part, embedded.known_pairs, store)
         return clean(files if part == "train" else whole(files), langs, store, say)
 
-    parts = split_parts(data, built_in is not None, read)
+    parts, content = split_clean(data, built_in is not None, read)
     train = parts.train
     surveys = [survey_of([side], LINES, store, lambda text: None) for side in (train.source, train.target)]
     if not isinstance(tokenizer, TokenizerPair):
@@ -171,7 +138,7 @@ def prepare_pairs(
                             "remove it, and it is made again")
     corpus = PairCorpus(
         shards[1], shards[3], shards[0], shards[2], tokenizer, parts.tally,
-        lambda: parts.valid.pairs(parts.valid_part), langs, parts.content, measured_on=parts.measured_on)
+        lambda: parts.valid.pairs(parts.valid_part), langs, content, measured_on=parts.measured_on)
     if (find := parts.test) is not None:
         corpus.test = lambda: Clean.pairs(*find())
     return corpus

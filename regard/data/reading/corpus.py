@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from regard.data import embedded
-from regard.data.reading.readers import ReadSettings, TextFile, TextPiece, find_sources, read
+from regard.data.reading.readers import ReadSettings, TextFile, find_sources, read
 from regard.data.reading.shards import Counts, Shard, group_by_size, write_shard
-from regard.data.reading.split import WHOLE, TextSpan, first_share, halve, split, take
+from regard.data.reading.split import WHOLE, Parts, TextSpan, first_share, split_parts, take
 from regard.data.reading.tally import Tally
 from regard.data.reading.text_cache import Cache, content_hash, key_of
 from regard.data.tokens.characters import CODES, code_points
@@ -104,6 +104,7 @@ class Corpus(PreparedCorpus):
 class Survey:
     """The counts of a first reading: characters, documents, distinct characters."""
 
+    sources: list[TextFile]
     content: str
     characters: int
     documents: int
@@ -120,62 +121,39 @@ def prepare(
     kind = _kind(tokenizer, built_in)
     settings = ReadSettings(_documents(data.documents, kind, built_in), data.on_bad_text, data.field)
     settings.check()
-    text = divide(data, settings, store, say)
+    parts = divide(data, settings, store, say)
+    survey, part = parts.train, parts.train_part
     if not isinstance(tokenizer, Tokenizer):
-        survey, part = text.survey, text.train_part
-        learned = Learned(lambda: (piece.text for piece in take(read(text.sources, settings), part)),
+        learned = Learned(lambda: (piece.text for piece in take(read(survey.sources, settings), part)),
                           int(survey.characters * _share(part, survey)), survey.distinct,
                           key_of(VERSION, survey.content, asdict(settings), asdict(part)))
         tokenizer = learn_tokenizer(learned, kind, tokenizer.vocab, store, say)
     encode = partial(encode_part, settings=settings, tokenizer=tokenizer, store=store, say=say)
-    learned_part = first_share(text.train_part, text.survey.characters, text.survey.documents, settings.documents,
-                               data.train_share)
-    train = encode(text.sources, text.survey.content, part=learned_part, name="train")
-    valid = encode(text.valid_sources, text.held.content, part=text.valid_part, name="valid")
-    corpus = Corpus(train, valid, tokenizer, settings.documents, text.tally, _content(text, data, store))
-    if text.test_files:
-        corpus.test = remember(lambda: encode_files(text.test_files, corpus.tokenizer, settings, cache, say,
-                                                    name="test"))
-        corpus.measured_on = "test"
-    elif (half := text.test_part) is not None:
-        corpus.test = remember(lambda: encode(text.valid_sources, text.held.content, part=half, name="test"))
-        corpus.measured_on = "half"
+    learned_part = first_share(part, survey.characters, survey.documents, settings.documents, data.train_share)
+    train = encode(survey.sources, survey.content, part=learned_part, name="train")
+    valid = encode(parts.valid.sources, parts.valid.content, part=parts.valid_part, name="valid")
+    tested = [content_hash(_sources(data.test, "test", store))] if data.test else []
+    corpus = Corpus(train, valid, tokenizer, settings.documents, parts.tally,
+                    key_of(survey.content, parts.valid.content, *tested), measured_on=parts.measured_on)
+    if (find := parts.test) is not None:
+        @remember
+        def encode_test() -> Shard:
+            tested, part = find()
+            return encode(tested.sources, tested.content, part=part, name="test")
+
+        corpus.test = encode_test
     return corpus
 
 
-@dataclass(frozen=True)
-class DividedText:
-    """A text in its parts: to learn from, to hold out and, where there is one, to measure on."""
-
-    sources: list[TextFile]
-    train_part: TextSpan
-    valid_sources: list[TextFile]
-    valid_part: TextSpan
-    survey: Survey                   # of the sources
-    held: Survey                     # of the sources that are held out, or that some is held out of
-    test_files: tuple[str, ...]      # files of its own, or an embedded corpus
-    test_part: TextSpan | None       # or the other half of what is held out
-    tally: Tally
-
-
-def divide(data: DataSettings, settings: ReadSettings, store: Cache, say: Say) -> DividedText:
+def divide(data: DataSettings, settings: ReadSettings, store: Cache, say: Say) -> Parts[Survey]:
     """Read the text once, and return which part of it is for what."""
-    own_parts = embedded.known(data.files) is not None and not data.valid
-    sources = valid_sources = _sources(data.files, "train", store)
-    survey = held = survey_of(sources, settings, store, say)
-    tally = survey.tally
-    if held_out := data.files if own_parts else data.valid:
-        valid_sources = _sources(held_out, "valid", store)
-        held = survey_of(valid_sources, settings, store, say)
-        train_part = valid_part = WHOLE
-        tally.add(held.tally)
-    else:
-        train_part, valid_part = split(survey.characters, survey.documents, settings.documents, data.valid_share)
-    tested, test_part = data.test or (data.files if own_parts else ()), None
-    if data.halve and not tested:
-        halves = halve(valid_part, held.characters, held.documents, settings.documents)
-        valid_part, test_part = halves or (valid_part, None)
-    return DividedText(sources, train_part, valid_sources, valid_part, survey, held, tested, test_part, tally)
+
+    def read_part(data: DataSettings, part: str) -> Survey:
+        files = data.files if part == "train" or not data.valid else data.valid
+        return survey_of(_sources(files, part, store), settings, store, say)
+
+    return split_parts(data, embedded.known(data.files) is not None, settings.documents, read_part,
+                       lambda survey: (survey.characters, survey.documents))
 
 
 def find_parts(data: DataSettings, cache: Path | None = None) -> dict[str, Callable[[], Iterator[str]]]:
@@ -184,28 +162,20 @@ def find_parts(data: DataSettings, cache: Path | None = None) -> dict[str, Calla
     settings = ReadSettings(_documents(data.documents, "auto", built_in), data.on_bad_text, data.field)
     settings.check()
     text = divide(data, settings, store, lambda line: None)
-    parts = {"train": (text.sources, text.train_part), "valid": (text.valid_sources, text.valid_part)}
-    if text.test_files:
-        parts["test"] = (_sources(text.test_files, "test", store), WHOLE)
-    elif text.test_part is not None:
-        parts["test"] = (text.valid_sources, text.test_part)
+    parts = {"train": (text.train, text.train_part), "valid": (text.valid, text.valid_part)}
+    if text.test is not None:
+        parts["test"] = text.test()
     return {name: partial(_texts_of, *each, settings) for name, each in parts.items()}
 
 
-def _texts_of(sources: list[TextFile], span: TextSpan, settings: ReadSettings) -> Iterator[str]:
-    for piece in take(read(sources, settings), span):
+def _texts_of(survey: Survey, span: TextSpan, settings: ReadSettings) -> Iterator[str]:
+    for piece in take(read(survey.sources, settings), span):
         yield piece.text + ("\n" if piece.ends else "")
-
-
-def _content(text: DividedText, data: DataSettings, store: Cache) -> str:
-    """A hash of all the text, that of test files included."""
-    tested = [content_hash(_sources(data.test, "test", store))] if data.test else []
-    return key_of(text.survey.content, text.held.content, *tested)
 
 
 def encode_files(
     files: Sequence[str], tokenizer: Tokenizer, settings: ReadSettings | None = None,
-    cache: Path | None = None, say: Say = print, part: str | None = None, name: str = "text",
+    cache: Path | None = None, say: Say = print, part: str | None = None,
 ) -> Shard:
     """The whole of some files as one shard; of an embedded corpus a part, `test` unless told."""
     if part:
@@ -214,9 +184,8 @@ def encode_files(
     built_in = embedded.known(files)
     given = settings or ReadSettings()
     resolved = ReadSettings(_documents(given.documents, tokenizer.kind, built_in), given.on_bad_text, given.field)
-    sources = _sources(files, part or "test", store)
-    survey = survey_of(sources, resolved, store, say)
-    return encode_part(sources, survey.content, resolved, WHOLE, tokenizer, store, say, name)
+    survey = survey_of(_sources(files, part or "test", store), resolved, store, say)
+    return encode_part(survey.sources, survey.content, resolved, WHOLE, tokenizer, store, say, "text")
 
 
 def refuse_files(part: str, files: Sequence[str]) -> None:
@@ -271,7 +240,7 @@ def survey_of(sources: list[TextFile], settings: ReadSettings, store: Cache, say
     found, _ = store.json("surveys", key_of(VERSION, content, asdict(settings)), make)
     tally = Tally.from_dict(found["tally"])
     say(tally.line())
-    return Survey(content, found["characters"], tally.documents, found["distinct"], tally)
+    return Survey(sources, content, found["characters"], tally.documents, found["distinct"], tally)
 
 
 @dataclass(frozen=True)
@@ -332,8 +301,7 @@ def encode_part(
     store: Cache, say: Say, name: str,
 ) -> Shard:
     def make(path: Path) -> Shard:
-        pieces: Iterator[TextPiece] = take(read(sources, settings), part)
-        return write_shard(path, pieces, tokenizer)
+        return write_shard(path, take(read(sources, settings), part), tokenizer)
 
     key = key_of(VERSION, content, asdict(settings), asdict(part), tokenizer.digest())
     shard, reused = store.entry("shards", key, Shard.open, make)

@@ -9,11 +9,24 @@ number is chosen on the text that it is reported on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Generic, Protocol, TypeVar
 
 from regard.data.reading.readers import TextPiece
+from regard.data.reading.tally import Tally
 from regard.errors import DataError, SettingError
+
+
+class Tallied(Protocol):
+    """Anything that was read, with the account of it."""
+
+    @property
+    def tally(self) -> Tally: ...
+
+
+Read = TypeVar("Read", bound=Tallied)
 
 FEW_DOCUMENTS = 10
 HALVED = 20                # held-out documents or pairs, at least, for two halves; of whole files
@@ -74,6 +87,47 @@ def halve(held: TextSpan, characters: int, documents: int, by: str) -> tuple[Tex
     if documents - held.start < (HALVED_FILES if by == "file" else HALVED):
         return None
     return TextSpan("even documents", held.start, None), TextSpan("odd documents", held.start, None)
+
+
+@dataclass
+class Parts(Generic[Read]):
+    """What was read to learn from and to hold out, and where there is one a part that training never reads."""
+
+    train: Read
+    valid: Read
+    train_part: TextSpan
+    valid_part: TextSpan
+    tally: Tally
+    test: Callable[[], tuple[Read, TextSpan]] | None = None
+    measured_on: str = ""                         # what that is: "test", or "half" of what was held out
+
+
+def split_parts(
+    data: Any, built_in: bool, by: str, read: Callable[[Any, str], Read], measure: Callable[[Read], tuple[int, int]]
+) -> Parts[Read]:
+    """The parts of what `read(settings, part)` reads: files of their own, parts of an embedded corpus, or what is held
+    out of the same files. `measure` gives the characters and the documents of what was read.
+
+    The test part is read when it is asked for, and files of the user's own once.
+    """
+    train = read(data, "train")
+    parts = Parts(train, train, WHOLE, WHOLE, Tally.from_dict(train.tally.to_dict()))
+    if data.valid or built_in:
+        parts.valid = read(data, "valid")
+        parts.tally.add(parts.valid.tally)
+    else:
+        parts.train_part, parts.valid_part = split(*measure(train), by, data.valid_share)
+    if data.test or (built_in and not data.valid):
+        of_files = replace(data, files=data.test or data.files, valid=())
+
+        def find() -> tuple[Read, TextSpan]:
+            return read(of_files, "test"), WHOLE
+
+        parts.test, parts.measured_on = cache(find) if data.test else find, "test"
+    elif data.halve and (halves := halve(parts.valid_part, *measure(parts.valid), by)):
+        parts.valid_part, other = halves
+        parts.test, parts.measured_on = lambda: (parts.valid, other), "half"
+    return parts
 
 
 def take(pieces: Iterable[TextPiece], part: TextSpan) -> Iterator[TextPiece]:
