@@ -8,7 +8,7 @@ import warnings
 import pytest
 
 from regard import storage
-from regard.data.tokens import tokenizer_pair
+from regard.data.tokens import vocabulary
 from regard.errors import RegardNote, RunError
 from regard.manifest import FORMAT, MANIFEST, Manifest, digest_values, read_manifest, write_manifest
 from regard.run_folder import SOURCE_TOKENIZER, RunFolder, read_log
@@ -94,7 +94,7 @@ def test_a_tokenizer_that_is_missing_or_was_put_there_is_refused(run):
 
 
 def test_the_name_of_the_second_tokenizer_is_the_one_that_pairs_use():
-    assert SOURCE_TOKENIZER == tokenizer_pair.SOURCE
+    assert SOURCE_TOKENIZER == vocabulary.SOURCE
 
 
 def test_a_newer_format_is_refused_and_an_older_one_read(run):

@@ -4,9 +4,8 @@ import random
 
 import torch
 
-from regard.data.tokens.tokenizer_pair import TokenizerPair
 from regard.data.tokens.tokenizers import train_tokenizer
-from regard.data.tokens.vocabulary import UNK
+from regard.data.tokens.vocabulary import UNK, TokenizerPair
 from regard.families.family import randomised
 from regard.families.translate import (
     TRANSLATE,

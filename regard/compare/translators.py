@@ -19,9 +19,8 @@ from regard.compare.plan import ComparisonPlan, Entry, Record, Row
 from regard.compare.subject import Section, Subject, mean, show_best
 from regard.contract import Source
 from regard.data.pairs.pair_corpus import PairCorpus
-from regard.metrics.lengths import by_length
 from regard.metrics.resampling import BLEU_COUNTS, Counts, Scores, bleu_of
-from regard.metrics.translation_quality import measure, sentence_counts
+from regard.metrics.translation_quality import by_length, measure, sentence_counts
 from regard.report.charts import Chart
 from regard.report.numbers import NOTHING, shorten, show_count
 from regard.report.page import grid
@@ -60,7 +59,7 @@ class Translators(Subject):
             **quality.as_dict(), "units": {"of": "sentences", "counts": counts},
             "loss": surprise.loss, "perplexity": surprise.perplexity,
             "translation_rate": {str(BEAM): len(sources) / max(seconds, 1e-9)}, "shorter": shorter, "longer": longer,
-            "by_length": [own.as_dict() for own in by_length(sources, texts, references, lang=lang)],
+            "by_length": by_length(sources, texts, references, lang=lang),
             "translations": [{"source": one, "reference": other, "text": text} for one, other, text in
                              zip(sources[:SHOWN], references[:SHOWN], texts[:SHOWN], strict=True)]}
 

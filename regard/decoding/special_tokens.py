@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from regard.contract import LanguageModel
-from regard.data.tokens.tokenizer_pair import TokenizerPair
-from regard.data.tokens.vocabulary import Tokenizer
+from regard.data.tokens.vocabulary import Tokenizer, TokenizerPair
 from regard.decoding.source_attention import reads_source
 
 

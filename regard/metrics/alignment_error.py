@@ -81,13 +81,6 @@ def word_weights(weights: Tensor, source_words: Sequence[int], target_words: Seq
     return read[:-1, :-1] / pieces[:, None].to(read.dtype)
 
 
-def links_of(weights: Tensor) -> set[Link]:
-    """Each target word with the source word it read most: links from (target words, source words)."""
-    if not weights.numel():
-        return set()
-    return {(source, target) for target, source in enumerate(weights.argmax(1).tolist())}
-
-
 # ----------------------------------------------------------------------------------------------- Pharaoh
 
 

@@ -7,6 +7,7 @@ N texts · L labels
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -72,12 +73,17 @@ def measure_labels(given: Sequence[str], wanted: Sequence[str]) -> ClassifierQua
     number = {name: id for id, name in enumerate(names)}
     counts = label_counts(np.array([number[name] for name in given]), np.array([number[name] for name in wanted]),
                           len(names))
-    drawn, total = resample(counts, SAMPLES, SEED), counts.sum(0)
-    right, offered, asked = total.reshape(3, -1).astype(int)
-    scores = {name: LabelScore(int(right[id]), int(offered[id]), int(asked[id])) for id, name in enumerate(names)}
+    drawn, total, scores = resample(counts, SAMPLES, SEED), counts.sum(0), score_labels(given, wanted)
     return ClassifierQuality(
         float(accuracy_of(total)), over_sentences(accuracy_of(drawn)), float(macro_f1_of(total)),
-        over_sentences(macro_f1_of(drawn)), len(wanted), scores)
+        over_sentences(macro_f1_of(drawn)), len(wanted), {name: scores[name] for name in names})
+
+
+def score_labels(given: Sequence[str], wanted: Sequence[str]) -> dict[str, LabelScore]:
+    """Return the score of each label that is given or wanted."""
+    right = Counter(label for label, other in zip(given, wanted, strict=True) if label == other)
+    offered, asked = Counter(given), Counter(wanted)
+    return {label: LabelScore(right[label], offered[label], asked[label]) for label in asked | offered}
 
 
 def label_counts(given: Ids, wanted: Ids, labels: int) -> NDArray[np.float64]:

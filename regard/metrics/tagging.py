@@ -15,14 +15,12 @@ from typing import Any
 import numpy as np
 
 from regard.errors import DataError
-from regard.metrics.classification import LabelScore
+from regard.metrics.classification import SAMPLES, SEED, LabelScore, score_labels
 from regard.metrics.intervals import over_sentences
 from regard.metrics.resampling import Interval, resample
 
 Words = Sequence[str]
 Tags = Sequence[str]
-
-SAMPLES, SEED = 1000, 12345
 
 
 class TagCounts:
@@ -123,7 +121,8 @@ def measure_tags(
     by_sentence = np.array([(sum(row), len(row)) for row in right], np.float64)              # (S, 2)
     drawn = resample(by_sentence, SAMPLES, SEED)
     total = _share(flag for row in right for flag in row)
-    tagging = Tagging(total, over_sentences(drawn[:, 0] / drawn[:, 1]), len(sentences), _of_tags(sentences, given))
+    scores = score_labels([tag for row in given for tag in row], [tag for _, tags in sentences for tag in tags])
+    tagging = Tagging(total, over_sentences(drawn[:, 0] / drawn[:, 1]), len(sentences), scores)
     if counts is None:
         return tagging
     pairs = [(word, flag) for (words, _), row in zip(sentences, right, strict=True)
@@ -137,14 +136,3 @@ def measure_tags(
 def _share(flags: Iterable[bool]) -> Share:
     counted = Counter(flags)
     return Share(counted[True], counted.total())
-
-
-def _of_tags(sentences: Sequence[tuple[Words, Tags]], given: Sequence[Tags]) -> dict[str, LabelScore]:
-    right: Counter[str] = Counter()
-    wanted: Counter[str] = Counter()
-    said: Counter[str] = Counter()
-    for (_, tags), row in zip(sentences, given, strict=True):
-        wanted.update(tags)
-        said.update(row)
-        right.update(tag for tag, other in zip(tags, row, strict=True) if tag == other)
-    return {tag: LabelScore(right[tag], said[tag], wanted[tag]) for tag in wanted | said}

@@ -30,6 +30,7 @@ from regard.metrics.paired import (
 from regard.metrics.resampling import Counts, Interval, resample, scores_of
 
 TITLES = {"bleu": "BLEU", "chrf": "chrF"}
+BINS = (1, 6, 11, 16, 21, 31, 51)          # words of the source at which the next bin begins
 COUNTED = 1000              # sentences counted at a time: sacreBLEU keeps all their n-grams
 
 # Languages written without spaces, where 13a would take a sentence for a word; and Korean, whose words carry particles.
@@ -93,6 +94,20 @@ def measure(
         between = [over_sentences(scores) for scores in scores_of(resample(counts, samples, seed))]
     return Quality(bleu, chrf, share_equal(hypotheses, several), len(hypotheses), *metrics.signatures(),
                    between[0], between[1], _doubt(several[0]))
+
+
+def by_length(sources: Lines, translations: Lines, references: Lines, *, lang: str = "") -> list[dict[str, Any]]:
+    """The quality by the number of words of the source, in each bin that has sentences; blank sources are in none."""
+    lengths = [len(source.split()) for source in sources]
+    rows = []
+    for first, after in zip(BINS, [*BINS[1:], None], strict=True):
+        chosen = [at for at, length in enumerate(lengths) if first <= length and (after is None or length < after)]
+        if chosen:
+            found = measure([translations[at] for at in chosen], [references[at] for at in chosen], lang=lang,
+                            intervals=False)
+            rows.append({"words": f"{first}+" if after is None else f"{first}-{after - 1}", "sentences": len(chosen),
+                         "bleu": found.bleu, "chrf": found.chrf, "exact_match": found.exact_match})
+    return rows
 
 
 def sentence_counts(hypotheses: Lines, references: References, *, lang: str = "", tokenize: str = "") -> Counts:

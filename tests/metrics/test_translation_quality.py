@@ -14,6 +14,7 @@ from regard.metrics import resampling
 from regard.metrics.translation_quality import (
     Quality,
     bleu,
+    by_length,
     measure,
     paired,
     sentence_counts,
@@ -252,3 +253,12 @@ def test_sacrebleu_is_asked_for_only_when_scores_are(tmp_path):
 def test_a_quality_can_be_made_by_hand():
     assert Quality(1, 2, 0, 3, "s", "c").as_dict() == {
         "bleu": 1, "chrf": 2, "exact_match": 0, "sentences": 3, "signature": "s", "chrf_signature": "c"}
+
+
+def test_each_sentence_is_in_the_bin_of_its_source_and_blank_ones_in_none():
+    sources = ["a", "a b c d e", "a b c d e f", "", "w " * 60]
+    references = ["one two three four"] * 5
+    told = by_length(sources, [*references[:2], "else", "x", references[4]], references)
+    assert [(each["words"], each["sentences"], each["exact_match"]) for each in told] == [
+        ("1-5", 2, 1.0), ("6-10", 1, 0.0), ("51+", 1, 1.0)]
+    assert told[0]["bleu"] > 99 and told[1]["bleu"] < 1

@@ -25,9 +25,8 @@ from regard.data.reading.shards import Counts, Shard
 from regard.data.reading.split import WHOLE, Parts, TextSpan, first_share, split_parts
 from regard.data.reading.tally import Tally
 from regard.data.reading.text_cache import Cache, content_hash, key_of
-from regard.data.tokens.tokenizer_pair import TokenizerPair
 from regard.data.tokens.tokenizers import pair_vocab
-from regard.data.tokens.vocabulary import Tokenizer
+from regard.data.tokens.vocabulary import Tokenizer, TokenizerPair
 from regard.errors import DataError
 
 VERSION = 1                                       # of what is cached: raise it when cleaning changes

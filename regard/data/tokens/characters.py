@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -159,11 +160,7 @@ def as_array(ids: Iterable[int]) -> np.ndarray:
 
 def cut_at(flat: Ids, lengths: Sequence[int]) -> list[Ids]:
     """A flat array cut into consecutive parts of these lengths."""
-    parts, start = [], 0
-    for length in lengths:
-        parts.append(flat[start:start + length])
-        start += length
-    return parts
+    return [flat[start:stop] for start, stop in pairwise([0, *accumulate(lengths)])]
 
 
 def train_characters(texts: Iterable[str], vocab: int | None) -> CharTokenizer:

@@ -10,6 +10,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from regard.errors import DataError
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 PAD, BOS, EOS, UNK = range(4)
+SOURCE = "source-tokenizer.json"      # of a pair, where the source has its own
 FIRST = len(SPECIALS)                 # the first id that stands for text
 
 Ids = NDArray[np.int32]
@@ -129,6 +131,41 @@ class TokenizerBeside:
 
     def token(self, id: int) -> str:
         return self.main.token(id)
+
+
+@dataclass(frozen=True)
+class TokenizerPair(TokenizerBeside):
+    """The tokenizers of the source language and of the target, which may be the same: the target's speaks for both, as
+    that is what a translator writes. In a run folder it is tokenizer.json, and a source's own is beside that."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @property
+    def shared(self) -> bool:
+        """True if both languages have one vocabulary."""
+        return self.source is self.target
+
+    @property
+    def main(self) -> Tokenizer:
+        return self.target
+
+    def digest(self) -> str:
+        return hashlib.sha256(f"{self.source.digest()} {self.target.digest()}".encode()).hexdigest()
+
+    def save(self, path: str | Path) -> Path:
+        """Write tokenizer.json, and the source's own beside it."""
+        written = self.target.save(path)
+        if not self.shared:
+            self.source.save(written.with_name(SOURCE))
+        return written
+
+    @staticmethod
+    def load(path: str | Path) -> TokenizerPair:
+        path = find_file(path)
+        target = Tokenizer.load(path)
+        beside = path.with_name(SOURCE)
+        return TokenizerPair(Tokenizer.load(beside) if beside.exists() else target, target)
 
 
 def find_file(path: str | Path) -> Path:

@@ -16,9 +16,8 @@ from regard.data.reading.tally import Tally
 from regard.decoding.fast.fast_paths import describe_fast_paths
 from regard.metrics.alignment_error import Gold, read_pharaoh
 from regard.metrics.intervals import SENTENCES
-from regard.metrics.lengths import by_length
+from regard.metrics.translation_quality import by_length, paired
 from regard.metrics.translation_quality import measure as measure_texts
-from regard.metrics.translation_quality import paired
 from regard.tasks.score import OF_SOURCES, Options, Outcome, Row, Say, Scoring, warning_rows
 from regard.tasks.translate.trained import TrainedTranslator
 
@@ -93,8 +92,7 @@ def measure(model: TrainedTranslator, files: tuple[str, ...], options: Options, 
     elif test.golds:
         values["aer"] = None                 # a model without attention aligns nothing
     if options["by_length"]:
-        bins = by_length(test.sources, translations, test.references, lang=lang)
-        values["by_length"] = [each.as_dict() for each in bins]
+        values["by_length"] = by_length(test.sources, translations, test.references, lang=lang)
     if options["against"]:
         theirs, names = translate_by_other(model, test, options)
         values["against"] = paired(translations, theirs, test.references, lang=lang, names=names).as_dict()

@@ -11,7 +11,7 @@ from regard.config import one_of
 from regard.data.batching.pair_batches import HeldOutPairs, Pairs, Sentences
 from regard.data.pairs.pair_corpus import PairCorpus, PairTokenizerSettings, prepare_pairs
 from regard.data.pairs.pairs import PairSettings
-from regard.data.tokens.tokenizer_pair import TokenizerPair
+from regard.data.tokens.vocabulary import TokenizerPair
 from regard.decoding.beam import BeamOptions, search_batches
 from regard.decoding.source_batches import text_batches
 from regard.decoding.special_tokens import pair_special_tokens

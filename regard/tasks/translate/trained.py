@@ -21,8 +21,7 @@ from regard.contract import Source
 from regard.data.batching.pair_batches import HeldOutPairs
 from regard.data.reading.sentences import Sentence, fit, join, split
 from regard.data.reading.shards import Counts, Shard
-from regard.data.tokens.tokenizer_pair import TokenizerPair
-from regard.data.tokens.vocabulary import Tokenizer
+from regard.data.tokens.vocabulary import Tokenizer, TokenizerPair
 from regard.decoding.beam import Hypothesis, search_batches
 from regard.decoding.sampled_targets import sample_batches
 from regard.decoding.source_attention import NO_ATTENTION, reads_source

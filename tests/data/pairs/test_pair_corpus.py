@@ -8,7 +8,7 @@ import pytest
 
 from regard.data.pairs.pair_corpus import PairTokenizerSettings, prepare_pairs
 from regard.data.pairs.pairs import PairSettings
-from regard.data.tokens.tokenizer_pair import SOURCE, TokenizerPair
+from regard.data.tokens.vocabulary import SOURCE, TokenizerPair
 from regard.errors import DataError
 
 PAIRS = [(f"le chat numéro {at} dort", f"the cat number {at} sleeps") for at in range(40)]
