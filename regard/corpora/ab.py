@@ -75,8 +75,3 @@ def _singles(length: int) -> dict[str, int]:
     rows = ["A" * at + "B" + "A" * (length - at - 1) for at in range(length)]
     rows.sort(key=lambda row: zlib.crc32(row.encode()))
     return {row: SHARES - 2 + number for number, row in enumerate(rows)}
-
-
-def answer(symbols: Sequence[str]) -> str:
-    """Return the symbol that must follow these at the end of a line."""
-    return "B" if "B" in symbols else "A"

@@ -94,7 +94,7 @@ def unseen(one: str, other: str) -> bool:
 
 def key_words(pair: Gist) -> set[str]:
     """The words that a gist took from its document."""
-    words = _split(pair.target)
+    words = split_words(pair.target)
     return {words[j].removesuffix("'s") for _, j in pair.alignment}
 
 
@@ -116,7 +116,7 @@ def _unmarked(text: str) -> tuple[list[str], list[int]]:
     """The tokens without brackets, and the places of those that stood in them."""
     tokens: list[str] = []
     marked = []
-    for token in _split(text):
+    for token in split_words(text):
         if token == "[":
             marked.append(len(tokens))
         elif token != "]":
@@ -128,11 +128,8 @@ def _plain(text: str) -> str:
     return text.replace("[", "").replace("]", "")
 
 
-_split = split_words
-
-
 def show(pair: Gist) -> str:
     """The document in lines of a hundred characters, the gist, and the number of the word each key word is from."""
-    target = _split(pair.target)
+    target = split_words(pair.target)
     links = "  ".join(f"{target[j]} {i}" for i, j in sorted(pair.alignment, key=lambda link: link[1]))
     return "\n".join([*textwrap.wrap(pair.source, 100), f"    {pair.target}", f"    {links}"])

@@ -13,44 +13,36 @@ from regard.corpora.phrasebook_verbs import BE, CAN, GO, HAVE, MUST, STATES, Ver
 from regard.corpora.phrasebook_words import WORDS, Adjective, Name, Noun, Saying, before_vowel
 
 
+@dataclass(slots=True, eq=False)
 class Word:
     """A French word of the sentence being built; `at` is its token once the sentence is finished."""
 
-    __slots__ = ("at", "text")
-
-    def __init__(self, text: str):
-        self.text = text
-        self.at = -1
+    text: str
+    at: int = -1
 
 
 English = tuple[str, tuple[Word, ...]]           # a word, and the French words it says
 
 
+@dataclass(slots=True, eq=False)
 class Phrase:
     """The words of both languages, each in its own order."""
 
-    __slots__ = ("en", "fr")
-
-    def __init__(self, fr: list[Word], en: list[English]):
-        self.fr = fr
-        self.en = en
+    fr: list[Word]
+    en: list[English]
 
     def __add__(self, other: Phrase) -> Phrase:
         return Phrase(self.fr + other.fr, self.en + other.en)
 
 
+@dataclass(slots=True, eq=False)
 class NounPhrase(Phrase):
     """A phrase that a verb can agree with. `person` numbers je, tu, il, nous, vous, ils from 0."""
 
-    __slots__ = ("feminine", "human", "person", "pronoun")
-
-    def __init__(self, fr: list[Word], en: list[English], person: int, feminine: bool, human: bool = True,
-                 pronoun: bool = False):
-        super().__init__(fr, en)
-        self.person = person
-        self.feminine = feminine
-        self.human = human
-        self.pronoun = pronoun
+    person: int
+    feminine: bool
+    human: bool = True
+    pronoun: bool = False
 
     @property
     def plural(self) -> bool:

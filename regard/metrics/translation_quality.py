@@ -89,10 +89,11 @@ def measure(
     metrics = _Metrics(lang, tokenize)
     counts, (bleu, chrf) = metrics.count(hypotheses, several)
     between: list[Interval | None] = [None, None]
+    signed = {}
     if intervals:
-        metrics.sign(bs=check_enough("samples", samples), seed=seed)
+        signed = {"bs": check_enough("samples", samples), "seed": seed}
         between = [over_sentences(scores) for scores in scores_of(resample(counts, samples, seed))]
-    return Quality(bleu, chrf, share_equal(hypotheses, several), len(hypotheses), *metrics.signatures(),
+    return Quality(bleu, chrf, share_equal(hypotheses, several), len(hypotheses), *metrics.signatures(**signed),
                    between[0], between[1], _doubt(several[0]))
 
 
@@ -123,13 +124,13 @@ def paired(
     several = _check(a, references)
     _check(b, references)
     metrics = _Metrics(lang, tokenize)
-    metrics.sign(bs=samples, ar=trials, seed=seed)
     of_a, scores_a = metrics.count(a, several)
     of_b, scores_b = metrics.count(b, several)
     seen = list(zip(scores_a, scores_b, strict=True))
     differences = compare_counts(of_a, of_b, scores_of, seen, samples, trials, seed)
     return PairedComparison(dict(zip(TITLES, differences, strict=True)), TITLES, len(a),
-                            dict(zip(("signature", "chrf_signature"), metrics.signatures(), strict=True)), names)
+                            dict(zip(("signature", "chrf_signature"),
+                                     metrics.signatures(bs=samples, ar=trials, seed=seed), strict=True)), names)
 
 
 def tokenizer_for(lang: str) -> str:
@@ -159,7 +160,6 @@ class _Metrics:
         except (ImportError, RuntimeError, OSError) as error:
             raise SettingError(f"tokenizer {chosen} cannot be used: {' '.join(str(error).split())}") from None
         self.chrf = CHRF()
-        self.signed: dict[str, int] = {}
 
     def count(self, hypotheses: Lines, references: Sequence[Lines]) -> tuple[Counts, tuple[float, float]]:
         """The counts of each sentence, BLEU's beside chrF's, and the scores of them all."""
@@ -172,14 +172,11 @@ class _Metrics:
                       for metric, counts in zip((self.bleu, self.chrf), both, strict=True))
         return np.hstack([np.array(counts, dtype=np.float64) for counts in both]), (bleu, chrf)
 
-    def sign(self, **values: int) -> None:
-        """Add these values to the signatures."""
-        self.signed = values
-
-    def signatures(self) -> tuple[str, str]:
+    def signatures(self, **values: int) -> tuple[str, str]:
+        """The signatures of both, with these values in them."""
         both = [metric.get_signature() for metric in (self.bleu, self.chrf)]
         for signature in both:
-            for name, value in self.signed.items():
+            for name, value in values.items():
                 signature.update(name, value)
         return both[0].format(), both[1].format()
 

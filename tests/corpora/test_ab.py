@@ -68,5 +68,4 @@ def test_any_lengths_may_be_asked_for_but_those_too_short_to_hold_anything_out()
 
 
 def test_the_lectures_rows_are_answered():
-    assert [ab.answer(row) for row in ("AAAA", "BABB", "BAAA", "AABA")] == ["A", "B", "B", "B"]
     assert all(prompt.endswith(" ->") for prompt in ab.PROMPTS)

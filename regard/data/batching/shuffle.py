@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.corpora.shapes_scenes import mix as hash_bits
+
 Words = NDArray[np.uint64]
 
 ROUNDS = 6
@@ -29,10 +31,7 @@ def key_of(*parts: int) -> int:
 
 def mix(values: Words, key: int) -> Words:
     """Scramble 64-bit words with a key (the finaliser of splitmix64)."""
-    x = values + np.uint64(key)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    return hash_bits(values + np.uint64(key))
 
 
 def permute(positions: NDArray[np.int64], count: int, key: int) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from regard.corpora.shapes_drawing import SIDE
 from regard.data.pictures.picture_files import MISSING, OUTSIDE, SUFFIXES, BadPicture, check_file, shown
-from regard.data.reading.readers import ON_BAD_TEXT, TextFile, check_choice, find_sources
+from regard.data.reading.readers import ON_BAD_TEXT, TextFile, check_choice, find_files, find_sources
 from regard.data.reading.records import DROP_IT, encodable
 from regard.data.reading.tally import BAD_UTF8, Tally
 from regard.data.reading.two_fields import (
@@ -101,7 +101,8 @@ def read_captioned(
             tally.keep()
             yield Captioned(picture, caption, raw.where)
     if Path(path).is_dir():
-        tally.mended += Counter({UNUSED: len(set(_search(folder)) - used)})
+        pictures = find_files(folder, lambda name: Path(name).suffix.lower() in SUFFIXES)
+        tally.mended += Counter({UNUSED: len(set(pictures) - used)})
     if not tally.kept:
         raise DataError(f"there are no captions left from {source.name} ({tally.line()}): "
                         "give a file name, a tab and a caption a line")
@@ -164,14 +165,6 @@ def _unusable(folder: Path, raw: RawPair, settings: PictureDataSettings) -> str:
         heading = bad.reason == MISSING and raw.where.endswith(" line 1") and not Path(raw.source).suffix
         raise BadPicture(bad.reason, f"{raw.where}: {bad}{NAME_THEM if heading else ''}, "
                          "or pass --on-bad-image drop") from None
-
-
-def _search(folder: Path) -> Iterator[Path]:
-    """Every picture of the folder, by its name."""
-    for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (Path(parent) / name for name in names
-                    if not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES)
 
 
 def _clean(raw: RawPair, settings: PictureDataSettings, tally: Tally) -> tuple[str, str]:

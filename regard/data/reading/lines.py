@@ -91,17 +91,15 @@ class Cleaner:
     def chunks(self, stream: BinaryIO, head: bytes) -> Iterator[Chunk]:
         for block, last in blocks(stream, head):
             lines = block.count(b"\n") + (last and not block.endswith(b"\n"))
+            dropped = 0
             try:
                 text = block.decode()
             except UnicodeDecodeError as error:
                 text, dropped = self._bad(block, last, error)
-                if dropped:
-                    self.tally.drop(BAD_UTF8, dropped)
-                kept = lines - dropped
-            else:
-                kept = lines
+            if dropped:
+                self.tally.drop(BAD_UTF8, dropped)
             self._advance(block, lines)
-            yield Chunk(mend(text, self.tally), kept, last)
+            yield Chunk(mend(text, self.tally), lines - dropped, last)
 
     def _advance(self, block: bytes, lines: int) -> None:
         self.line += lines

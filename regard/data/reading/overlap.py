@@ -75,32 +75,29 @@ def hold_lines(part: str, lines: Iterable[str]) -> Overlap:
 
 def find_overlap(train: Iterable[str], overlaps: list[Overlap]) -> int:
     """Fill in which held-out lines stand in the training part; return the number of its lines."""
-    exact: dict[str, list[tuple[Overlap, int]]] = {}
-    runs: dict[int, list[tuple[Overlap, int]]] = {}
+    exact: dict[str, list[tuple[int, int]]] = {}           # the part of a line, and its number there
+    runs: dict[int, list[tuple[int, int]]] = {}
     needed: dict[tuple[int, int], float] = {}
-    for each in overlaps:
+    for part, each in enumerate(overlaps):
         for number, line in enumerate(each.lines):
-            exact.setdefault(line, []).append((each, number))
+            exact.setdefault(line, []).append((part, number))
             own = hash_runs(line)
-            needed[id(each), number] = NEARLY * len(own)
+            needed[part, number] = NEARLY * len(own)
             for run in own:
-                runs.setdefault(run, []).append((each, number))
+                runs.setdefault(run, []).append((part, number))
     read = 0
     for line in train:
         read += 1
-        for each, number in exact.get(line, ()):
-            each.same.add(number)
+        for part, number in exact.get(line, ()):
+            overlaps[part].same.add(number)
         found: Counter[tuple[int, int]] = Counter()
-        owners: dict[tuple[int, int], Overlap] = {}
         for run in hash_runs(line):
             holders = runs.get(run, ())
             if len(holders) <= COMMON:
-                for each, number in holders:
-                    found[id(each), number] += 1
-                    owners[id(each), number] = each
-        for key, count in found.items():
-            if count >= needed[key]:
-                owners[key].near.setdefault(key[1], line)
+                found.update(holders)
+        for (part, number), count in found.items():
+            if count >= needed[part, number]:
+                overlaps[part].near.setdefault(number, line)
     for each in overlaps:
         each.near = {number: line for number, line in each.near.items() if number not in each.same}
     return read

@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -87,11 +87,15 @@ def find_sources(files: Sequence[str | os.PathLike[str]]) -> list[TextFile]:
     return sources
 
 
-def _search(folder: Path) -> list[TextFile]:
-    paths = []
+def find_files(folder: Path, wanted: Callable[[str], bool]) -> Iterator[Path]:
+    """Every file of a folder and of those below whose name is wanted, by its name; hidden ones are passed over."""
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        paths += [Path(parent) / name for name in sorted(names) if not name.startswith(".") and _text_like(name)]
+        yield from (Path(parent) / name for name in sorted(names) if not name.startswith(".") and wanted(name))
+
+
+def _search(folder: Path) -> list[TextFile]:
+    paths = list(find_files(folder, _text_like))
     if not paths:
         kinds = " ".join([*TEXT_SUFFIXES, *RECORD_SUFFIXES])
         raise DataError(f"{folder} has no text in it: a folder is searched for {kinds} and .gz of these; "
@@ -139,7 +143,7 @@ def read(sources: Sequence[TextFile], settings: ReadSettings, tally: Tally | Non
     if all(source.format == "parquet" for source in sources):
         tally.noun = "record"
     for source in sources:
-        for piece in _read_one(source, settings, tally):
+        for piece in (_read_text if source.format == "text" else _read_records)(source, settings, tally):
             tally.documents += piece.ends
             yield piece
     if not tally.documents:
@@ -151,12 +155,10 @@ def name_first(sources: Sequence[TextFile]) -> str:
     return ", ".join(source.name for source in sources[:3]) + (", ..." if len(sources) > 3 else "")
 
 
-def _read_one(source: TextFile, settings: ReadSettings, tally: Tally) -> Iterator[TextPiece]:
-    if source.format != "text":
-        from regard.data.reading.records import read_records
+def _read_records(source: TextFile, settings: ReadSettings, tally: Tally) -> Iterator[TextPiece]:
+    from regard.data.reading.records import read_records
 
-        return read_records(source, settings, tally)
-    return _read_text(source, settings, tally)
+    return read_records(source, settings, tally)
 
 
 def _read_text(source: TextFile, settings: ReadSettings, tally: Tally) -> Iterator[TextPiece]:
@@ -176,9 +178,7 @@ def _by_file(chunks: Iterator[Chunk], tally: Tally) -> Iterator[TextPiece]:
 
 
 def _by_line(chunks: Iterator[Chunk], tally: Tally) -> Iterator[TextPiece]:
-    for piece in _lines(chunks, tally):
-        if piece is not None:
-            yield piece
+    return (piece for piece in _lines(chunks, tally) if piece is not None)
 
 
 def _by_blank_line(chunks: Iterator[Chunk], tally: Tally) -> Iterator[TextPiece]:

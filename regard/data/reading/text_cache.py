@@ -78,12 +78,8 @@ class Cache:
     def _sweep(self, folder: Path) -> None:
         """Remove what a process killed long ago left unfinished; a fresh one may still be at work."""
         for path in folder.glob(f"{storage.TEMPORARY}*"):
-            try:
-                old = time.time() - path.stat().st_mtime > FORGOTTEN
-            except OSError:
-                continue
-            if old:
-                with suppress(StorageError):         # another process may be sweeping, too
+            with suppress(OSError, StorageError):        # another process may be sweeping, too
+                if time.time() - path.stat().st_mtime > FORGOTTEN:
                     storage.remove(path)
 
 

@@ -40,6 +40,7 @@ class CharTokenizer(Tokenizer):
     def __init__(self, characters: Sequence[str]):
         self.characters = list(characters)
         self.vocab_size = FIRST + len(self.characters)
+        self._bytes = [character.encode() for character in self.characters]
         codes = np.array([ord(character) for character in self.characters], dtype=np.int64)
         self._ids = np.full(CODES, UNK, dtype=np.int32)
         self._ids[codes] = np.arange(FIRST, self.vocab_size)
@@ -59,7 +60,7 @@ class CharTokenizer(Tokenizer):
         return SPECIALS[id] if id < FIRST else self.characters[id - FIRST]
 
     def stream(self, after: Iterable[int] = ()) -> StreamDecoder:
-        return _CharStream(self)
+        return ByteStream(self._bytes)
 
     def to_dict(self) -> dict[str, Any]:
         return huggingface(word_level(self.characters), split_at(EVERY_CHARACTER, "Isolated"), {"type": "Fuse"})
@@ -67,14 +68,6 @@ class CharTokenizer(Tokenizer):
     @staticmethod
     def from_dict(value: dict[str, Any]) -> CharTokenizer:
         return CharTokenizer(tokens_in_order(value["model"]["vocab"]))
-
-
-class _CharStream(StreamDecoder):
-    def __init__(self, tokenizer: CharTokenizer):
-        self.tokenizer = tokenizer
-
-    def push(self, id: int) -> str:
-        return "" if id < FIRST else self.tokenizer.characters[id - FIRST]
 
 
 class ByteTokenizer(Tokenizer):

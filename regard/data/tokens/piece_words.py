@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from regard.data.tokens.characters import ByteStream
+from regard.data.tokens.characters import ByteStream, CharTokenizer
 from regard.data.tokens.vocabulary import FIRST, Tokenizer
 from regard.data.tokens.words import WhitespaceTokenizer, WordTokenizer
 
@@ -65,11 +65,12 @@ def piece_spans(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> list[Spa
     """The bytes of the text that each token stands for."""
     if isinstance(tokenizer, WhitespaceTokenizer):
         return spans_of(text, tokenizer.split(text))
-    stream = tokenizer.stream()
-    if isinstance(stream, ByteStream):
-        sizes = [len(stream.pieces[id - FIRST]) if id >= FIRST else 0 for id in ids]
-    else:
+    if isinstance(tokenizer, CharTokenizer):                 # where an unknown one is <unk>
         sizes = [len(character.encode()) for character in text]
+    else:
+        stream = tokenizer.stream()
+        assert isinstance(stream, ByteStream)
+        sizes = [len(stream.pieces[id - FIRST]) if id >= FIRST else 0 for id in ids]
     spans, end = [], 0
     for size in sizes:
         spans.append((end, end + size))
