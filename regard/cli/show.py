@@ -70,7 +70,7 @@ def command(
 
 def read_text(model: Any, text: str) -> str:
     """Return the text itself, or that of the file of this name; the name of a picture stays one."""
-    from regard.data.reading.every_line import every_line
+    from regard.data.reading.readers import every_line
 
     if model.task.card.reads == "image":
         return text

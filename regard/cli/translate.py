@@ -49,7 +49,7 @@ def line_by_line(
 ) -> None:
     """Translate or summarise line by line, and print each result as it comes, or write all to --out."""
     from regard import storage
-    from regard.data.reading.every_line import every_line
+    from regard.data.reading.readers import every_line
     from regard.decoding.sampling import Sampling
     from regard.errors import SettingError
     from regard.tasks.translate.translations import TranslateOptions

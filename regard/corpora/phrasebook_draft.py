@@ -190,13 +190,16 @@ class SentenceDraft:
         if at and self.flip(0.35):
             return self.at("at")
         if at and self.flip(0.15):
-            city = self.pick(CITIES)
-            return word("à", "in") + word(city.french, city.english)
+            return self.city("in")
         if self.flip(0.6):
             return self.near()
         noun = self.noun(INSIDE)
         name = self.pick(("the", "the", "this"))
         return word("dans", "in") + noun_phrase(noun, name, False, None, *self.adjectives(noun, 0.25))
+
+    def city(self, english: str) -> Phrase:
+        city = self.pick(CITIES)
+        return word("à", english) + word(city.french, city.english)
 
     def at(self, english: str) -> Phrase:
         noun = self.noun(NOUNS["place"])

@@ -18,13 +18,11 @@ from regard.corpora.phrasebook_verbs import (
     TRANSITIVE,
     WANT,
 )
-from regard.corpora.phrasebook_words import CITIES, FEELINGS, NOUNS, NUMBERS, SAID_OF, TRADES, WHEN, Noun
+from regard.corpora.phrasebook_words import FEELINGS, NOUNS, NUMBERS, SAID_OF, TRADES, WHEN, Noun
 
 ACTIONS = TRANSITIVE * 2 + INTRANSITIVE
 WILLED = tuple(verb for verb in ACTIONS if verb.french not in ("tomber", "perdre", "connaître"))
 FURNISHING = NOUNS["thing"] + NOUNS["container"] + NOUNS["text"] + NOUNS["food"]
-
-
 
 
 # ------------------------------------------------------------------------------------------------ statements
@@ -52,16 +50,11 @@ def going(d: SentenceDraft) -> Phrase:
     """Il va au marché; they went to Paris."""
     subject, negation = d.subject(), d.negation()
     tense = "present" if d.present else d.pick(("present", "past", "future"))
-    rest = d.at("to") if d.flip(0.75) else _city(d, "to")
+    rest = d.at("to") if d.flip(0.75) else d.city("to")
     if d.flip(0.2):
         rest = rest + word("avec", "with") + d.someone(clause=False)
     made = statement(subject, group(GO, subject, tense, negation=negation), rest)
     return made if negation in ("jamais", "plus") else timed(d, made, tense)
-
-
-def _city(d: SentenceDraft, english: str) -> Phrase:
-    city = d.pick(CITIES)
-    return word("à", english) + word(city.french, city.english)
 
 
 def living(d: SentenceDraft) -> Phrase:
@@ -70,7 +63,7 @@ def living(d: SentenceDraft) -> Phrase:
     tense = d.was(subject, 0.3)
     noun = d.noun((*NOUNS["region"][1:3], NOUNS["room"][0]))
     name = d.pick(("a", "this", "the"))
-    rest = _city(d, "in") if d.flip(0.4) else \
+    rest = d.city("in") if d.flip(0.4) else \
         word("dans", "in") + noun_phrase(noun, name, False, None, *d.adjectives(noun, 0.6))
     return statement(subject, group(LIVE, subject, tense, negation=d.negation()), rest)
 
@@ -96,10 +89,7 @@ def _liked(d: SentenceDraft, subject: NounPhrase) -> NounPhrase:
 
 def having(d: SentenceDraft) -> Phrase:
     """She has two brothers; we do not have a car."""
-    return _having(d, d.subject(), d.negation())
-
-
-def _having(d: SentenceDraft, subject: NounPhrase, negation: str) -> Phrase:
+    subject, negation = d.subject(), d.negation()
     noun = d.noun(HAVE.objects)
     d.combinations.append((HAVE.french, noun.french[0]))
     tense = d.was(subject, 0.2)

@@ -114,7 +114,6 @@ FIRST = _adjectives("first", first=True)
 COLOURS = _adjectives("colours")
 QUALITIES = _adjectives("qualities")
 ADJECTIVES = FIRST + COLOURS + QUALITIES
-ADJECTIVE = {adjective.forms[0]: adjective for adjective in ADJECTIVES}
 ONLY_SAID = frozenset({"ill"})              # `the ill boy` is not said; `the boy is ill` is
 
 

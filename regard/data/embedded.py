@@ -53,11 +53,6 @@ class Embedded:
     smaller: int = HELD_OUT                          # than `train` is each other part, so many times
     write: Callable[[Path, int, int, str], Path] | None = None      # where, how many, seed, part
 
-    @property
-    def held_out(self) -> int:
-        """The size of each part but `train`."""
-        return self.count // self.smaller
-
 
 def _stories(number: int, seed: int, part: str) -> Iterator[str]:
     """`train` has a stream of its own. `test` goes on where `valid` ended in theirs, without what was there."""
@@ -143,7 +138,7 @@ def size(name: str, part: str = "train") -> int:
     corpus = every()[name]
     if part not in corpus.parts:
         raise SettingError(f"{name} has no part {part}: it has {', '.join(corpus.parts)}")
-    return corpus.count if part == "train" else corpus.held_out
+    return corpus.count if part == "train" else corpus.count // corpus.smaller
 
 
 def known(files: Sequence[str]) -> Embedded | None:
@@ -153,15 +148,14 @@ def known(files: Sequence[str]) -> Embedded | None:
     return CORPORA[str(files[0])]
 
 
-def known_pairs(files: Sequence[str]) -> Embedded | None:
-    """The embedded corpus of pairs meant by this name, unless there is a file called so."""
-    return PAIRED.get(str(files[0])) if len(files) == 1 and not Path(files[0]).exists() else None
+def known_pairs(files: Sequence[str], among: Mapping[str, Embedded] = PAIRED) -> Embedded | None:
+    """The embedded corpus of pairs (or of another table) meant by this name, unless there is a file called so."""
+    return among.get(str(files[0])) if len(files) == 1 and not Path(files[0]).exists() else None
 
 
 def known_labelled(files: Sequence[str], labels: str) -> Embedded | None:
     """The embedded corpus of texts (or of words) with labels meant by this name, unless there is a file called so."""
-    found = LABELLED.get(str(files[0])) if len(files) == 1 and not Path(files[0]).exists() else None
-    return found if found is not None and found.labels == labels else None
+    return known_pairs(files, {name: corpus for name, corpus in LABELLED.items() if corpus.labels == labels})
 
 
 def items(name: str, part: str = "train", number: int | None = None) -> Iterator[Any]:

@@ -15,7 +15,6 @@ from regard.corpora.phrasebook_grammar import Word, est_ce_que, group, inverted,
 from regard.corpora.phrasebook_sentences import FORMS
 from regard.corpora.phrasebook_verbs import BE, CAN, HAVE, LIKE, VERB, VERBS, WANT
 from regard.corpora.phrasebook_words import (
-    ADJECTIVE,
     ADJECTIVES,
     ASPIRATED,
     CITIES,
@@ -35,6 +34,7 @@ from regard.data.tokens.words import WordTokenizer
 from regard.errors import SettingError
 from tests.made_later import MadeLater
 
+ADJECTIVE = {adjective.forms[0]: adjective for adjective in ADJECTIVES}
 SPLIT = WordTokenizer([]).split
 TRAIN = MadeLater(lambda: list(pairs(50_000)))
 SOME = MadeLater(lambda: TRAIN[:20_000])

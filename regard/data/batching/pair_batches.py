@@ -119,7 +119,8 @@ class Pairs:
         epoch, index = divmod(step, len(self))
         place = int(permute(np.array([index]), len(self), key_of(self.seed, epoch, _BATCHES))[0])
         which = int(np.searchsorted(self.first, place, side="right")) - 1
-        return self.of(self._order(epoch, which)[place - int(self.first[which])])
+        chosen = self._order(epoch, which)[place - int(self.first[which])]
+        return pair_batch(self.source, self.target, chosen, self.bos, self.widths)
 
     def _order(self, epoch: int, which: int) -> list[Positions]:
         """The batches of a bucket in an epoch; those of the last epoch asked for are kept at hand."""
@@ -129,9 +130,6 @@ class Pairs:
             key = key_of(self.seed, epoch, which, _PAIRS)
             self._kept[1][which] = self.buckets[which].batches(key, self.source.lengths)
         return self._kept[1][which]
-
-    def of(self, chosen: Positions) -> PairBatch:
-        return pair_batch(self.source, self.target, chosen, self.bos, self.widths)
 
 
 @dataclass(frozen=True)

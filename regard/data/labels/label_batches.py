@@ -24,7 +24,7 @@ class LabelledRows(Sentences):
     def __init__(self, part: LabelledShard, context: int):
         if not len(part):
             raise DataError("there are no labelled texts to read: give some")
-        super().__init__(part.texts)
+        super().__init__(part)
         self.part, self.shortened = part, int((self.lengths > context).sum())
         self.lengths = np.minimum(self.lengths, context)
 

@@ -32,7 +32,7 @@ from regard.data.reading.corpus import (
     learn_tokenizer,
     survey_of,
 )
-from regard.data.reading.shards import Counts, Shard
+from regard.data.reading.shards import Shard
 from regard.data.reading.split import TextSpan
 from regard.data.reading.tally import Tally
 from regard.data.reading.text_cache import Cache, content_hash, key_of
@@ -44,42 +44,29 @@ ORDER = 0x6C6162656C                              # the key of the random order:
 
 
 @dataclass(frozen=True)
-class LabelledShard:
+class LabelledShard(Shard):
     """Encoded texts, <eos> behind each, and their targets: one a text, (N,), or one a token, <pad> where none is."""
 
-    texts: Shard
     targets: NDArray[np.int64]
     lines: Callable[[], Iterator[TextPair]]           # (label, text), as they were written
 
     @property
-    def tokens(self) -> np.ndarray:
-        return self.texts.tokens
-
-    @property
-    def ends(self) -> np.ndarray:
-        return self.texts.ends
-
-    @property
-    def counts(self) -> Counts:
-        return self.texts.counts
-
-    @property
     def of_tokens(self) -> bool:
         """True if each token has a target."""
-        return len(self.targets) == len(self.texts.tokens)
+        return len(self.targets) == len(self.tokens)
 
     def __len__(self) -> int:
         """Return the number of texts."""
-        return len(self.texts.ends)
+        return len(self.ends)
 
     def first(self, most: int) -> LabelledShard:
         """Return the first texts, of `most` tokens at most; the first one is among them whatever its length."""
         number = max(1, int(np.searchsorted(self.ends, most, "right")))
         if number >= len(self):
             return self
-        texts = self.texts.first(int(self.ends[number - 1]))
-        return LabelledShard(texts, self.targets[:len(texts.tokens) if self.of_tokens else number],
-                             lambda: islice(self.lines(), number))
+        texts = super().first(int(self.ends[number - 1]))
+        return LabelledShard(**vars(texts), targets=self.targets[:len(texts.tokens) if self.of_tokens else number],
+                             lines=lambda: islice(self.lines(), number))
 
 
 @dataclass
@@ -164,5 +151,5 @@ def encode(
 ) -> LabelledShard:
     """Return a part as a shard of its texts, with their targets."""
     texts = encode_part([clean.target], key_of(clean.content, "text"), LINES, part, tokenizer.text, store, say, name)
-    return LabelledShard(texts, labelling.targets(tokenizer, texts, list(clean.pairs(part))),
-                         lambda: clean.pairs(part))
+    return LabelledShard(**vars(texts), targets=labelling.targets(tokenizer, texts, list(clean.pairs(part))),
+                         lines=lambda: clean.pairs(part))

@@ -41,14 +41,10 @@ def read_po(source: TextFile, options: PairSettings, tally: Tally) -> Iterator[R
             raise DataError(f"{source.name} has bytes that are not {encoding} ({error.reason}): mend it, name its "
                             "encoding in its header, or pass --on-bad-text replace or drop") from None
         except (OSError, ValueError, IndexError, KeyError) as error:
-            raise DataError(f"{source.name}{_place(error)} is not a .po file as gettext writes it: "
-                            "check it with msgfmt -c") from None
+            place = re.search(r"\(line (\d+)\)", str(error))
+            raise DataError(f"{source.name}{f' line {place[1]}' if place else ''} is not a .po file as gettext writes "
+                            "it: check it with msgfmt -c") from None
     yield from _entries(catalog, source, options, tally)
-
-
-def _place(error: Exception) -> str:
-    found = re.search(r"\(line (\d+)\)", str(error))
-    return f" line {found[1]}" if found else ""
 
 
 def _copy(source: TextFile, options: PairSettings, copy: Any) -> str:

@@ -18,11 +18,19 @@ from regard import storage
 from regard.data import embedded
 from regard.data.pairs.pairs import PairSettings, TextPair, find_pair_sources, guess_langs, read_pairs
 from regard.data.reading.corpus import SAMPLE as SUBWORDS
-from regard.data.reading.corpus import Learned, Say, Survey, encode_part, learn_tokenizer, survey_of
+from regard.data.reading.corpus import (
+    Learned,
+    Say,
+    Survey,
+    TokenizerSettings,
+    encode_part,
+    learn_tokenizer,
+    survey_of,
+)
 from regard.data.reading.readers import ReadSettings, TextFile
 from regard.data.reading.seals import check_folder, write_folder
 from regard.data.reading.shards import Counts, Shard
-from regard.data.reading.split import WHOLE, Parts, TextSpan, first_share, split_parts
+from regard.data.reading.split import WHOLE, CorpusParts, TextSpan, first_share, split_parts
 from regard.data.reading.tally import Tally
 from regard.data.reading.text_cache import Cache, content_hash, key_of
 from regard.data.tokens.tokenizers import pair_vocab
@@ -35,11 +43,9 @@ SIDES, TALLY = ("source.txt", "target.txt"), "tally.json"
 
 
 @dataclass(frozen=True)
-class PairTokenizerSettings:
+class PairTokenizerSettings(TokenizerSettings):
     """The [tokenizer] table of pairs: kind and size of each, and whether one serves both languages."""
 
-    kind: str = "auto"
-    vocab: int = 0
     shared: bool = True
 
 
@@ -99,7 +105,7 @@ class Clean:
                 yield TextPair(source.removesuffix("\n"), target.removesuffix("\n"))
 
 
-def split_clean(data: Any, built_in: bool, read: Callable[[Any, str], Clean]) -> tuple[Parts[Clean], str]:
+def split_clean(data: Any, built_in: bool, read: Callable[[Any, str], Clean]) -> tuple[CorpusParts[Clean], str]:
     """The parts of what `read(settings, part)` cleans, and a hash of it all. Test files of the user's own are read now,
     so that a change of them shows in the hash."""
     parts = split_parts(data, built_in, "line", read, lambda clean: (0, clean.tally.kept))

@@ -55,12 +55,6 @@ class PictureShard:
     def __len__(self) -> int:
         return len(self.images)
 
-    def rows(self) -> NDArray[np.int64]:
-        """For each picture that was asked for, its row, or -1."""
-        kept = np.ones(len(self.images) + len(self.lost), dtype=bool)
-        kept[list(self.lost)] = False
-        return np.where(kept, np.cumsum(kept) - 1, -1)
-
     @staticmethod
     def open(path: str | Path) -> PictureShard:
         """Map a shard; one that is not as it was written is a DataError."""
@@ -130,16 +124,16 @@ def prepare_pictures(path: str | os.PathLike[str], data: PictureDataSettings, ca
 
 def _joined(captioned: list[Captioned], files: list[Path], shard: PictureShard, tally: Tally) -> CaptionedPictures:
     """The captions whose pictures came through; the others go over to the dropped ones."""
-    place, row_of = {path: index for index, path in enumerate(files)}, shard.rows()
+    lost = {files[index]: reason for index, reason in shard.lost.items()}
+    row_of = {path: row for row, path in enumerate(path for path in files if path not in lost)}
     captions, rows = [], []
     for each in captioned:
-        index = place[each.path]
-        if index in shard.lost:
+        if each.path in lost:
             tally.kept -= 1
-            tally.dropped[shard.lost[index]] += 1
+            tally.dropped[lost[each.path]] += 1
         else:
             captions.append(each.caption)
-            rows.append(row_of[index])
+            rows.append(row_of[each.path])
     if not captions:
         raise DataError(f"there are no pictures left ({tally.line()}): give some that can be read")
     return CaptionedPictures(shard, captions, np.array(rows, dtype=np.int64), tally)

@@ -3,5 +3,5 @@
     readers, lines, records, tally     files into documents, with every line counted
     corpus, split, shards              documents into token files, ready to train on
     cache, seals                       what is stored between runs, and used only while its hash matches
-    every_line, sentences              one line in, one line out; a text cut into sentences
+    sentences                          a text cut into sentences
 """

@@ -18,7 +18,7 @@ import numpy as np
 from regard.data import embedded
 from regard.data.reading.readers import ReadSettings, TextFile, find_sources, read
 from regard.data.reading.shards import Counts, Shard, group_by_size, write_shard
-from regard.data.reading.split import WHOLE, Parts, TextSpan, first_share, split_parts, take
+from regard.data.reading.split import WHOLE, CorpusParts, TextSpan, first_share, split_parts, take
 from regard.data.reading.tally import Tally
 from regard.data.reading.text_cache import Cache, content_hash, key_of
 from regard.data.tokens.characters import CODES, code_points
@@ -145,7 +145,7 @@ def prepare(
     return corpus
 
 
-def divide(data: DataSettings, settings: ReadSettings, store: Cache, say: Say) -> Parts[Survey]:
+def divide(data: DataSettings, settings: ReadSettings, store: Cache, say: Say) -> CorpusParts[Survey]:
     """Read the text once, and return which part of it is for what."""
 
     def read_part(data: DataSettings, part: str) -> Survey:

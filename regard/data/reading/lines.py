@@ -13,6 +13,7 @@ from regard.data.reading.tally import BAD_UTF8, Tally
 from regard.errors import DataError
 
 BLOCK = 2**20             # bytes in a block, and about the most characters in a piece
+LONGEST = 2**20           # bytes of a line that is one sentence, characters of a segment
 HEAD = 2**16              # bytes looked at to tell text from something else
 UTF8_BOM = b"\xef\xbb\xbf"
 MUCH_UNDECODABLE, MUCH_NUL = 0.02, 0.25      # shares of the head from which a file with NULs is called binary

@@ -20,7 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from regard.data.reading.lines import BLOCK, HEAD, Chunk, Cleaner, check_head
+from regard.data.reading.lines import BLOCK, HEAD, LONGEST, Chunk, Cleaner, check_head, mend
 from regard.data.reading.tally import EMPTY, Tally
 from regard.errors import DataError, SettingError, did_you_mean
 
@@ -221,3 +221,39 @@ def _lines(chunks: Iterator[Chunk], tally: Tally) -> Iterator[TextPiece | None]:
 
 def _blank(line: str) -> bool:
     return not line or line.isspace()
+
+
+# ------------------------------------------------------------------------------------------------ line by line
+
+
+def every_line(name: str, on_bad_text: str = "fail") -> Iterator[str]:
+    """The lines of a file, a .gz of one, or of `-`, stdin, as they arrive, blank ones too: for commands that answer one
+    line with one line. Nothing is dropped: a line that is no text is an error, or is mended where `on_bad_text` is
+    `replace`."""
+    if name == "-":
+        yield from _stream_lines(sys.stdin.buffer, "<stdin>", on_bad_text)
+        return
+    (source, *others) = find_sources([name])
+    if others or source.format != "text":
+        raise DataError(f"{name} is not a file of lines: give one text file, a .gz of one, or - for stdin")
+    with open_source(source) as stream:
+        yield from _stream_lines(stream, source.name, on_bad_text)
+
+
+def _stream_lines(stream: BinaryIO, name: str, on_bad_text: str) -> Iterator[str]:
+    number, tally = 0, Tally()
+    while raw := stream.readline(LONGEST + 1):
+        number += 1
+        if len(raw) > LONGEST and not raw.endswith(b"\n"):
+            raise DataError(f"{name} line {number} is longer than {LONGEST:,} bytes: break it into lines")
+        if number == 1:
+            raw = check_head(raw[:HEAD], name) + raw[HEAD:]
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError as error:
+            if on_bad_text != "replace":
+                raise DataError(
+                    f"{name} line {number}, byte {error.start + 1} (0x{raw[error.start]:02x}) is not UTF-8: mend it, "
+                    "or pass --on-bad-text replace (bad bytes become U+FFFD)") from None
+            text = raw.decode(errors="replace")
+        yield mend(text, tally).removesuffix("\n")

@@ -90,8 +90,8 @@ def halve(held: TextSpan, characters: int, documents: int, by: str) -> tuple[Tex
 
 
 @dataclass
-class Parts(Generic[Read]):
-    """What was read to learn from and to hold out, and where there is one a part that training never reads."""
+class CorpusParts(Generic[Read]):
+    """The texts to learn from and to hold out, and where there is one a part that training never reads."""
 
     train: Read
     valid: Read
@@ -104,14 +104,14 @@ class Parts(Generic[Read]):
 
 def split_parts(
     data: Any, built_in: bool, by: str, read: Callable[[Any, str], Read], measure: Callable[[Read], tuple[int, int]]
-) -> Parts[Read]:
+) -> CorpusParts[Read]:
     """The parts of what `read(settings, part)` reads: files of their own, parts of an embedded corpus, or what is held
     out of the same files. `measure` gives the characters and the documents of what was read.
 
     The test part is read when it is asked for, and files of the user's own once.
     """
     train = read(data, "train")
-    parts = Parts(train, train, WHOLE, WHOLE, Tally.from_dict(train.tally.to_dict()))
+    parts = CorpusParts(train, train, WHOLE, WHOLE, Tally.from_dict(train.tally.to_dict()))
     if data.valid or built_in:
         parts.valid = read(data, "valid")
         parts.tally.add(parts.valid.tally)

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from regard.data.reading.lines import HEAD, check_head, mend
+from regard.data.reading.lines import HEAD, LONGEST, check_head, mend
 from regard.data.reading.readers import TextFile, open_source
 from regard.data.reading.records import DROP_IT, BadJson, decoded, encodable, parse_json
 from regard.data.reading.tally import BAD_JSON, BAD_UTF8, Tally
 from regard.errors import DataError, SettingError
 
-LONGEST = 2**20              # bytes of a line, characters of a segment
 TOO_LONG, HEADER, WRONG_COLUMNS, DUPLICATE = "too long", "header", "wrong number of columns", "duplicate"
 BROKEN = "line breaks inside a sentence made spaces"
 LINE_BREAK = re.compile(r"[ \t\r]*\n[ \t\r\n]*")

@@ -11,7 +11,7 @@ from typing import Any
 from regard.data import embedded
 from regard.data.pairs.pairs import PairSettings, check_aligned, find_pair_sources, read_pairs
 from regard.data.reading.corpus import refuse_files
-from regard.data.reading.every_line import every_line
+from regard.data.reading.readers import every_line
 from regard.data.reading.tally import Tally
 from regard.decoding.fast.fast_paths import describe_fast_paths
 from regard.metrics.alignment_error import Gold, read_pharaoh

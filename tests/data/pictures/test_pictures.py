@@ -461,7 +461,7 @@ def test_a_shard_gives_back_its_pictures(tmp_path):
     again = PictureShard.open(tmp_path / "s")
     for found in (shard, again):
         assert np.array_equal(found.images, pictures) and found.lost == {1: "broken"}
-        assert found.rows()[:4].tolist() == [0, -1, 1, 2] and len(found) == len(pictures)
+        assert len(found) == len(pictures)
         assert np.array_equal(found.images[[5, 0, 5]], [pictures[5], pictures[0], pictures[5]])
     assert not again.images.flags.writeable and again.content == shard.content
     assert len(PictureShard.write(tmp_path / "none", 8, [])) == 0

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from regard.data.reading.every_line import every_line
+from regard.data.reading.readers import every_line
 from regard.data.reading.two_fields import LONGEST
 from regard.errors import DataError
 
