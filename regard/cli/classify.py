@@ -43,7 +43,7 @@ def command(
 
 def read_batches(file: str, on_bad_text: str) -> Iterator[list[str]]:
     """Yield the lines of a file, some at a time."""
-    from regard.data.reading.every_line import every_line
+    from regard.data.reading.readers import every_line
 
     lines = every_line(file, on_bad_text)
     while some := list(islice(lines, 1 if file == "-" and sys.stdin.isatty() else AT_ONCE)):

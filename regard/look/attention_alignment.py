@@ -24,8 +24,7 @@ from torch import Tensor
 
 from regard.contract import LanguageModel, Source
 from regard.data.tokens.piece_words import words_of
-from regard.data.tokens.vocabulary import TokenizerPair
-from regard.data.tokens.vocabulary import BOS, UNK
+from regard.data.tokens.vocabulary import BOS, UNK, TokenizerPair
 from regard.decoding.beam import Hypothesis
 from regard.decoding.source_attention import source_weights
 from regard.decoding.source_batches import budget, in_batches
