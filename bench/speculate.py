@@ -76,7 +76,8 @@ def small() -> Trained:
     """A small Transformer over words of the embedded stories, read as one long text that does not end."""
     tables = {"tokenizer": {"kind": "word"}, "data": {"documents": "file"}}
     with tempfile.TemporaryDirectory() as folder:
-        return regard.train("stories", settings=tables, minutes=1, out=str(Path(folder) / "run"), quiet=True)
+        return regard.train("stories", family="transformer", settings=tables, minutes=1, out=str(Path(folder) / "run"),
+                            quiet=True)
 
 
 def own_text(model: Trained, given: list[int]) -> list[int]:

@@ -27,21 +27,32 @@ from regret_parts.texts import SOURCES, Parts
 from regret_parts.trials import Trial, resolve_trial, run_trial, time_trial
 
 Job = dict[str, Any]
-SIZES_OF = {"text": {"transformer": "transformer", "linear-rnn": "transformer", "lstm": "gated", "mamba": "mamba"},
+SIZES_OF = {"text": {"transformer": "transformer", "linear-rnn": "transformer", "lstm": "gated", "mamba": "mamba",
+                     "linear-rnn,attention": "transformer", "linear-rnn,linear-rnn,attention": "transformer"},
             "pairs": {"transformer": "translate-transformer", "rnn-attention": "translate-rnn"}}
 TOKENS = {"text": [750_000 * 2**n for n in range(6)], "pairs": [500_000 * 2**n for n in range(5)]}
 MOST = {"text": [24e6, 24e6, 12e6, 6e6, 6e6, 6e6], "pairs": [8e6, 8e6, 8e6, 4e6, 4e6, 4e6, 2e6]}     # of each size
-VALIDATIONS = 4                # about so many: they write texts, which takes longer than the steps between them
+VALIDATIONS = {"text": 4, "pairs": 1}      # about so many: those of pairs write texts, which takes longer than steps
+BY_DEFAULT = -1.0              # a dropout that the defaults choose
 TIMED = ("source", "shakespeare", "multi30k-fr-en", "tatoeba")        # a large and a small vocabulary of each kind
 
 
-def size_trial(kind: str, family: str, size: int, batch: float = 1.0) -> Trial:
-    """Return one row of the table of sizes, in steps of so many times its batch; dropout is left to the defaults."""
+def size_trial(kind: str, family: str, size: int, batch: float = 1.0, dropout: float = BY_DEFAULT) -> Trial:
+    """Return one row of the table of sizes, in steps of so many times its batch.
+
+    With a dropout that is given a text is also read at the rates and by the schedule of one that is read few times.
+    """
     row = ROWS[SIZES_OF[kind][family], "cpu"][size][1]
     model = {name: value for name, value in row.items() if name in ("layers", "width", "heads", "hidden", "context")}
     if family == "linear-rnn":
         model.pop("heads")
-    return {"family": family, "model": model, "training": {"batch": int(batch * row["batch"])}}
+    training: dict[str, Any] = {"batch": int(batch * row["batch"])}
+    if dropout != BY_DEFAULT:
+        model["dropout"] = dropout
+        training |= dict(schedule="cosine", learning_rate=6e-3) if kind == "text" else {}
+    if "," in family:
+        return {"family": "hybrid", "model": model | {"pattern": family}, "training": training | {"muon_rate": 0.03}}
+    return {"family": family, "model": model, "training": training}
 
 
 def time_size(parts: Parts, job: Job, device: str) -> dict[str, Any]:
@@ -50,8 +61,9 @@ def time_size(parts: Parts, job: Job, device: str) -> dict[str, Any]:
 
 
 def train_size(parts: Parts, job: Job, device: str) -> dict[str, Any]:
-    trial = resolve_trial(parts, size_trial(parts.kind, job["family"], job["size"], job["batch"]), tokens=job["tokens"])
-    trial["training"]["valid_every"] = max(1, job["tokens"] // 1024 // VALIDATIONS)
+    trial = resolve_trial(parts, size_trial(parts.kind, job["family"], job["size"], job["batch"],
+                                            job.get("dropout", BY_DEFAULT)), tokens=job["tokens"])
+    trial["training"]["valid_every"] = max(1, job["tokens"] // 1024 // VALIDATIONS[parts.kind])
     found = run_trial(parts, trial, job["tokens"], device, job["seed"])
     kept = ("layers", "width", "hidden", "dropout", "batch", "schedule", "learning_rate", "muon_rate")
     return {**found, "settings": {name: value for table in ("model", "training")
@@ -71,13 +83,13 @@ def time_sizes(options: argparse.Namespace) -> None:
 
 def draw_curves(options: argparse.Namespace) -> None:
     """Train each size on more and more tokens; the shorter runs of all come first."""
-    names = ("corpus", "family", "size", "batch", "tokens", "seed")
+    names = ("corpus", "family", "size", "batch", "tokens", "seed", "dropout")
     jobs = []
-    for n, corpus, family, size, batch, seed in product(
-            range(6), options.corpus or SOURCES, *axes(options), options.batches, options.seeds):
+    for n, corpus, family, size, batch, seed, dropout in product(
+            range(6), options.corpus or SOURCES, *axes(options), options.batches, options.seeds, options.dropouts):
         kind = SOURCES[corpus].kind
-        job = dict(zip(names, (corpus, family, size, batch, [*TOKENS[kind], 0][n], seed), strict=True))
-        if exists(job) and 0 < job["tokens"] <= MOST[kind][size]:
+        job = dict(zip(names, (corpus, family, size, batch, [*TOKENS[kind], 0][n], seed, dropout), strict=True))
+        if exists(job) and options.least <= job["tokens"] <= min(MOST[kind][size], options.most):
             jobs.append(job)
     run_jobs(options, jobs, options.results / "curves.jsonl", names)
 
@@ -96,7 +108,7 @@ def exists(job: Job) -> bool:
 def run_jobs(options: argparse.Namespace, jobs: list[Job], path: Path, names: tuple[str, ...]) -> None:
     """Run what is not there yet, each job in one of the workers, until the time is up."""
     began, waiting = time.monotonic(), queue.SimpleQueue[Job]()
-    done = {tuple(row[name] for name in names) for row in read_rows(path)}
+    done = {tuple(row.get(name, BY_DEFAULT) for name in names) for row in read_rows(path)}
     for job in jobs:
         if tuple(job[name] for name in names) not in done:
             waiting.put(job)

@@ -21,6 +21,7 @@ import torch
 
 from regard.config import as_values
 from regard.run_folder import RunFolder
+from regard.trained import load
 from regard.training.choices import time_steps
 from regard.training.report import TrainingProgress
 from regard.training.request import TrainRequest, plan_new
@@ -153,7 +154,7 @@ def run_trial(parts: Parts, trial: Trial, tokens: int, device: str, seed: int = 
                         compile="no" if device == "cpu" or parts.kind == "pairs" else "capture")
         mixed = parts.kind == "text"
         model = run_training(replace(asked, out=str(Path(folder) / "run"), mix=mixed or None))
-        found = score_text(model, parts) if mixed else score_pairs(model, parts, Path(folder) / "run")
+        found = score_text(model, parts) if mixed else score_pairs(parts, Path(folder) / "run")
         steps = model.tables["training"]["steps"]
     return {**found, "steps": steps, "tokens": tokens, "seconds": round(time.monotonic() - began, 1)}
 
@@ -168,11 +169,15 @@ def score_text(model: Any, parts: Parts) -> dict[str, Any]:
     return found
 
 
-def score_pairs(model: Any, parts: Parts, folder: Path) -> dict[str, Any]:
-    """Return BLEU of a greedy search on both parts, and the loss on valid."""
+def score_pairs(parts: Parts, folder: Path) -> dict[str, Any]:
+    """Return BLEU of a greedy search on both parts, and the loss on valid.
+
+    It is asked on a CPU: of many small models that share a GPU each would wait for the others at every token.
+    """
     from regard.metrics.translation_quality import bleu
 
     found: dict[str, Any] = {}
+    model = load(folder, device="cpu")
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     losses = [row["valid_loss"] for row in rows if "valid_loss" in row]
     for part in ("valid", "test"):
