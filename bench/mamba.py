@@ -24,7 +24,7 @@ from steps import calibration, timed
 from torch import Tensor
 
 from regard.families.mamba import MambaSettings, build_mamba
-from regard.kernels.selective_scan import last_path, selective_scan, selective_scan_loop
+from regard.kernels.selective_scan import choose_backend, selective_scan, selective_scan_loop
 
 PEER = 188                                  # tokens a second: transformers without its optional kernels
 FULL: dict[str, Any] = dict(
@@ -127,7 +127,8 @@ def train_figures(device: torch.device, sizes: dict[str, Any], decay: str, compi
     model = build_mamba(settings, sizes["vocab"]).to(device)
     figures = timed(model, sizes["rows"], sizes["context"], sizes["vocab"], compiled="yes" if compiled else "no",
                     steps=8)
-    figures |= {"train": decay, "path": str(last_path()) if decay == "channel" else "torch (products of matrices)"}
+    path = choose_backend(device, torch.float32).name if decay == "channel" else "torch (products of matrices)"
+    figures |= {"train": decay, "path": path}
     return figures | ({"times transformers": round(figures["tokens_a_second"] / PEER)} if sizes is not SMALL else {})
 
 

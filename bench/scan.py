@@ -19,6 +19,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,13 @@ import torch
 from torch import Tensor
 
 from regard import kernels
-from regard.kernels.scan import scan, scan_loop, scan_parallel, scan_triton
+from regard.kernels.scan import scan, scan_loop
 
 PEER_MS = {(8, 16384, 1024): 2.80, (8, 2048, 1024): 0.95}            # forward and backward
 ON_GPU = "8x2048x1024,8x16384x1024,1x16384x256"                      # the last: few channels, a long text
 ON_CPU = "16x128x96,16x128x384,1x1024x128"
 PATHS: dict[str, Callable[..., Tensor]] = {
-    "loop": scan_loop, "torch": scan_parallel, "triton": scan_triton, "scan": scan}
+    "loop": scan_loop, "torch": partial(scan, path="torch"), "triton": partial(scan, path="triton"), "scan": scan}
 LONGEST_LOOP = 4096           # steps that are worth timing one by one
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 

@@ -160,11 +160,11 @@ def run_trial(parts: Parts, trial: Trial, tokens: int, device: str, seed: int = 
 
 
 def score_text(model: Any, parts: Parts) -> dict[str, Any]:
-    from regard.tasks.lm.score import score_mixture
+    from regard.tasks.lm.score import score_whole
 
     found = {}
     for part in ("valid", "test"):
-        surprises = score_mixture(model, model.encode_files(parts.files(part)), None)
+        _, surprises = score_whole(model, model.encode_files(parts.files(part)), None)
         found[part] = {name: round(each.bits_per_byte, 5) for name, each in surprises.items()}
     return found
 

@@ -15,8 +15,8 @@ from regard.data.tokens.characters import CharTokenizer
 from regard.data.tokens.vocabulary import FIRST
 from regard.look import Look, Request, look
 from regard.look.arithmetic import arithmetic
-from regard.look.head_statistics import statistics
 from regard.look.next_token import Continuations
+from regard.look.views import statistics
 from regard.serve.completion import CompletionRow, Prompt
 from regard.serve.look_numbers import PACKERS
 from regard.serve.result_json import as_json

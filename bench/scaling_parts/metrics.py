@@ -15,8 +15,9 @@ from regard.data.batching.text_batches import evaluation_batches
 from regard.data.tokens.vocabulary import FIRST, UNK
 from regard.data.tokens.words import WhitespaceTokenizer
 from regard.decoding.spelling import unknown_words
+from regard.look.attention_alignment import word_links
 from regard.metrics import summary_quality, translation_quality
-from regard.metrics.alignment_error import ErrorRate, Gold, error_rate, links_of, read_pharaoh, word_weights
+from regard.metrics.alignment_error import ErrorRate, Gold, error_rate, read_pharaoh
 from regard.metrics.perplexity import held_out_loss
 from regard.models.ngram import NGram
 from scaling_parts.curve import Curve, Setting, Work, doubling
@@ -91,7 +92,7 @@ def of_alignments() -> Iterator[Curve]:
 
     def from_weights(words: int) -> Work:
         weights, own = torch.rand(words, words), [at // 2 for at in range(words)]
-        return Work(lambda: links_of(word_weights(weights, own, own)))
+        return Work(lambda: word_links(weights, own, own))
 
     def spelled(words: int) -> Work:
         known = WhitespaceTokenizer([f"w{at}" for at in range(8)])
