@@ -5,6 +5,7 @@
     python bench/regret.py families --folder F --minutes 1 5        # each candidate with its own defaults
     python bench/regret.py paces --folder F                         # how fast each size is, on a quiet machine
     python bench/regret.py curves --folder F --device cuda          # anywhere: each size on more and more tokens
+    python bench/regret.py losses --minutes 1 5 20                  # what each family by default loses, from these two
     python bench/regret.py table                                    # what was found so far
 
 A search draws 30 trials (family, size, batch, rates, dropout, vocabulary, schedule) for each corpus and budget. All get
@@ -26,7 +27,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from regret_parts import curves
+from regret_parts import curves, losses
 from regret_parts.files import append, read_rows
 from regret_parts.texts import Parts, make_corpora
 from regret_parts.trials import CANDIDATES, default_trial, draw_trial, grid_trials, key, run_trial, time_trial
@@ -40,7 +41,7 @@ IN_STEPS = 0.85                # of a budget of minutes goes into steps
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("speeds", "search", "families", "paces", "curves", "table"))
+    parser.add_argument("command", choices=("speeds", "search", "families", "paces", "curves", "losses", "table"))
     parser.add_argument("--folder", type=Path, default=Path("/tmp/regret"), help="where the corpora are made")
     parser.add_argument("--corpus", nargs="+", default=[])
     parser.add_argument("--minutes", type=float, nargs="+", default=[1.0])
@@ -65,7 +66,7 @@ def main() -> None:
         return serve(options)
     options.results.mkdir(parents=True, exist_ok=True)
     commands = {"speeds": time_trials, "search": search, "families": compare_families, "table": print_table,
-                "paces": curves.time_sizes, "curves": curves.draw_curves}
+                "paces": curves.time_sizes, "curves": curves.draw_curves, "losses": losses.print_losses}
     commands[options.command](options)
 
 

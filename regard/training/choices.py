@@ -42,7 +42,7 @@ VALIDATION_SHARE = 0.06        # of the training time goes into validation, at m
 FORWARD_SHARE = 1 / 3          # a forward pass costs about this much of a training step on the same tokens
 SMALL_SPLIT = 2**18            # tokens: a held-out split up to this size is always measured whole
 APART = 8.0                    # seconds between validations, at least, where a budget of minutes is given
-JUDGED_APART = 40.0            # the same on a CPU where texts are written and judged: that took 4 to 5 seconds there
+JUDGED_APART = 120.0           # the same on a CPU where texts are written and judged: that takes 5 to 10 seconds there
 
 MakeStep = Callable[[TrainingSettings], TrainingStep]
 
