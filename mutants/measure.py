@@ -38,7 +38,7 @@ TESTS = {
 }
 # Left out: what takes long, runs in other processes, or tests what is no part.
 LEFT_OUT = {f"tests/{name}.py" for name in (
-    "contract/test_compiled_step", "laws/test_check", "laws/test_going_back", "laws/test_planted_bugs",
+    "contract/test_compiled_step", "laws/test_check", "laws/test_planted_bugs",
     "models/test_compiled_families", "models/test_ngram_command", "tasks/test_emoji_captions",
     "tasks/test_long_and_short", "tasks/test_same_marks", "training/test_curves", "training/test_kill",
     "training/test_recorded_step", "training/test_report", "training/test_samples", "training/test_step")}

@@ -47,10 +47,6 @@ def of_source(**options: Any) -> Any:
     return field(metadata={"source": True}, **options)
 
 
-class CannotCut(Exception):
-    """This kind of state cannot forget its last tokens: keep the state from before them instead."""
-
-
 @dataclass
 class State:
     """The memory between two reads: a dataclass whose tensors lead with the batch.
@@ -95,28 +91,6 @@ class State:
             elif sources is not None:
                 value = _map_value(value, lambda t: t.index_select(0, sources), None)
             changed[each.name] = value
-        return dataclasses.replace(self, **changed)
-
-    def keep(self) -> Self:
-        """A snapshot to return to after reading on. A state that only appends (a key/value cache) copies its count."""
-        changed = {}
-        for each in dataclasses.fields(self):
-            value = getattr(self, each.name)
-            changed[each.name] = value if each.metadata.get("source") else _map_value(
-                value, torch.clone, None, lambda s: s.keep())
-        return dataclasses.replace(self, **changed)
-
-    def cut(self, tokens: Tensor) -> Self:
-        """The state before the last `tokens` (B,) of each row; raises CannotCut in kinds that do not know it: most."""
-
-        def refuse(t: Tensor) -> Tensor:
-            raise CannotCut(f"{type(self).__name__} does not know what it was before its last token")
-
-        changed = {}
-        for each in dataclasses.fields(self):
-            value = getattr(self, each.name)
-            changed[each.name] = value if each.metadata.get("source") else _map_value(
-                value, refuse, None, lambda s: s.cut(tokens))
         return dataclasses.replace(self, **changed)
 
     def put(self, rows: Tensor, other: Self, sources: Tensor | None = None) -> Self:

@@ -20,20 +20,14 @@ from regard.cli.options import DEVICE, TRUST, print_json
 @click.option("--greedy", is_flag=True, help="Always the likeliest token.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("-n", "--number", type=click.IntRange(min=1), default=1, show_default=True, help="How many texts.")
-@click.option("--speculate", metavar="prompt|ngram",
-              help="On a CPU, guess tokens ahead and check them in one pass: the same text, sooner. Guesses come from "
-                   "the text, or from an n-gram.")
-@click.option("--draft", metavar="RUN", help="The n-gram that guesses.  [default: one counted on the prompt]")
-@click.option("--draft-tokens", default=8, show_default=True, help="Most tokens to guess at once.")
 @DEVICE
 @TRUST
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a text.")
 def command(
     run: str, prompt: str, new_tokens: int, temperature: float, top_k: int, top_p: float, greedy: bool, seed: int,
-    number: int, speculate: str | None, draft: str | None, draft_tokens: int, device: str, trust: bool, as_json: bool,
+    number: int, device: str, trust: bool, as_json: bool,
 ) -> None:
     """Continue a prompt with the model in the folder RUN."""
-    from regard.decoding.fast.drafts import Acceptance
     from regard.decoding.sampling import Sampling
     from regard.trained import load
 
@@ -41,21 +35,13 @@ def command(
     if prompt == "-":
         prompt = sys.stdin.read().removesuffix("\n")
     model = load(run, device, trust=trust, task="lm")
-    speculation = model.speculation(speculate, load(draft, "cpu", task="lm") if draft else None, draft_tokens)
     notices: dict[str, None] = {}                    # each once, and after the text, which is not to be broken
-    total = Acceptance()
     for row in range(number):
-        tally = Acceptance()
-        pieces = model.stream(prompt, new_tokens=new_tokens, sampling=sampling, row=row, notice=notices.setdefault,
-                              speculation=speculation, tally=tally)
+        pieces = model.stream(prompt, new_tokens=new_tokens, sampling=sampling, row=row, notice=notices.setdefault)
         if as_json:
-            answer = {"prompt": prompt, "text": "".join(pieces), "seed": seed, "row": row}
-            print_json(answer | ({"speculation": tally.as_dict()} if tally.passes else {}))
+            print_json({"prompt": prompt, "text": "".join(pieces), "seed": seed, "row": row})
         else:
             write(prompt, pieces, separated=row > 0)
-        total.add(tally)
-    if total.passes:
-        notices.setdefault(str(total))
     for notice in notices:
         click.echo(f"({notice})", err=True)
 

@@ -1,1 +1,1 @@
-"""Decoding: sampling, streams, beam search, filling of blanks; fast/ has recorded steps and drafts."""
+"""Decoding: sampling, streams, beam search, filling of blanks; fast/ has recorded steps."""

@@ -127,13 +127,6 @@ class KeyValueCache(State):
             return state if table is None else state.reorder(torch.arange(len(rows)))
         return Followed(self.keys, self.values, self.count.index_select(0, rows), table)
 
-    def keep(self) -> KeyValueCache:
-        """Only the count is copied: later tokens go to later slots, which nobody reads before they are rewritten."""
-        return replace(self, count=self.count.clone())
-
-    def cut(self, tokens: Tensor) -> KeyValueCache:
-        return replace(self, count=self.count - tokens)
-
 
 @dataclass
 class Followed(State):
@@ -176,12 +169,6 @@ class Followed(State):
 
     def map(self, f: TensorMap, source: TensorMap | None = None) -> KeyValueCache:                # type: ignore[override]
         return self.whole().map(f, source)
-
-    def keep(self) -> KeyValueCache:                                                              # type: ignore[override]
-        return self.whole()
-
-    def cut(self, tokens: Tensor) -> KeyValueCache:                                               # type: ignore[override]
-        return self.whole().cut(tokens)
 
     def tensors(self, prefix: str = "") -> dict[str, Tensor]:
         return self.whole().tensors(prefix)

@@ -27,9 +27,6 @@ class Position(State):
 
     count: Tensor            # (B,)
 
-    def cut(self, tokens: Tensor) -> Position:
-        return Position(self.count - tokens)
-
 
 def positions_of_chunk(count: Tensor, length: int) -> Tensor:
     """(B, T): the absolute positions of the next `length` tokens of each row."""

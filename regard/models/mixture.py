@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.contract import LanguageModel, Source, State
+from regard.contract import LanguageModel, Source, State, last_real
 from regard.models.distributions import HELD, by_head, by_reach
 from regard.models.neural import NeuralLM
 from regard.models.ngram import NGram
@@ -122,29 +122,16 @@ class Mixture(nn.Module, LanguageModel):
     def step(
         self, tokens: Tensor, state: State, lengths: Tensor | None = None
     ) -> tuple[Tensor, MixtureState]:
-        real = torch.full_like(tokens[:, 0], tokens.shape[1]) if lengths is None else lengths
-        log_probs, after = self.follow(tokens, state, lengths, (real - 1).clamp(min=0)[:, None])
-        return log_probs[:, 0], after
-
-    def follow(
-        self, tokens: Tensor, state: State, lengths: Tensor | None, places: Tensor
-    ) -> tuple[Tensor, MixtureState]:
-        """Return (B, W, V) log-probabilities of what follows the tokens at places (B, W), and the next state."""
         before, counted, cached = split_state(state)
-        assert before is not None and counted is not None, "a pass needs a state: start(batch, capacity)"
+        assert before is not None and counted is not None, "a step needs a state: start(batch, capacity)"
         h, after = self.network.encode(tokens, before, lengths)
-        ours = self.network.head(h.gather(1, places[..., None].expand(-1, -1, h.shape[-1])))
-        host, top, rows = tokens.cpu(), ours.amax(-1), []
-        ends_of = places + 1 if lengths is None else (places + 1).clamp(max=lengths[:, None])
-        for column, ends in enumerate(ends_of.unbind(1)):
-            found, contexts, _ = self.ngram.step_in_context(host, counted, ends.cpu())
-            share = self.share(top[:, column], contexts)
-            mixed = mix_by(share[:, None], ours[:, column], found.to(ours))
-            rows.append(self.add_cache(mixed, cached and read_on(cached, tokens, ends)))
-        said = self.ngram.read(host, counted, on_host(lengths))
-        joined = self._join(after, said, cached and read_on(cached, tokens, lengths))
+        ours = self.network.head(last_real(h, lengths))
+        found, contexts, said = self.ngram.step_in_context(tokens.cpu(), counted, on_host(lengths))
+        mixed = mix_by(self.share(ours.amax(-1), contexts)[:, None], ours, found.to(ours))
+        read = cached and read_on(cached, tokens, lengths)
+        joined = self._join(after, said, read)
         assert joined is not None
-        return torch.stack(rows, 1), joined
+        return self.add_cache(mixed, read), joined
 
     def add_cache(self, mixed: Tensor, read: ReadWords | None) -> Tensor:
         """Return (B, V) log-probabilities with what the cache says after the words read."""

@@ -1,1 +1,1 @@
-"""Fast paths of decoding, each held equal to the plain one: recorded steps (CUDA graphs) and speculation."""
+"""Fast paths of decoding, each held equal to the plain one: steps recorded as CUDA graphs, and what runs where."""

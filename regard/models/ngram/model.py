@@ -176,13 +176,9 @@ class NGram(LanguageModel):
         self, tokens: Tensor, state: State, lengths: Tensor | None = None
     ) -> tuple[Tensor, Contexts, LastWords]:
         """As `step`, with what was seen of the contexts, (B,) each."""
-        after = self.read(tokens, state, lengths)
+        after = self._after(state, *_real(tokens, lengths))
         values, known, left = all_words(self.orders, _last_words(after), self.smoothing == "add-k")
         return torch.from_numpy(values).to(self.dtype), Contexts.of(known, left), after
-
-    def read(self, tokens: Tensor, state: State, lengths: Tensor | None = None) -> LastWords:
-        """Return the state after tokens (B, T)."""
-        return self._after(state, *_real(tokens, lengths))
 
     def _after(self, state: State, read: Ints, real: Bools) -> LastWords:
         """The state after these words (B, T)."""

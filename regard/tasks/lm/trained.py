@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,8 +24,6 @@ from regard.data.reading.overlap import Overlap
 from regard.data.reading.readers import ReadSettings
 from regard.data.reading.shards import Counts, Shard
 from regard.data.tokens.tokenizers import Tokenizer
-from regard.decoding.fast.drafts import AHEAD, Acceptance, Speculation, why_no_drafts
-from regard.decoding.fast.speculative import speculative_tokens
 from regard.decoding.sampling import Sampling
 from regard.decoding.special_tokens import SpecialTokens, text_special_tokens
 from regard.decoding.stream import generate_tokens
@@ -37,9 +35,6 @@ from regard.models.mixture import Mixture
 from regard.tasks.lm.batches import HeldOut, reading_for
 from regard.tasks.lm.mixing import PartScores, score_parts
 from regard.tasks.trained_model import TrainedModel
-
-if TYPE_CHECKING:
-    from regard.models.ngram import NGram
 
 DEFAULT_CONTEXT = 1024          # tokens scored at once by a model that has no limit of its own
 
@@ -95,32 +90,21 @@ class Trained(TrainedModel):
 
     def generate(
         self, prompt: str = "", *, new_tokens: int = 256, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0,
-        seed: int = 0, notice: Callable[[str], None] | None = None, speculate: str | None = None,
-        draft: Trained | None = None, draft_tokens: int = AHEAD,
+        seed: int = 0, notice: Callable[[str], None] | None = None,
     ) -> str:
-        """Return the prompt's continuation, up to <eos> or `new_tokens` tokens.
-
-        With `speculate`, "prompt" or "ngram", a draft guesses tokens ahead and the model checks them: the same text,
-        in fewer passes. The n-gram is `draft`, or one counted on the prompt. A GPU writes without drafts.
-        """
-        sampling, tally = Sampling(temperature, top_k, top_p, seed), Acceptance()
-        text = "".join(self.stream(prompt, new_tokens=new_tokens, sampling=sampling, notice=notice, tally=tally,
-                                   speculation=self.speculation(speculate, draft, draft_tokens)))
-        if notice is not None and tally.passes:
-            notice(str(tally))
-        return text
+        """Return the prompt's continuation, up to <eos> or `new_tokens` tokens."""
+        sampling = Sampling(temperature, top_k, top_p, seed)
+        return "".join(self.stream(prompt, new_tokens=new_tokens, sampling=sampling, notice=notice))
 
     def stream(
         self, prompt: str = "", *, new_tokens: int = 256, sampling: Sampling | None = None, row: int = 0,
-        notice: Callable[[str], None] | None = None, speculation: Speculation | None = None,
-        tally: Acceptance | None = None,
+        notice: Callable[[str], None] | None = None,
     ) -> Iterator[str]:
         """Yield the continuation, piece by piece, once each is certain. `row` draws another text from the same seed."""
         read = self.tokenizer.encode(prompt).tolist()
         writer = self.tokenizer.stream(after=read)
         tokens = [self.tokenizer.bos, *read]
-        for step in self.steps([tokens], new_tokens=new_tokens, sampling=sampling, row_ids=[row], notice=notice,
-                               speculation=speculation, tally=tally):
+        for step in self.steps([tokens], new_tokens=new_tokens, sampling=sampling, row_ids=[row], notice=notice):
             if step[0] is not None and (text := writer.push(step[0])):
                 yield text
         if text := writer.flush():
@@ -129,37 +113,11 @@ class Trained(TrainedModel):
     def steps(
         self, prompts: Sequence[Sequence[int]], *, new_tokens: int, sampling: Sampling | None = None,
         row_ids: Sequence[int] | None = None, notice: Callable[[str], None] | None = None,
-        speculation: Speculation | None = None, tally: Acceptance | None = None,
     ) -> Iterator[list[int | None]]:
         """Yield token ids, a list a step, for many prompts at once."""
-        model: Any = self.model
         t = self.special_tokens
-        options: Any = dict(new_tokens=new_tokens, sampling=sampling, end=t.end, banned=t.banned, row_ids=row_ids,
-                            notice=notice)
-        why = "" if speculation is None else why_no_drafts(model)
-        if speculation is not None and not why:
-            yield from speculative_tokens(
-                model, prompts, drafts=speculation.drafts(model.vocab), ahead=speculation.ahead, tally=tally, **options)
-            return
-        if why and notice is not None:
-            notice(why)
-        yield from generate_tokens(model, prompts, **options)
-
-    def speculation(
-        self, kind: str | None, draft: Trained | None = None, ahead: int = AHEAD
-    ) -> Speculation | None:
-        """Return the speculation by a draft of this model; a draft that cannot guess for it is refused."""
-        if draft is None:
-            return None if kind is None else Speculation(kind, ahead)
-        if kind is None:
-            raise SettingError("--draft names an n-gram that guesses ahead: say --speculate ngram, too")
-        if draft.learner is not None:
-            raise RunError(f"--draft is a run of the family {draft.family}, and only an n-gram guesses quickly enough: "
-                           "train one with --family ngram")
-        if draft.tokenizer.digest() != self.tokenizer.digest():
-            raise RunError("--draft cuts text into other tokens than the model does: train it on the same text with "
-                           "the same --tokenizer and --vocab")
-        return Speculation(kind, ahead, cast("NGram", draft.model))
+        yield from generate_tokens(self.model, prompts, new_tokens=new_tokens, sampling=sampling, end=t.end,
+                                   banned=t.banned, row_ids=row_ids, notice=notice)
 
     # ---------------------------------------------------------------------------------------- scoring
 
