@@ -16,6 +16,8 @@ class MadeLater:
         return self._make()
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):                 # pytest asks every name of a module for such ones while it collects
+            raise AttributeError(name)
         return getattr(self._value, name)
 
     def __getitem__(self, key: Any) -> Any:
@@ -23,6 +25,9 @@ class MadeLater:
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._value)
+
+    def __contains__(self, item: Any) -> bool:
+        return item in self._value
 
     def __len__(self) -> int:
         return len(self._value)

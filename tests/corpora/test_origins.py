@@ -9,8 +9,9 @@ from regard.corpora import origins, stories
 from regard.corpora.origins import LABELS, LONGEST, SHORTEST, texts
 from regard.data import embedded
 from regard.errors import SettingError
+from tests.made_later import MadeLater
 
-SOME = {part: list(texts(400, part=part)) for part in origins.PARTS}
+SOME = MadeLater(lambda: {part: list(texts(400, part=part)) for part in origins.PARTS})
 
 
 def test_texts_are_the_same_for_the_same_seed():

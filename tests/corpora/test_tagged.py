@@ -8,10 +8,11 @@ import pytest
 from regard.corpora.tagged import HELD_WORDS, TaggedSentence, finish, part_of_word, sentences, show
 from regard.corpora.tagged_grammar import Grammar, noun_forms, read_rules, read_words, verb_forms
 from regard.errors import SettingError
+from tests.made_later import MadeLater
 
-TRAIN = list(sentences(20_000))
-HELD = {part: list(sentences(2_000, part=part)) for part in ("valid", "test")}
-EVERY = [*TRAIN, *HELD["valid"], *HELD["test"]]
+TRAIN = MadeLater(lambda: list(sentences(20_000)))
+HELD = MadeLater(lambda: {part: list(sentences(2_000, part=part)) for part in ("valid", "test")})
+EVERY = MadeLater(lambda: [*TRAIN, *HELD["valid"], *HELD["test"]])
 TAGS = {"NOUN", "PROPN", "VERB", "AUX", "ADJ", "ADV", "PRON", "DET", "ADP", "NUM", "CCONJ", "SCONJ", "PART", "INTJ",
         "PUNCT"}
 
@@ -97,7 +98,7 @@ def read(line):
     return TaggedSentence(words, tags)
 
 
-DRAWN = {each for sentence in EVERY for each in trigrams(sentence)}
+DRAWN = MadeLater(lambda: {each for sentence in EVERY for each in trigrams(sentence)})
 
 
 @pytest.mark.parametrize("line", BY_HAND)

@@ -1,6 +1,7 @@
 import hashlib
 import re
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,7 @@ def test_lines_have_three_parts_of_the_sizes_that_are_told(name):
     for part in embedded.PARTS:
         assert len(LINES_OF[name, part]) == embedded.size(name, part) == embedded.CORPORA[name].count // (
             1 if part == "train" else 10)
-        assert list(embedded.lines(name, part)) == LINES_OF[name, part]                  # whenever it is asked for
+        assert list(islice(embedded.lines(name, part), 500)) == LINES_OF[name, part][:500]   # whenever it is asked for
 
 
 @pytest.mark.parametrize("name", embedded.CORPORA)
