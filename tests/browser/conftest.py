@@ -26,6 +26,7 @@ from tests.served_runs import RUNS, shared_folder, train
 
 SHOTS = Path(__file__).parents[2] / "build" / "browser"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+SIZE = {"width": 1280, "height": 800}
 HERE = re.compile(r"(http://127\.0\.0\.1|http://localhost|file:|data:|blob:|about:)")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
          "--process-per-site", "--disable-site-isolation-trials"]           # a page does not start a process of its own
@@ -93,8 +94,8 @@ def theme(request):
 @pytest.fixture(scope="package")
 def contexts(browser):
     """A browser context for each theme. All tests share them: what a page shows is in its address and nowhere else."""
-    made = {theme: browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme=theme,
-                                       accept_downloads=True) for theme in ("light", "dark")}
+    made = {theme: browser.new_context(viewport=SIZE, color_scheme=theme, accept_downloads=True)
+            for theme in ("light", "dark")}
     for context in made.values():
         context.grant_permissions(["clipboard-read", "clipboard-write"])
         context.set_default_timeout(60_000)                # a limit for a busy machine, not a wait
@@ -105,17 +106,45 @@ def contexts(browser):
         assert not kept["cookies"] and not kept["origins"], f"a page kept something: {kept}"
 
 
+@pytest.fixture(scope="package")
+def tabs(contexts):
+    """One tab for each theme, made when it is asked for. To close a tab ends its process, and the next starts one."""
+    return {}
+
+
 @pytest.fixture
-def page(contexts, theme):
-    """A page that fails the test if anything was said on the console or asked of another machine."""
-    page = contexts[theme].new_page()
-    troubles: list[str] = []
-    page.on("console", lambda said: troubles.append(said.text) if said.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: troubles.append(str(error)))
-    page.on("request", lambda asked: HERE.match(asked.url) or troubles.append(f"asked for {asked.url}"))
-    page.troubles = troubles
-    yield page
-    page.close()
+def shared_tab(contexts, tabs, theme):
+    """The shared tab of a theme, blank before and after the test, as large as it was, with nothing answered for it."""
+    if theme not in tabs or tabs[theme].is_closed():
+        tabs[theme] = contexts[theme].new_page()
+    tab, listeners = tabs[theme], []
+
+    def listen_to(event, listener):
+        listeners.append((event, listener))
+        tab.on(event, listener)
+
+    tab.listen_to = listen_to
+    yield tab
+    tab.unroute_all()
+    if tab.url != "about:blank":
+        tab.goto("about:blank")
+    tab.mouse.move(0, 0)
+    if tab.viewport_size != SIZE:
+        tab.set_viewport_size(SIZE)
+    for event, listener in listeners:
+        tab.remove_listener(event, listener)
+
+
+@pytest.fixture
+def page(shared_tab):
+    """The tab; the test fails if anything was said on the console or asked of another machine."""
+    tab, troubles = shared_tab, list[str]()
+    tab.listen_to("console", lambda said: troubles.append(said.text) if said.type in ("error", "warning") else None)
+    tab.listen_to("pageerror", lambda error: troubles.append(str(error)))
+    tab.listen_to("request", lambda asked: HERE.match(asked.url) or troubles.append(f"asked for {asked.url}"))
+    tab.troubles = troubles
+    yield tab
+    tab.goto("about:blank")
     assert not troubles, troubles
 
 
@@ -129,6 +158,6 @@ def serious(page) -> list[str]:
     """What axe finds that bars somebody from the page: serious and critical violations."""
     from axe_playwright_python.sync_playwright import Axe
 
-    found = Axe().run(page).response["violations"]
+    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
     return [f"{each['id']}: {each['nodes'][0]['html'][:160]}" for each in found
             if each["impact"] in ("serious", "critical")]

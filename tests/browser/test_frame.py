@@ -7,20 +7,23 @@ TABS = ("read", "compute", "generate", "beam", "compare", "train", "lab")
 
 
 def open_page(page, url):
-    fetched = {}
-    page.on("response", lambda answer: fetched.update({answer.url.split("/")[-1]: answer}))
     page.goto(url)
     page.wait_for_selector("#tabs button")
-    return fetched
 
 
-def test_the_first_view_needs_little_code_and_it_comes_packed(page, served):
-    fetched = open_page(page, f"{served}/#models=stories-ngram&text=Tom had a dog.")
-    page.wait_for_selector("canvas")
+def test_the_first_view_needs_little_code_and_it_comes_packed(browser, served):
+    """In a context of its own: the shared ones have the code in memory, and fetch nothing."""
+    context = browser.new_context()
+    first = context.new_page()
+    fetched = {}
+    first.on("response", lambda answer: fetched.update({answer.url.split("/")[-1]: answer}))
+    open_page(first, f"{served}/#models=stories-ngram&text=Tom had a dog.")
+    first.wait_for_selector("canvas")
     code = {name: answer for name, answer in fetched.items() if name.endswith((".js", ".css")) or name == ""}
     assert "app.js" in code and "tab_read.js" in code and "tab_train.js" not in code
     assert sum(len(answer.body()) for answer in code.values()) < 200_000
     assert all(answer.headers["content-encoding"] == "gzip" for answer in code.values())
+    context.close()
 
 
 def test_every_tab_opens_and_closes_by_the_keyboard_alone(page, served):

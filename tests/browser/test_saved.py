@@ -24,13 +24,12 @@ LONG = Map([f"r{n}" for n in range(50)], [f"c{n}" for n in range(45)], np.eye(50
 
 
 @pytest.fixture
-def opened(contexts, tmp_path):
+def opened(shared_tab, tmp_path):
     """Opens a file, waits until it is drawn, and fails at the end if the console said anything."""
-    tab = contexts["light"].new_page()
-    troubles, asked = [], []
-    tab.on("console", lambda said: troubles.append(said.text))
-    tab.on("pageerror", lambda error: troubles.append(str(error)))
-    tab.on("request", lambda request: asked.append(request.url))
+    tab, troubles, asked = shared_tab, [], []
+    tab.listen_to("console", lambda said: troubles.append(said.text))
+    tab.listen_to("pageerror", lambda error: troubles.append(str(error)))
+    tab.listen_to("request", lambda request: asked.append(request.url))
 
     def open_file(text, address=""):
         path = tmp_path / "map.html"
@@ -40,9 +39,9 @@ def opened(contexts, tmp_path):
         return tab
 
     yield open_file
-    tab.close()
+    tab.goto("about:blank")
     assert not troubles, troubles
-    assert all(url.startswith(("file:", "data:", "blob:")) for url in asked), asked
+    assert all(url.startswith(("file:", "data:", "blob:", "about:")) for url in asked), asked
 
 
 def top_ten(tab):
@@ -100,7 +99,7 @@ def test_keys_move_and_the_status_says_what_is_read(opened):
     tab.wait_for_url(lambda url: "row=" not in url)
 
 
-def test_numbers_of_a_file_are_those_of_the_server(contexts):
+def test_numbers_of_a_file_are_those_of_the_server(shared_tab):
     """Views, words, rollout and thumbnails, worked out by read_local.js and by look/views.py."""
     size = 70
     values = np.random.default_rng(0).dirichlet(np.ones(size), (2, 3, size)).astype(np.float32)
@@ -111,8 +110,7 @@ def test_numbers_of_a_file_are_those_of_the_server(contexts):
                 tuple(Prediction(n, "x", 1.0, 0.5, 1) for n in range(size)), tuple(tracks), watched=Recorder)
     told = {**seen.as_dict(), "id": "1"}
     raw = {track.name: base64.b64encode(values.tobytes()).decode() for track in tracks}
-    tab = contexts["light"].new_page()
-    tab.goto("about:blank")
+    tab = shared_tab
     needed = ("dom.js", "payload.js", "colours.js", "read_view.js", "read_local.js")
     script = "\n".join(map(as_plain_script, needed))
 
@@ -140,7 +138,6 @@ def test_numbers_of_a_file_are_those_of_the_server(contexts):
         assert off.max() <= 1 and (off > 0).mean() < 0.001                         # halves may be rounded either way
     row, _ = ask("self/row?row=7")
     np.testing.assert_array_equal(row, values[:, :, 7])
-    tab.close()
 
 
 def test_a_painted_picture_lets_one_choose_word_layer_and_head(opened):
@@ -170,13 +167,12 @@ def test_a_painted_picture_lets_one_choose_word_layer_and_head(opened):
     np.testing.assert_allclose(lights(), wanted(told.weights[0, 0, 2]), atol=2)
 
 
-def test_the_frame_of_a_notebook_is_drawn_by_a_browser(runs, tmp_path, contexts):
+def test_the_frame_of_a_notebook_is_drawn_by_a_browser(runs, tmp_path, shared_tab):
     html = regard.show(str(runs / "stories-transformer"), "Mia had a red ball.", head=1)._repr_html_()
     (tmp_path / "cell.html").write_text(f"<!doctype html><body>{html}</body>")
-    tab = contexts["light"].new_page()
-    troubles = []
-    tab.on("console", lambda said: troubles.append(said.text))
-    tab.on("pageerror", lambda error: troubles.append(str(error)))
+    tab, troubles = shared_tab, []
+    tab.listen_to("console", lambda said: troubles.append(said.text))
+    tab.listen_to("pageerror", lambda error: troubles.append(str(error)))
     tab.goto((tmp_path / "cell.html").as_uri())
     frame = tab.frame_locator("iframe")
     frame.locator("#panel[data-ready]").wait_for(timeout=20_000)
@@ -184,4 +180,3 @@ def test_the_frame_of_a_notebook_is_drawn_by_a_browser(runs, tmp_path, contexts)
     tab.keyboard.press("ArrowUp")
     tab.keyboard.press("ArrowRight")
     assert " reads " in frame.locator("#said").inner_text() and not troubles
-    tab.close()
