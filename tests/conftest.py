@@ -1,6 +1,25 @@
 """What holds for every test."""
 
 import gc
+import os
+import shutil
+import tempfile
+
+CODE = "TORCHINDUCTOR_CACHE_DIR"
+
+
+def pytest_configure(config):
+    """Let torch's compiler keep its code, and the header that all of it begins with, in one folder for the session.
+
+    Else each process compiles them anew, ten seconds for the header alone; workers inherit the variable."""
+    if CODE not in os.environ:
+        config.compiled_code = os.environ[CODE] = tempfile.mkdtemp(prefix="regard-tests-")
+
+
+def pytest_unconfigure(config):
+    if hasattr(config, "compiled_code"):
+        del os.environ[CODE]
+        shutil.rmtree(config.compiled_code, ignore_errors=True)
 
 
 def pytest_collection_finish(session):
