@@ -44,9 +44,10 @@ same-python:
 demo: $(DEMO)
 	@$(BIN)/regard demo
 
+# Compiled modules are kept, whatever the environment says: workers and commands would else compile each one again.
 test: setup packages
 	@echo "Running the tests ..."
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	@env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # The page is tested in a real browser, and captions on emoji of a real font; where these cannot be had, the tests
 # say so and are skipped.
