@@ -20,9 +20,9 @@ from regard.errors import SettingError
 
 @dataclass
 class Tail(State):
-    """The last inputs of each row, the newest last; zeros where there were none."""
+    """The last K - 1 inputs of each row; zeros where there were none."""
 
-    inputs: Tensor           # (B, K - 1, D), of a convolution
+    inputs: Tensor           # (B, K - 1, D)
 
 
 class CausalConvolution(SequenceLayer):

@@ -6,13 +6,22 @@ B batch · T time · D width in · N width out · k words in the window (n - 1, 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
-from regard.contract import Memory, SequenceLayer
+from regard.contract import Memory, SequenceLayer, State
 from regard.kernels.dropout import Dropout
-from regard.layers.convolution import Tail, tail_after
+from regard.layers.convolution import tail_after
 from regard.layers.perceptron import NONLINEARITIES, nonlinearity
+
+
+@dataclass
+class LastInputs(State):
+    """The last inputs of each row, the newest last; zeros stand where nothing was read yet."""
+
+    last: Tensor             # (B, k, D)
 
 
 class Window(SequenceLayer):
@@ -26,19 +35,19 @@ class Window(SequenceLayer):
         self.mix = nn.Linear(words * d_in, d_out)
         self.dropout = Dropout(dropout)
 
-    def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> Tail | None:
-        return None if capacity is None else Tail(self.nothing(batch))
+    def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> LastInputs | None:
+        return None if capacity is None else LastInputs(self.nothing(batch))
 
     def nothing(self, batch: int) -> Tensor:
         return self.mix.weight.new_zeros(batch, self.words, self.d_in)
 
     def forward(
-        self, x: Tensor, state: Tail | None = None, lengths: Tensor | None = None
-    ) -> tuple[Tensor, Tail | None]:
-        before = self.nothing(x.shape[0]) if state is None else state.inputs
+        self, x: Tensor, state: LastInputs | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, LastInputs | None]:
+        before = self.nothing(x.shape[0]) if state is None else state.last
         seen = torch.cat((before.to(x.dtype), x), 1)                                  # (B, k + T, D)
         y = self.dropout(NONLINEARITIES[self.activation](self.mix(self.windows(seen))))
-        return y, None if state is None else Tail(tail_after(seen, lengths, self.words).to(state.inputs.dtype))
+        return y, None if state is None else LastInputs(tail_after(seen, lengths, self.words).to(state.last.dtype))
 
     def windows(self, seen: Tensor) -> Tensor:
         """(B, T, k D): each position with the k - 1 before it, the oldest first; `seen` has k from before."""

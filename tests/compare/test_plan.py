@@ -123,6 +123,6 @@ def test_two_families_that_would_share_a_folder_are_refused(monkeypatch):
     for name in ("a:b", "a-b"):
         monkeypatch.setitem(FAMILIES, name, dataclasses.replace(FAMILIES["rnn"], name=name))
     monkeypatch.setattr("regard.compare.plan.task_named", lambda name: dataclasses.replace(
-        TASKS[name], family=FAMILIES.__getitem__))
+        TASKS[name], find_family=FAMILIES.__getitem__))
     with pytest.raises(SettingError, match="share a folder"):
         make_plan(wanted(families=("a:b", "a-b")))
