@@ -92,7 +92,9 @@ def run_trial(
         model = run_training(replace(asked, out=str(Path(folder) / "run"), mix=mixed or None))
         found = score_text(model, parts, judged) if mixed else score_pairs(parts, Path(folder) / "run", judged)
         steps, tokenizer = model.tables["training"]["steps"], model.tables["tokenizer"]
-    return {**found, "tokenizer": {name: tokenizer[name] for name in ("kind", "vocab")}, "steps": steps, "tokens": tokens, "seconds": round(time.monotonic() - began, 1)}
+    kept = {name: tokenizer[name] for name in ("kind", "vocab")}
+    return {**found, "tokenizer": kept, "steps": steps, "tokens": tokens,
+            "seconds": round(time.monotonic() - began, 1)}
 
 
 def score_text(model: Any, parts: Parts, judged: Sequence[str]) -> dict[str, Any]:

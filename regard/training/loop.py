@@ -55,7 +55,7 @@ def fit(job: TrainingJob, position: TrainingPosition) -> TrainingPosition:
                 job = record_plan(job, changed)
                 s = job.settings
             if save or is_over(position, s):
-                job.checkpoints.save(position)
+                save_all(job, position)
             if stopping and not last:
                 raise Interrupted(f"stopped at step {position.step:,} of {s.steps:,}; everything is saved: "
                                   "go on with --resume")
@@ -138,6 +138,14 @@ def should_save(job: TrainingJob, step: int) -> bool:
     s = job.settings
     return due(step, s.checkpoint_every or s.valid_every, s.steps) and (
         bool(s.checkpoint_every) or job.checkpoints.worthwhile())
+
+
+def save_all(job: TrainingJob, position: TrainingPosition) -> None:
+    """Save a checkpoint; the time it takes is none of a step's."""
+    began = time.monotonic()
+    job.checkpoints.save(position)
+    if job.pace is not None:
+        job.pace.count_saving(time.monotonic() - began)
 
 
 def validate(job: TrainingJob, position: TrainingPosition, clock: Clock) -> TrainingPosition:

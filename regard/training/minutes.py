@@ -30,7 +30,8 @@ class Pace:
     most: int = 0                        # steps, where the text shall not be read more often; 0: no limit
     passes_after: float = 0.0            # work behind the last step, in validations
     validation_steps: float = 0.0        # the time of a validation as a number of steps, until one was measured
-    validation: float = 0.0              # seconds that the longest validation took
+    validation: float = 0.0              # seconds that a validation takes, as measured so far
+    saving: float = 0.0                  # seconds that the last checkpoint took
     step_seconds: float = 0.0            # of a step, as measured so far
     step: int = field(default=-1)        # at the last look at the clock
     clock: float = 0.0
@@ -39,8 +40,14 @@ class Pace:
 
     def count_validation(self, seconds: float, sampling: float = 0.0) -> None:
         """Count a validation, and the writing of a sample after it, which is rare and takes longest the first time."""
-        self.validation = max(self.validation, seconds)
+        share = LATEST if self.validation else 1.0
+        self.validation += share * (seconds - self.validation)
         self.elsewhere += seconds + sampling
+
+    def count_saving(self, seconds: float) -> None:
+        """Count a checkpoint; there will be one behind the last step, too."""
+        self.saving = seconds
+        self.elsewhere += seconds
 
     def replan(self, step: int, clock: float, s: TrainingSettings) -> TrainingSettings | None:
         """Return the settings with another number of steps, if the pace asks for it."""
@@ -71,7 +78,8 @@ class Pace:
     def affordable(self, step: int, clock: float, s: TrainingSettings) -> int:
         """Return how many steps the budget buys in all: time left for steps and validations, at the pace measured."""
         validation = self.validation or self.validation_steps * self.step_seconds
-        left = self.seconds - clock - validation * (1 + self.passes_after)            # the last validation, and after
+        after = validation * (1 + self.passes_after) + self.saving                     # the last validation, and after
+        left = self.seconds - clock - after
         each = self.step_seconds + validation / max(1, s.valid_every)
         steps = step + max(1, int(left / max(each, 1e-9)))
         return min(steps, max(self.most, step + 1)) if self.most else steps

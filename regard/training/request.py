@@ -221,14 +221,15 @@ def refuse_params(request: TrainRequest, flag: str) -> None:
 def claim_folder(request: TrainRequest) -> tuple[Path, bool]:
     """Return the run's folder, and whether it was made now: two trainings that start together never get the same.
 
-    Without --out it is runs/NAME-FAMILY (or NAME-TASK-FAMILY), with a number behind it if taken; the newest of them
-    when resuming.
+    Without --out it is runs/NAME-FAMILY (or NAME-TASK-FAMILY, or NAME-TASK where the family is chosen later), with a
+    number behind it if taken; the newest of them when resuming.
     """
     if request.out is not None:
         return Path(request.out), storage.claim_folder(Path(request.out))
     card = task_named(request.task).card
     family = (request.family or card.usual).rpartition(":")[2]          # Layer of module:Layer
-    name = card.run_name.format(task=card.name, family=family)
+    later = card.hurried and request.family is None
+    name = card.name if later else card.run_name.format(task=card.name, family=family)
     stem = Path(request.files[0]).name.split(".")[0] if request.files and request.files[0] != "-" else "text"
     numbers = ("", *(f"-{n}" for n in range(2, 10_000)))
     names = [Path("runs") / f"{stem or 'text'}-{name}{number}" for number in numbers]

@@ -4,7 +4,7 @@
 """
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from regard.config import fill
 from regard.families import FAMILIES, names
 from regard.families.caption import CAPTION
 from regard.families.masked_encoders import MASKED
-from regard.families.sizes import RECIPES, ROWS, TABLE, Scale, read_table
+from regard.families.sizes import RECIPES, ROWS, TABLE, Scale, makes_few_steps, read_table
 from regard.families.translate import TRANSLATE, Vocabularies
 from regard.tasks.summarise.task import SUMMARISE
 
@@ -52,7 +52,7 @@ def test_settings_and_sizes_are_the_measured_ones(name):
 def test_another_size_in_the_table_is_seen(monkeypatch):
     from regard.families import sizes
 
-    other = TABLE.replace("96     3      128      8", "96     3      128      9")
+    other = TABLE.replace("96     3      128      16", "96     3      128      17")
     assert other != TABLE
     monkeypatch.setattr(sizes, "ROWS", read_table(other))
     with pytest.raises(AssertionError):
@@ -87,6 +87,20 @@ def test_on_a_cpu_the_largest_is_taken_whose_weights_each_read_enough(name):
         assert place == len(table) - 1 or tokens_a_weight(table[place + 1][1], minutes, pace) < 1.5 * 1.25
         taken.append(place)
     assert taken == sorted(taken) and taken[0] < taken[-1]            # a quicker machine bears a larger model
+
+
+@pytest.mark.parametrize("minutes,pace,pairs,hurried", [
+    (1.0, 1.0, 400_000, True), (5.0, 1.0, 400_000, False), (5.0, 5.0, 400_000, True), (1.0, 1.0, 40_000, False)])
+def test_a_cpu_in_a_hurry_makes_fewer_than_a_thousand_steps_and_three_passes(minutes, pace, pairs, hurried):
+    """The smallest Transformer, 1 layer of 64 with 4,096 subwords: 28 * 64**2 + 4096 * 64 = 376,832 weights."""
+    read = 60 * 0.85 * minutes / pace / (6 * 376_832 / 3.75e10 + 1.5e-5)
+    assert hurried == (read / 1024 < 1000 and read / pairs < 3)
+    scale = Scale(tokens=pairs, vocab=4096, gpu=False, minutes=minutes, pace=pace)
+    assert makes_few_steps(scale) == hurried
+    assert TRANSLATE["rnn-attention"].sizes(scale, {}).training.get("schedule", "cosine") == (
+        "wsd" if hurried else "cosine")
+    for other in (replace(scale, gpu=True), replace(scale, steps=100), replace(scale, budget=10**5)):
+        assert not makes_few_steps(other)
 
 
 def test_the_pace_is_that_of_the_machine_as_it_is(monkeypatch):

@@ -1,5 +1,8 @@
+import pytest
+
 from regard.training.choices import SMALL_SPLIT, fill_intervals, plan_validations
 from regard.training.loop import due
+from regard.training.request import TrainRequest, claim_folder, plan_new
 from regard.training.settings import TrainingSettings
 
 
@@ -32,3 +35,22 @@ def test_a_budget_of_minutes_has_validations_some_seconds_apart():
         every, _ = plan_validations(1000, 4096, 20_000, minutes)
         assert 1000 // every == most
     assert 1000 // plan_validations(1000, 4096, 20_000, 5.0, apart=40.0)[0] == 7
+
+
+@pytest.mark.parametrize("pace,family,asked,chosen", [
+    (1.0, None, {}, "transformer"), (50.0, None, {}, "rnn-attention"), (50.0, "transformer", {}, "transformer"),
+    (50.0, None, {"model": {"layers": 2}}, "transformer")])
+def test_a_slow_cpu_takes_the_recurrence_for_pairs_unless_the_user_says_otherwise(
+        monkeypatch, tmp_path, pace, family, asked, chosen):
+    """Of 30,000 pairs: five minutes read them several times at pace 1, a small part of them at pace 50."""
+    monkeypatch.setattr("regard.training.choices.measure_pace", lambda: pace)
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    for side, words in (("fr", "le chat {} dort bien dans la petite maison rouge"), ("en", "cat {} sleeps well here")):
+        (tmp_path / f"book.{side}").write_text("".join(words.format(n) + "\n" for n in range(30_000)))
+    request = TrainRequest(("book.fr", "book.en"), task="translate", family=family, settings=asked, device="cpu")
+    plan = plan_new(request, lambda line: None)
+    assert plan.family.name == chosen
+    assert ("too few steps" in plan.why) == (chosen == "rnn-attention")
+    folder, _ = claim_folder(request)
+    assert folder.name == ("book-translate" if family is None else "book-translate-transformer")

@@ -14,7 +14,8 @@ from regard.training.schedule import place_in_schedule, rate
 from regard.training.settings import TrainingSettings
 
 
-def simulate(step_seconds, *, seconds=100.0, steps=1000, validation=0.0, every=100, first_sample=0.0, **limits):
+def simulate(step_seconds, *, seconds=100.0, steps=1000, validation=0.0, every=100, first_sample=0.0, saving=0.0,
+             **limits):
     """A run whose step `n` takes step_seconds(n); return the settings at its end, and the time it took.
 
     After the first validation a sample is written, for which the model that writes is compiled."""
@@ -28,6 +29,9 @@ def simulate(step_seconds, *, seconds=100.0, steps=1000, validation=0.0, every=1
             pace.count_validation(validation, first_sample)
             first_sample = 0.0
         s = pace.replan(step, clock, s) or s
+        if saving and (step == every or step == s.steps):
+            clock += saving
+            pace.count_saving(saving)
     return s, clock
 
 
@@ -62,6 +66,11 @@ def test_a_first_sample_that_takes_long_does_not_end_the_run():
     s, took = simulate(lambda n: 0.02, seconds=41.0, steps=1800, validation=1.0, every=120, first_sample=5.0,
                        passes_after=5.0)
     assert took + 5.0 == pytest.approx(41, rel=0.05) and s.steps > 1000
+
+
+def test_a_checkpoint_that_takes_long_is_none_of_a_step():
+    s, took = simulate(lambda n: 0.02, seconds=50.0, steps=2200, validation=1.0, every=146, saving=5.0)
+    assert took == pytest.approx(50, rel=0.05) and s.steps > 1300
 
 
 def test_the_text_is_read_no_more_often_than_it_shall_be():

@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.corpora import stories
-from regard.data.tokens.tokenizers import KINDS, SPECIALS, Tokenizer, choose_tokenizer, default_vocab, train_tokenizer
+from regard.data.tokens.tokenizers import (
+    KINDS,
+    SPECIALS,
+    Tokenizer,
+    choose_tokenizer,
+    default_vocab,
+    pair_vocab,
+    train_tokenizer,
+)
 from regard.errors import DataError, SettingError
 
 TEXT = " ".join(stories.generate(300)) + (
@@ -151,11 +159,13 @@ def test_training_is_the_same_in_another_process():
 
 
 def test_the_default_fits_the_text():
-    assert choose_tokenizer(1_115_394, 65) == ("char", None)
-    assert choose_tokenizer(1_115_394, 3000) == ("bpe", 1024)
+    assert choose_tokenizer(200_000, 65) == ("char", None)
+    assert choose_tokenizer(200_000, 3000) == ("bpe", 512)
+    assert choose_tokenizer(1_115_394, 65) == ("bpe", 4096)
     assert choose_tokenizer(50_000_000, 90) == ("bpe", 8192)
-    sizes = [default_vocab(10**power) for power in range(4, 11)]
-    assert sizes == sorted(sizes) and sizes[0] >= 260
+    for sizes in ([of(10**power) for power in range(4, 11)] for of in (default_vocab, pair_vocab)):
+        assert sizes == sorted(sizes) and sizes[0] >= 260
+    assert pair_vocab(3_600_000) == 4096                              # Multi30k
 
 
 def test_impossible_kinds_and_sizes_are_refused():
