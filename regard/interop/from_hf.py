@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import DataError, did_you_mean
-from regard.interop.hf_folder import Config, Weights
+from regard.interop.hf_folder import Config, FoundWeights
 from regard.interop.layout import halves
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu_fast": "gelu-tanh",
@@ -32,7 +32,7 @@ class Converted:
     tensors: dict[str, Tensor]             # "embedding.weight", and "head.weight" unless it is tied, have V rows
 
 
-def convert_model(config: Config, weights: Weights) -> Converted:
+def convert_model(config: Config, weights: FoundWeights) -> Converted:
     """Return the model that config.json describes; an architecture that is not known is one clear line."""
     kind = config.text("model_type", default="")
     if kind not in CONVERTERS:
@@ -77,7 +77,9 @@ def rotary(config: Config, width: int, share: float = 1.0) -> tuple[dict[str, An
     return {"rotary_base": base, "rotary_share": turned / width}, turned
 
 
-def put_head(tensors: dict[str, Tensor], weights: Weights, shape: tuple[int, int], tied: bool, *names: str) -> bool:
+def put_head(
+    tensors: dict[str, Tensor], weights: FoundWeights, shape: tuple[int, int], tied: bool, *names: str
+) -> bool:
     """Add the output matrix, under one of these names; return whether it is the embedding."""
     name = next((each for each in names if each in weights), names[0])
     if tied:
@@ -102,7 +104,7 @@ def biases(tensors: dict[str, Tensor], qkv: str = "mixer.qkv.bias") -> str:
 # ------------------------------------------------------------------------------------------- GPT-2
 
 
-def convert_gpt2(config: Config, weights: Weights) -> Converted:
+def convert_gpt2(config: Config, weights: FoundWeights) -> Converted:
     """Matrices are (in, out) there, and the first layer of ours holds the positions."""
     for name in ("scale_attn_by_inverse_layer_idx", "add_cross_attention"):
         config.require(name, False, default=False)
@@ -138,7 +140,7 @@ def convert_gpt2(config: Config, weights: Weights) -> Converted:
 # ------------------------------------------------------------------------------------------ GPT-NeoX
 
 
-def convert_neox(config: Config, weights: Weights) -> Converted:
+def convert_neox(config: Config, weights: FoundWeights) -> Converted:
     """Queries, keys and values are one matrix there, head by head."""
     width, layers, heads, vocab, inner = (config.size(name) for name in (
         "hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size", "intermediate_size"))
@@ -188,7 +190,7 @@ class LlamaNames:
     gated: bool = True
     windowed: Callable[[Config], bool] = lambda config: False              # whether `sliding_window` counts
 
-    def __call__(self, config: Config, weights: Weights) -> Converted:
+    def __call__(self, config: Config, weights: FoundWeights) -> Converted:
         width, layers, heads, vocab, inner = (config.size(name) for name in (
             "hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size", "intermediate_size"))
         kv_heads = config.size("num_key_value_heads", default=heads)
@@ -216,8 +218,8 @@ class LlamaNames:
             "tied": tied}, tensors)
 
     def put_block(
-        self, tensors: dict[str, Tensor], weights: Weights, number: int, width: int, inner: int, own: int, turned: int,
-        heads: int, kv_heads: int,
+        self, tensors: dict[str, Tensor], weights: FoundWeights, number: int, width: int, inner: int, own: int,
+        turned: int, heads: int, kv_heads: int,
     ) -> None:
         here, ours = f"model.layers.{number}", f"stack.layers.{number}"
         taken: dict[str, Tensor] = {}
@@ -243,14 +245,14 @@ class LlamaNames:
                 both = (taken[f"gate.{part}"], taken[f"up.{part}"]) if self.gated else (taken[f"up.{part}"],)
                 tensors[f"{ours}.feed.up.{part}"] = torch.cat(both)
 
-    def put(self, tensors: dict[str, Tensor], weights: Weights, theirs: str, ours: str, *shape: int) -> None:
+    def put(self, tensors: dict[str, Tensor], weights: FoundWeights, theirs: str, ours: str, *shape: int) -> None:
         tensors[f"{ours}.weight"] = weights.take(f"{theirs}.weight", *shape)
         if (bias := weights.maybe(f"{theirs}.bias", shape[0])) is not None:
             tensors[f"{ours}.bias"] = bias
 
 
 def all_layers_slide(config: Config) -> bool:
-    """Whether every layer reads a window; where only some do, the model is refused."""
+    """Return whether every layer reads a window; where only some do, the model is refused."""
     if not config.flag("use_sliding_window", False):
         return False
     kinds = config.values.get("layer_types")
@@ -267,7 +269,7 @@ def all_layers_slide(config: Config) -> bool:
 # ---------------------------------------------------------------------------------------------- Mamba
 
 
-def convert_mamba(config: Config, weights: Weights) -> Converted:
+def convert_mamba(config: Config, weights: FoundWeights) -> Converted:
     """The narrow middle of the steps and the codes b and c are one matrix there."""
     config.require("use_bias", False, default=False)
     activation_name = activation(config, "hidden_act", default="silu")
@@ -305,7 +307,7 @@ def convert_mamba(config: Config, weights: Weights) -> Converted:
         tensors)
 
 
-CONVERTERS: dict[str, Callable[[Config, Weights], Converted]] = {
+CONVERTERS: dict[str, Callable[[Config, FoundWeights], Converted]] = {
     "gpt2": convert_gpt2,
     "gpt_neox": convert_neox,
     "llama": LlamaNames(),

@@ -89,7 +89,7 @@ class Config:
         return default
 
 
-class Weights:
+class FoundWeights:
     """The tensors of a folder, each taken once, with the shape that it must have."""
 
     def __init__(self, folder: Path):

@@ -19,18 +19,18 @@ from torch import Tensor
 from regard import storage
 from regard.config import as_values, fill
 from regard.data.reading.corpus import DataSettings, TokenizerSettings
-from regard.data.tokens.foreign import ADDED, ForeignTokenizer
-from regard.data.tokens.vocabulary import Tokenizer
+from regard.data.tokens.vocabulary import FIRST, Tokenizer
 from regard.data.tokens.words import WhitespaceTokenizer
 from regard.errors import DataError, SettingError
 from regard.families.ngram import NGramSettings
 from regard.interop.foreign_rows import add_rows, load_foreign_tokenizer
 from regard.interop.from_hf import convert_model
-from regard.interop.hf_folder import CONFIG, Config, Weights, load_json
+from regard.interop.hf_folder import CONFIG, Config, FoundWeights, load_json
 from regard.manifest import FORMAT
 from regard.models.ngram import read_arpa
 from regard.run_folder import RunFolder
 from regard.tasks import task_named
+from regard.tasks.trained_model import count_parameters
 from regard.trained import load
 from regard.training.settings import TrainingSettings
 
@@ -69,49 +69,55 @@ def import_run(source: str | Path, out: str | Path | None = None, *, context: in
     if not source.exists():
         raise DataError(f"there is nothing at {source}: give the folder of a model, or an ARPA file")
     if source.is_dir():
-        kind, tokenizer, family, settings, model = read_folder(source, context)
+        found = read_folder(source, context)
     elif source.name.endswith(ARPA):
-        kind, tokenizer, family, settings, model = read_counts(source)
+        found = read_counts(source)
     else:
         raise DataError(f"{source} is no folder of a model, and no ARPA file ({', '.join(ARPA)})")
     storage.make_folder(path.parent)
     part = storage.own_part(path)
     try:
-        write_run(RunFolder(part), source, family, tokenizer, settings, model)
+        write_run(RunFolder(part), source, found)
         storage.move_folder(part, path)
     finally:
         if part.exists():
             shutil.rmtree(part, ignore_errors=True)
-    added = int((tokenizer.order == ADDED).sum()) if isinstance(tokenizer, ForeignTokenizer) else 0
-    count = sum(tensor.numel() for tensor in model.saved_tensors().values())
-    return Imported(path, kind, family, count, tokenizer.vocab_size, added, time.monotonic() - began)
+    return Imported(path, found.kind, found.family, count_parameters(found.model), found.tokenizer.vocab_size,
+                    getattr(found.tokenizer, "added", 0), time.monotonic() - began)
 
 
-def write_run(
-    folder: RunFolder, source: Path, family: str, tokenizer: Tokenizer, settings: Any, model: Any
-) -> None:
+def write_run(folder: RunFolder, source: Path, found: ForeignModel) -> None:
     """Write the files of a run; what only training knows is as a run that reads this text anew would begin."""
     folder.begin()
     training = replace(TrainingSettings(), optimizer="adamw", learning_rate=RATE, muon_rate=RATE)
-    folder.save_tokenizer(tokenizer)
+    folder.save_tokenizer(found.tokenizer)
     folder.save_settings({
-        "run": {"format": FORMAT, "task": "lm", "family": family, "imported": str(source.name)},
-        "data": as_values(DataSettings((), documents="file")),
-        "tokenizer": as_values(TokenizerSettings(tokenizer.kind, tokenizer.vocab_size)),
-        "model": as_values(settings),
+        "run": {"format": FORMAT, "task": "lm", "family": found.family, "imported": str(source.name)},
+        "data": as_values(DataSettings((), documents=found.documents)),
+        "tokenizer": as_values(TokenizerSettings(found.tokenizer.kind, found.tokenizer.vocab_size)),
+        "model": as_values(found.settings),
         "training": as_values(training)})
-    folder.save_weights(model.saved_tensors())
+    folder.save_weights(found.model.saved_tensors())
 
 
 # ------------------------------------------------------------------------------------------ what is read
 
-Read = tuple[str, Tokenizer, str, Any, Any]                    # kind, tokenizer, family, settings, model
+@dataclass(frozen=True)
+class ForeignModel:
+    """A model of another program in our terms."""
+
+    kind: str                              # what it was
+    family: str
+    tokenizer: Tokenizer
+    settings: Any                          # the [model] table
+    model: Any
+    documents: str                         # what it took for a text: file, or line
 
 
-def read_folder(source: Path, context: int | None) -> Read:
+def read_folder(source: Path, context: int | None) -> ForeignModel:
     """A folder of transformers."""
     config = Config(load_json(source / CONFIG), str(source / CONFIG))
-    converted = convert_model(config, Weights(source))
+    converted = convert_model(config, FoundWeights(source))
     tokenizer, alike = load_foreign_tokenizer(source, config, len(converted.tensors["embedding.weight"]))
     model, tensors = add_rows(converted, tokenizer, alike)
     model, tensors = cut_context(model, tensors, context)
@@ -120,7 +126,7 @@ def read_folder(source: Path, context: int | None) -> Read:
     assert family.build is not None
     network = family.build(settings, tokenizer.vocab_size)
     load_checked(network, tensors, source)
-    return config.text("model_type"), tokenizer, converted.family, settings, network.eval()
+    return ForeignModel(config.text("model_type"), converted.family, tokenizer, settings, network.eval(), "file")
 
 
 def cut_context(
@@ -144,8 +150,8 @@ def load_checked(network: Any, tensors: Mapping[str, Tensor], source: Path) -> N
     network.load_tensors(dict(tensors))
 
 
-def read_counts(source: Path) -> Read:
+def read_counts(source: Path) -> ForeignModel:
     """An ARPA file: its words are the tokens, and spaces stand between them."""
     model, words = read_arpa(source)
     settings = NGramSettings(order=len(model.orders), counts=False)
-    return "arpa", WhitespaceTokenizer(words[4:]), "ngram", settings, model
+    return ForeignModel("arpa", "ngram", WhitespaceTokenizer(words[FIRST:]), settings, model, "line")

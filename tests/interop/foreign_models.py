@@ -7,7 +7,8 @@ import torch
 CONTEXT = 64
 TEXT = ("The cat sat on the mat, and the dog saw 12 cats. It's 3.5 o'clock; naïve café, déjà vu!\n" * 40
         + "x = [1, 2, 3]\nfor i in x:\n    print(i)\n" * 20)
-FUZZ = ["", " ", "  two  spaces ", "\n\n\t", "The cat<|endoftext|>sat", "naïve café", "日本語のテキスト", "🙂👩‍👩‍👧 ok", "a\u0301\u200b\x00b",
+FUZZ = ["", " ", "  two  spaces ", "\n\n\t", "The cat<|endoftext|>sat", "naïve café", "日本語のテキスト",
+        "🙂👩‍👩‍👧 ok", "a\u0301\u200b\x00b",
         "Ω≈ç√∫", "\u202eרשת", "1234567890" * 5, "<s></s><unk><pad>", "x" * 200, "\r\nline", "ﬀ ﬁ ½"]
 
 

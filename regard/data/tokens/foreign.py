@@ -53,6 +53,11 @@ class ForeignTokenizer(Tokenizer):
             self._bytes = [b"" if name is None else bytes_of(name) for name in names]
         self.lossless = bool(self._bytes) and value.get("normalizer") is None
 
+    @property
+    def added(self) -> int:
+        """The number of rows that no token of the file stands behind."""
+        return int((self.order == ADDED).sum())
+
     # ----------------------------------------------------------------------------------- text to ids
 
     def encode(self, text: str) -> Ids:
