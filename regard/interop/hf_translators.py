@@ -38,7 +38,8 @@ class BartLike:
         encoder, decoder, weight = layout.encoder, layout.decoder, head.weight
         if self.sinusoids:
             order = torch.cat((torch.arange(0, encoder.width, 2), torch.arange(1, encoder.width, 2)))
-            encoder, decoder, weight = reorder_stack(encoder, order), reorder_stack(decoder, order), weight[:, order]
+            encoder, decoder = (reorder_stack(stack, order, context) for stack in (encoder, decoder))
+            weight = weight[:, order]
         if layout.shared:
             tensors["model.shared.weight"] = decoder.embedding
         tensors["model.encoder.embed_tokens.weight"] = encoder.embedding
@@ -51,8 +52,7 @@ class BartLike:
         return self.config(layout, context, scale), tensors
 
     def put_stack(self, tensors: Tensors, name: str, stack: StackLayout, context: int) -> None:
-        if not self.sinusoids:
-            tensors[f"{name}.embed_positions.weight"] = stack.added(context)
+        tensors[f"{name}.embed_positions.weight"] = stack.added(context)
         for number, block in enumerate(stack.blocks):
             self.put_block(tensors, f"{name}.layers.{number}", block)
         if stack.norm is not None:
@@ -94,10 +94,12 @@ def put_attention(tensors: Tensors, name: str, attention: AttentionLayout) -> No
 # ----------------------------------------------------------------------------------- channels reordered
 
 
-def reorder_stack(stack: StackLayout, order: Tensor) -> StackLayout:
-    """Return a stack whose channels between the blocks stand in this order (D,)."""
+def reorder_stack(stack: StackLayout, order: Tensor, context: int) -> StackLayout:
+    """Return a stack whose channels between the blocks stand in this order (D,), with a table of its positions."""
     blocks = tuple(reorder_block(block, order) for block in stack.blocks)
-    return replace(stack, embedding=stack.embedding[:, order], blocks=blocks, norm=reorder_norm(stack.norm, order))
+    table = stack.added(context)[:, order]
+    return replace(stack, table=table, embedding=stack.embedding[:, order], blocks=blocks,
+                   norm=reorder_norm(stack.norm, order))
 
 
 def reorder_block(block: BlockLayout, order: Tensor) -> BlockLayout:

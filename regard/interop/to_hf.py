@@ -6,7 +6,8 @@ transformers is needed for the check alone: weights are safetensors, the rest is
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,20 @@ def generation_settings(subject: ExportSubject) -> dict[str, Any]:
             "max_length": subject.trained.context}
 
 
+@contextmanager
+def quiet(logging: Any) -> Iterator[None]:
+    """Keep transformers' bars and reminders out of the command's output."""
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
 def tolerance(subject: ExportSubject, kind: str) -> Tolerance:
     return EXACT if subject.precision == "float32" else HALF
 
@@ -88,8 +103,13 @@ def open_written(subject: ExportSubject, path: Path) -> OpenedExport:
     kind = "CausalLM" if subject.writes_on else "MaskedLM"
     if getattr(subject.network, "needs_source", False):
         kind = "Seq2SeqLM"
-    model = getattr(transformers, f"AutoModelFor{kind}").from_pretrained(path, dtype=torch.float32).eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+    with quiet(transformers.utils.logging):
+        model = getattr(transformers, f"AutoModelFor{kind}").from_pretrained(path, dtype=torch.float32).eval()
+        tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+    t = subject.tokenizer
+    plainly = transformers.GenerationConfig(do_sample=False, num_beams=1, eos_token_id=t.eos, pad_token_id=t.pad,
+                                            bos_token_id=t.bos, decoder_start_token_id=t.bos)
+    model.generation_config = plainly                      # what is not set would be taken from the folder's
 
     def read(tokens: Sequence[int], source: Sequence[int] | None) -> dict[str, Tensor]:
         if source is None:
@@ -98,15 +118,15 @@ def open_written(subject: ExportSubject, path: Path) -> OpenedExport:
 
     @torch.no_grad()
     def log_probs(tokens: Sequence[int], source: Sequence[int] | None) -> Tensor:
-        return model(**read(tokens, source)).logits[0].float().log_softmax(-1)
+        with quiet(transformers.utils.logging):
+            return model(**read(tokens, source)).logits[0].float().log_softmax(-1)
 
     @torch.no_grad()
     def greedy(tokens: Sequence[int], count: int, source: Sequence[int] | None) -> list[int]:
-        plainly = transformers.GenerationConfig(
-            do_sample=False, num_beams=1, max_new_tokens=count, eos_token_id=subject.tokenizer.eos,
-            pad_token_id=subject.tokenizer.pad, bos_token_id=subject.tokenizer.bos,
-            decoder_start_token_id=subject.tokenizer.bos)
-        written = model.generate(**read(tokens, source), generation_config=plainly)[0].tolist()
+        given = read(tokens, source)
+        real = torch.ones_like(given["input_ids"])
+        with quiet(transformers.utils.logging):
+            written = model.generate(**given, attention_mask=real, max_new_tokens=count)[0].tolist()
         return written[len(tokens):]
 
     return OpenedExport(

@@ -42,7 +42,8 @@ def make_trained(task_name: str = "lm", family: str = "transformer", kind: str =
     else:
         size = task.vocab(tokenizer)
     row = task.family(family)
-    model = row.build(row.settings_of_run({"embedding_scale": "auto", **chosen}), size)
+    scale = {"embedding_scale": "auto"} if hasattr(row.settings, "embedding_scale") else {}      # as new runs have it
+    model = row.build(row.settings_of_run({**scale, **chosen}), size)
     draw_weights(model)
     tables = {"run": {"format": 1, "task": task_name, "family": family}, "data": {"files": ["nowhere.txt"]},
               "model": chosen, "training": {"seed": 0, "reading": "documents"}}
