@@ -21,11 +21,10 @@ from regard.interop.hf_tokenizer import tokenizer_files
 from regard.interop.hf_translators import TRANSLATORS
 from regard.interop.layout import Layout
 from regard.interop.model_card import write_card
-from regard.interop.target import EXACT, ExportSubject, OpenedExport, Tolerance, plain, precision_dtype
+from regard.interop.target import EXACT, ROUNDED, ExportSubject, OpenedExport, Tolerance, plain, precision_dtype
 
 Converted = tuple[dict[str, Any], dict[str, Tensor]]           # config.json, and the tensors by transformers' names
 WRITERS: dict[str, Callable[[Layout, int], Converted]] = {**DECODERS, **TRANSLATORS}
-HALF = Tolerance(1.0, "weights are rounded to 16 bits", same_choices=False)
 
 
 def write(subject: ExportSubject, path: Path) -> str:
@@ -93,7 +92,7 @@ def quiet(logging: Any) -> Iterator[None]:
 
 
 def tolerance(subject: ExportSubject, kind: str) -> Tolerance:
-    return EXACT if subject.precision == "float32" else HALF
+    return EXACT if subject.precision == "float32" else ROUNDED
 
 
 def open_written(subject: ExportSubject, path: Path) -> OpenedExport:
