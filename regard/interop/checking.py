@@ -167,7 +167,7 @@ def check_export(subject: ExportSubject, opened: OpenedExport, tolerance: Tolera
     network = subject.network
     if hasattr(network, "eval"):
         network.eval()
-    largest, same, positions, seen = 0.0, 0, 0, 0
+    largest, same, wrong, positions, seen = 0.0, 0, 0, 0, 0
     for line in lines:
         ours = our_log_probs(network, line)
         theirs = torch.as_tensor(np.asarray(opened.log_probs(line.tokens, line.source)), dtype=torch.float32)
@@ -177,7 +177,9 @@ def check_export(subject: ExportSubject, opened: OpenedExport, tolerance: Tolera
         largest = max(largest, largest_difference(ours, theirs))
         margin = ours.topk(2).values
         near = (margin[:, 0] - margin[:, 1]) <= 2 * tolerance.difference               # as good as equal
-        same += int(((ours.argmax(-1) == theirs.argmax(-1)) | near).sum())
+        equal = ours.argmax(-1) == theirs.argmax(-1)
+        same += int(equal.sum())
+        wrong += int((~equal & ~near).sum())
         positions += len(ours)
         seen += 1
         if opened.most and positions * ours.shape[1] >= opened.most:
@@ -186,7 +188,7 @@ def check_export(subject: ExportSubject, opened: OpenedExport, tolerance: Tolera
     checked = Checked(opened.program, opened.version, largest, same / positions, same_text, seen, of, opened.notes)
     if not largest <= tolerance.difference:                                            # `not <=` refuses NaN too
         raise RunError(f"{checked.describe()}: more than {tolerance.difference:.1e}; the export was not kept")
-    if tolerance.same_choices and (checked.choices < 1.0 or differs):
+    if tolerance.same_choices and (wrong or differs):
         raise RunError(f"{checked.describe()}: the choices must be equal; the export was not kept")
     return checked
 
