@@ -155,8 +155,9 @@ KINDS: dict[type, str] = {DecoderLayout: "decoder-only Transformer", EncoderDeco
 def read_traits(layout: Layout) -> dict[str, Any]:
     """Return what matters of the settings, by their names; a width that is the usual one is 0, as in settings."""
     if isinstance(layout, MambaLayout):
-        inner = {"expand": len(block.conv) / layout.embedding.shape[1] for block in layout.blocks[:1]}
-        return {"norm": layout.norm.kind, "decay": layout.decay, **inner, **_head_traits(layout.head)}
+        inner = len(layout.blocks[0].conv) if layout.blocks else 0           # none of a Mamba with decays of heads
+        return {"norm": layout.norm.kind, "decay": layout.decay, **_head_traits(layout.head),
+                **({"expand": inner / layout.embedding.shape[1]} if inner else {})}
     if isinstance(layout, EncoderDecoderLayout):
         return {**_stack_traits(layout.encoder), **_stack_traits(layout.decoder), **_head_traits(layout.head),
                 "shared": layout.shared}

@@ -20,10 +20,11 @@ from regard.errors import SettingError
 from regard.interop.architectures import find_architecture
 from regard.interop.ct2_spec import decoder_spec, translator_spec
 from regard.interop.layout import DecoderLayout, EncoderDecoderLayout
-from regard.interop.target import EXACT, OpenedExport, ExportSubject, Tolerance
+from regard.interop.target import EXACT, ExportSubject, OpenedExport, Tolerance
 
 INSTALL = "CTranslate2 is not installed: pip install 'regard[ct2]'"
-ROUNDED = {"float16": Tolerance(0.25, "weights in float16"), "int8": Tolerance(5.0, "weights in 8 bits", same_choices=False)}
+ROUNDED = {"float16": Tolerance(0.25, "weights in float16"),
+           "int8": Tolerance(5.0, "weights in 8 bits", same_choices=False)}
 
 
 def write(subject: ExportSubject, path: Path) -> str:
@@ -69,10 +70,8 @@ def add_pair(spec: Any, pair: TokenizerPair, vocab: int) -> None:
 def pieces_of(tokenizer: Tokenizer, vocab: int) -> list[str]:
     """Return the tokens in the order of their ids, each as it stands in tokenizer.json."""
     values = tokenizer.to_dict()["model"]["vocab"]
-    if isinstance(values, dict):
-        pieces = sorted(values, key=values.__getitem__)
-    else:
-        pieces = [piece for piece, _ in values]                # of a unigram tokenizer: with their scores
+    listed = isinstance(values, list)                          # of a unigram tokenizer: pieces with their scores
+    pieces = [piece for piece, _ in values] if listed else sorted(values, key=values.__getitem__)
     return pieces + [f"<beyond {id}>" for id in range(len(pieces), vocab)]
 
 

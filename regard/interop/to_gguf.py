@@ -18,14 +18,15 @@ from regard.interop.architectures import find_architecture
 from regard.interop.gguf_tensors import FORMS, decoder_tensors, mamba_tensors
 from regard.interop.gguf_tokenizer import add_tokenizer, read_vocabulary
 from regard.interop.layout import DecoderLayout, MambaLayout
-from regard.interop.target import EXACT, OpenedExport, ExportSubject, Tolerance, plain
+from regard.interop.target import EXACT, ExportSubject, OpenedExport, Tolerance, plain
 
 INSTALL = "--to gguf writes with the package gguf, which is not installed: pip install 'regard[gguf]'"
 FILE_TYPES = {"f32": 0, "f16": 1, "q8_0": 7}       # llama.cpp's numbers
 UNROUNDED = {"position_embd", "ssm_conv1d", "ssm_a"}          # of two dimensions, and no factor of a matrix product
 
 BY_GELU = Tolerance(5e-3, "llama.cpp looks GELU up in a table of float16")
-ROUNDED = {"f16": Tolerance(0.25, "weights in float16"), "q8_0": Tolerance(5.0, "weights in 8 bits", same_choices=False)}
+ROUNDED = {"f16": Tolerance(0.25, "weights in float16"),
+           "q8_0": Tolerance(5.0, "weights in 8 bits", same_choices=False)}
 
 
 def write(subject: ExportSubject, path: Path) -> str:
