@@ -5,6 +5,7 @@ Log-probabilities on held-out lines, and what each would write, token by token. 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,11 +53,11 @@ class Checked:
 # ----------------------------------------------------------------------------------------------- lines
 
 
-def find_lines(subject: ExportSubject) -> tuple[list[CheckLine], str]:
+def find_lines(subject: ExportSubject, *, held_out: bool = True) -> tuple[list[CheckLine], str]:
     """Return lines to compare on, and which they are: held out by the run if its data are there, else its own."""
-    held_out = _held_out(subject)
-    if held_out:
-        return held_out, "held-out lines"
+    given = _held_out(subject) if held_out else []
+    if given:
+        return given, "held-out lines"
     return _written(subject), "lines that the model wrote itself"
 
 
@@ -161,9 +162,13 @@ def our_greedy(network: Any, line: CheckLine, count: int, end: int) -> tuple[lis
 # --------------------------------------------------------------------------------------------- compared
 
 
-def check_export(subject: ExportSubject, opened: OpenedExport, tolerance: Tolerance) -> Checked:
-    """Compare and return how far apart they are; beyond the tolerance is a RunError."""
-    lines, of = find_lines(subject)
+def check_export(
+    subject: ExportSubject, opened: OpenedExport, tolerance: Tolerance, lines: Sequence[CheckLine] | None = None,
+    of: str = "lines",
+) -> Checked:
+    """Compare and return how far apart they are; beyond the tolerance is a RunError. `lines` are found unless given."""
+    if lines is None:
+        lines, of = find_lines(subject)
     network = subject.network
     if hasattr(network, "eval"):
         network.eval()
