@@ -14,7 +14,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from regard.errors import SettingError
+from regard.config import fill
+from regard.errors import RegardError, SettingError
 from regard.interop.layout import Layout, read_layout
 
 
@@ -25,11 +26,13 @@ class ExportSubject:
     trained: Any                           # as `regard.load` gives it
     precision: str                         # of the weights that are written: one of the target's
     name: str                              # of the run, for people
+    counted: bool = False                  # of a mixture the n-gram is meant, and not the network
 
     @property
     def network(self) -> Any:
-        """The network, or an n-gram that stands alone; of a mixture the network."""
-        return getattr(self.trained.model, "network", self.trained.model)
+        """The model that is exported: the network of a mixture, or its n-gram if `counted`."""
+        part = "ngram" if self.counted else "network"
+        return getattr(self.trained.model, part, self.trained.model)
 
     @property
     def ngram(self) -> Any:
@@ -51,6 +54,16 @@ class ExportSubject:
         """The weights by the names of the field; a network of other parts is a SettingError."""
         return read_layout(self.network)
 
+    @cached_property
+    def corpus(self) -> Any:
+        """The text of the run, read again as it was; None where it is gone or has changed."""
+        data = fill(self.trained.task.data, self.tables["data"], "data")
+        try:
+            corpus = self.trained.task.prepare(data, self.tokenizer, say=lambda text: None)
+        except (RegardError, OSError):
+            return None
+        return corpus if getattr(data, "content", "") in ("", corpus.content) else None
+
     @property
     def writes_on(self) -> bool:
         """True for a model that writes from left to right, and not for one that fills blanks or labels."""
@@ -67,6 +80,7 @@ class Tolerance:
 
 
 EXACT = Tolerance(1e-4)
+ROUNDED = Tolerance(1.0, "weights are rounded to 16 bits", same_choices=False)
 
 
 @dataclass(frozen=True)
