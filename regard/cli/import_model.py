@@ -14,8 +14,8 @@ from regard.cli.options import JSON, print_json
               "model can]")
 @JSON
 def command(source: str, out: str | None, context: int | None, as_json: bool) -> None:
-    """Make a run of the model in SOURCE: a folder of transformers (GPT-2, GPT-NeoX, Llama, Mistral, Qwen, Mamba), or an
-    n-gram as an ARPA file.
+    """Make a run of the model in SOURCE: a folder of transformers (GPT-2, GPT-NeoX, Llama, Mistral, Qwen, Mamba,
+    Marian), or an n-gram as an ARPA file.
 
     Weights are read from safetensors, and nothing in the folder is run. What does not fit is an error, and nothing is
     written.

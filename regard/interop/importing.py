@@ -19,13 +19,16 @@ from torch import Tensor
 
 from regard import storage
 from regard.config import as_values, fill
+from regard.data.pairs.pair_corpus import PairTokenizerSettings
+from regard.data.pairs.pairs import PairSettings
 from regard.data.reading.corpus import DataSettings, TokenizerSettings
-from regard.data.tokens.vocabulary import FIRST, Tokenizer
+from regard.data.tokens.vocabulary import FIRST
 from regard.data.tokens.words import WhitespaceTokenizer
 from regard.errors import DataError, SettingError
 from regard.families.ngram import NGramSettings
 from regard.interop.foreign_rows import add_rows, load_foreign_tokenizer
 from regard.interop.from_hf import convert_model
+from regard.interop.from_marian import add_marian_rows, convert_marian, load_marian_tokenizers
 from regard.interop.hf_folder import CONFIG, Config, FoundWeights, load_json
 from regard.manifest import FORMAT
 from regard.models.ngram import read_arpa
@@ -35,6 +38,7 @@ from regard.tasks.trained_model import count_parameters
 from regard.trained import load
 from regard.training.settings import TrainingSettings
 
+TRANSLATORS = ("marian",)
 ARPA = (".arpa", ".arpa.gz", ".lm", ".lm.gz")
 # Fine-tuning takes a third of it: a model that has learned already is moved by small steps.
 RATE = 1.5e-4
@@ -84,7 +88,7 @@ def import_run(source: str | Path, out: str | Path | None = None, *, context: in
         if part.exists():
             shutil.rmtree(part, ignore_errors=True)
     return Imported(path, found.kind, found.family, count_parameters(found.model), found.tokenizer.vocab_size,
-                    getattr(found.tokenizer, "added", 0), time.monotonic() - began)
+                    getattr(getattr(found.tokenizer, "main", found.tokenizer), "added", 0), time.monotonic() - began)
 
 
 def write_run(folder: RunFolder, source: Path, found: ForeignModel) -> None:
@@ -93,41 +97,74 @@ def write_run(folder: RunFolder, source: Path, found: ForeignModel) -> None:
     training = replace(TrainingSettings(), optimizer="adamw", learning_rate=RATE, muon_rate=RATE)
     folder.save_tokenizer(found.tokenizer)
     folder.save_settings({
-        "run": {"format": FORMAT, "task": "lm", "family": found.family, "imported": str(source.name)},
-        "data": as_values(DataSettings((), documents=found.documents)),
-        "tokenizer": as_values(TokenizerSettings(found.tokenizer.kind, found.tokenizer.vocab_size)),
-        "model": as_values(found.settings),
+        "run": {"format": FORMAT, "task": found.task, "family": found.family, "imported": source.name},
+        "data": as_values(found.data), "tokenizer": as_values(found.tokens), "model": as_values(found.settings),
         "training": as_values(training)})
     folder.save_weights(found.model.saved_tensors())
 
 
 # ------------------------------------------------------------------------------------------ what is read
 
+
 @dataclass(frozen=True)
 class ForeignModel:
     """A model of another program in our terms."""
 
     kind: str                              # what it was
+    task: str
     family: str
-    tokenizer: Tokenizer
+    tokenizer: Any                         # or the pair of a translator
+    data: Any                              # the [data] table
+    tokens: TokenizerSettings              # the [tokenizer] table
     settings: Any                          # the [model] table
     model: Any
-    documents: str                         # what it took for a text: file, or line
 
 
 def read_folder(source: Path, context: int | None) -> ForeignModel:
     """A folder of transformers."""
     config = Config(load_json(source / CONFIG), str(source / CONFIG))
+    kind = config.text("model_type", default="")
+    if kind in TRANSLATORS:
+        return read_translator(source, config, context)
     converted = convert_model(config, FoundWeights(source))
     tokenizer, alike = load_foreign_tokenizer(source, config, len(converted.tensors["embedding.weight"]))
     model, tensors = add_rows(converted, tokenizer, alike)
-    model, tensors = cut_context(model, tensors, context)
-    family = task_named("lm").family(converted.family)
+    settings, network = build_network("lm", converted.family, tokenizer, cut_context(model, tensors, context), source)
+    return ForeignModel(kind, "lm", converted.family, tokenizer, DataSettings((), documents="file"),
+                        TokenizerSettings(tokenizer.kind, tokenizer.vocab_size), settings, network)
+
+
+def read_translator(source: Path, config: Config, context: int | None) -> ForeignModel:
+    """A translator of Marian's, with two SentencePiece models."""
+    tokenizer = load_marian_tokenizers(source, config)
+    model, tensors = convert_marian(config, FoundWeights(source))
+    tensors = add_marian_rows(tensors, tokenizer.target, config)
+    settings, network = build_network("translate", "transformer", tokenizer, cut_context(model, tensors, context),
+                                      source)
+    return ForeignModel(config.text("model_type"), "translate", "transformer", tokenizer,
+                        PairSettings((), langs=languages(source)),
+                        PairTokenizerSettings(tokenizer.kind, tokenizer.vocab_size, shared=False), settings, network)
+
+
+def languages(source: Path) -> str:
+    """Return both languages as `fr-en`, where the folder names them."""
+    path = source / "tokenizer_config.json"
+    named = load_json(path) if path.is_file() else {}
+    both = [named.get("source_lang"), named.get("target_lang")]
+    return "-".join(map(str, both)) if all(isinstance(name, str) and name.isalpha() for name in both) else ""
+
+
+def build_network(
+    task: str, name: str, tokenizer: Any, converted: tuple[dict[str, Any], dict[str, Tensor]], source: Path
+) -> tuple[Any, Any]:
+    """Return the settings and the network with these tensors."""
+    model, tensors = converted
+    family = task_named(task).family(name)
     settings: Any = fill(family.settings, {**model, "dropout": 0.0}, "model")
     assert family.build is not None
-    network = family.build(settings, tokenizer.vocab_size)
+    network = family.build(settings, task_named(task).vocab(tokenizer))
     load_checked(network, tensors, source)
-    return ForeignModel(config.text("model_type"), converted.family, tokenizer, settings, network.eval(), "file")
+    return settings, network.eval()
 
 
 def cut_context(
@@ -155,4 +192,6 @@ def read_counts(source: Path) -> ForeignModel:
     """An ARPA file: its words are the tokens, and spaces stand between them."""
     model, words = read_arpa(source)
     settings = NGramSettings(order=len(model.orders), counts=False)
-    return ForeignModel("arpa", "ngram", WhitespaceTokenizer(words[FIRST:]), settings, model, "line")
+    tokenizer = WhitespaceTokenizer(words[FIRST:])
+    return ForeignModel("arpa", "lm", "ngram", tokenizer, DataSettings((), documents="line"),
+                        TokenizerSettings(tokenizer.kind, tokenizer.vocab_size), settings, model)

@@ -101,3 +101,48 @@ def build(name, folder, **changes):
     model.save_pretrained(folder)
     tokenizer(folder, 380)
     return model
+
+
+FRENCH = "".join(f"Le chat noir dort sur le tapis {n}, déjà vu ! L'été, où est-il ?\n" for n in range(40))
+MARIAN = dict(d_model=32, encoder_layers=2, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4,
+              encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=CONTEXT, activation_function="swish",
+              scale_embedding=True, eos_token_id=0, num_hidden_layers=2)
+
+
+def sentence_pieces(folder):
+    """Two SentencePiece models and one count of the pieces of both, as opus-mt has them."""
+    import sentencepiece
+
+    folder.mkdir(parents=True, exist_ok=True)
+    pieces = ["</s>", "<unk>"]
+    for side, text in (("source", FRENCH), ("target", TEXT)):
+        (folder / "text.txt").write_text("\n".join(line.strip() for line in text.splitlines()))
+        sentencepiece.SentencePieceTrainer.train(
+            input=str(folder / "text.txt"), model_prefix=str(folder / side), vocab_size=90, model_type="unigram",
+            character_coverage=1.0, hard_vocab_limit=False, minloglevel=2, bos_id=-1, eos_id=0, unk_id=1)
+        (folder / f"{side}.model").rename(folder / f"{side}.spm")
+        made = sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.spm"))
+        pieces += [made.id_to_piece(n) for n in range(made.get_piece_size())]
+    pieces = [*dict.fromkeys(pieces), ">>fr<<", "<pad>"]
+    (folder / "vocab.json").write_text(json.dumps({piece: n for n, piece in enumerate(pieces)}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({
+        "tokenizer_class": "MarianTokenizer", "source_lang": "fr", "target_lang": "en", "separate_vocabs": False}))
+    return pieces
+
+
+def build_marian(folder, **changes):
+    import transformers
+
+    pieces = sentence_pieces(folder)
+    pad = len(pieces) - 1
+    config = transformers.MarianConfig(vocab_size=len(pieces), pad_token_id=pad, decoder_start_token_id=pad,
+                                       **MARIAN | changes)
+    torch.manual_seed(0)
+    model = transformers.MarianMTModel(config).eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "embed_positions" not in name:
+                weight.normal_(mean=1.0 if "norm" in name and "weight" in name else 0.0, std=0.3)
+        model.final_logits_bias.normal_()
+    model.save_pretrained(folder)
+    return model

@@ -132,9 +132,10 @@ def test_an_imported_model_writes_scores_and_is_looked_at(name, imported):
     assert "cat" in html
 
 
-def test_fine_tuning_starts_from_the_same_loss(imported, tmp_path):
+def test_fine_tuning_starts_from_the_same_loss(imported, tmp_path, monkeypatch):
     from regard.training.run import TrainRequest, run_training
 
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     _, trained, _ = imported("gpt2")
     (tmp_path / "text.txt").write_text(TEXT)
     settings = {"training": {"steps": 1, "batch": 2, "learning_rate": 1e-9, "samples": False, "precision": "float32"}}

@@ -8,6 +8,7 @@ behind which no token of the file stands.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,32 +16,38 @@ import numpy as np
 
 from regard.data.tokens.characters import ByteStream, byte_letters, readable
 from regard.data.tokens.subwords import quiet_forks
-from regard.data.tokens.vocabulary import FIRST, SPECIALS, Ids, StreamDecoder, Tokenizer, check_text
+from regard.data.tokens.vocabulary import FIRST, SPECIALS, UNK, Ids, StreamDecoder, Tokenizer, check_text
 from regard.errors import DataError
 
 FOREIGN = "regard"               # the part of the file that is ours
 ADDED = -1                       # in the place of a token's id: a row that no token stands behind
 SPACE = "\u2581"                 # how SentencePiece writes one
+LANGUAGE = re.compile(r">>.*?<<", re.DOTALL)
 UNFINISHED = "\ufffd"
 
 
 class ForeignTokenizer(Tokenizer):
-    """A tokenizer.json as it was found, over `size` ids of its own; `specials` are those of our roles, in our order."""
+    """A tokenizer.json as it was found, over `size` ids of its own; `specials` are those of our roles, in our order.
+
+    Marian counts its pieces otherwise than the model that cuts texts into them: `pieces` are its own, by id.
+    """
 
     kind = "foreign"
 
-    def __init__(self, value: dict[str, Any], specials: Sequence[int], size: int):
+    def __init__(self, value: dict[str, Any], specials: Sequence[int], size: int, pieces: Sequence[str] = ()):
         import tokenizers
 
         quiet_forks()
-        self.value, self.size = value, size
+        self.value, self.size, self.pieces = value, size, list(pieces)
+        self._id_of = {piece: id for id, piece in enumerate(self.pieces)}
         self.order = permuted(specials, size)                  # of each of our ids, the file's, or ADDED
         self.vocab_size = len(self.order)
         self._library: Any = tokenizers.Tokenizer.from_str(json.dumps(value))
         self._library.no_padding()
         self._library.no_truncation()
         self._library.encode_special_tokens = True             # <s> in a text is three characters
-        if (largest := max(self._library.get_vocab().values(), default=0)) >= size:
+        ids = self._id_of if self.pieces else self._library.get_vocab()
+        if (largest := max(ids.values(), default=0)) >= size:
             raise DataError(f"the tokenizer has a token {largest:,} and the model only {size:,} rows: "
                             "they are of different models")
         known = self.order != ADDED
@@ -65,8 +72,19 @@ class ForeignTokenizer(Tokenizer):
 
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
         checked = [check_text(text) for text in texts]
+        if self.pieces:
+            return [self._ours[self._ids_of_pieces(text)] for text in checked]
         found = self._library.encode_batch_fast(checked, add_special_tokens=False)
         return [self._ours[np.asarray(each.ids, np.int64)] for each in found]
+
+    def _ids_of_pieces(self, text: str) -> np.ndarray:
+        """The file's ids; a first `>>fr<<`, by which a translator is told its target, is one token."""
+        code = LANGUAGE.match(text)
+        found = self._library.encode(text[code.end():] if code else text, add_special_tokens=False).tokens
+        found = [] if found == [SPACE] else found              # a blank text has no pieces
+        unknown = int(self.order[UNK])
+        ids = [self._id_of.get(piece, unknown) for piece in (*([code.group()] if code else ()), *found)]
+        return np.asarray(ids, np.int64)
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The bytes of the text that each of its tokens stands for; tokens of one character share its bytes."""
@@ -80,6 +98,8 @@ class ForeignTokenizer(Tokenizer):
         if self._bytes:
             return b"".join([self._bytes[int(id) - FIRST] for id in ids if id >= FIRST]).decode(errors="replace")
         foreign = self.order[np.asarray([int(id) for id in ids if id >= FIRST], np.int64)]
+        if self.pieces:
+            return "".join([self.pieces[id] for id in foreign]).replace(SPACE, " ").lstrip(" ")
         text: str = self._library.decode(foreign.tolist(), skip_special_tokens=True)
         return text
 
@@ -92,24 +112,32 @@ class ForeignTokenizer(Tokenizer):
         return readable(bytes_of(name)) if self._bytes else str(name).replace(SPACE, " ")
 
     def stream(self, after: Iterable[int] = ()) -> StreamDecoder:
+        if self.pieces:
+            return PieceStream(self, after)
         return ByteStream(self._bytes, after) if self._bytes else ForeignStream(self, after)
 
     def name(self, id: int) -> str | None:
         """The token as its file writes it; None for one of our roles, and for a row beyond the tokenizer's own."""
-        found: str | None = None if id < FIRST else self._library.id_to_token(int(self.order[id]))
+        if id < FIRST:
+            return None
+        if self.pieces:
+            return self.pieces[self.order[id]]
+        found: str | None = self._library.id_to_token(int(self.order[id]))
         return found
 
     # -------------------------------------------------------------------------------------- its file
 
     def to_dict(self) -> dict[str, Any]:
-        ours = {"specials": self.order[:FIRST].tolist(), "size": self.size}
+        ours: dict[str, Any] = {"specials": self.order[:FIRST].tolist(), "size": self.size}
+        if self.pieces:
+            ours["pieces"] = self.pieces
         return {FOREIGN: ours, **self.value}
 
     @staticmethod
     def from_dict(value: dict[str, Any]) -> ForeignTokenizer:
         ours = value[FOREIGN]
         rest = {name: part for name, part in value.items() if name != FOREIGN}
-        return ForeignTokenizer(rest, ours["specials"], ours["size"])
+        return ForeignTokenizer(rest, ours["specials"], ours["size"], ours.get("pieces", ()))
 
 
 BYTES = {letter: value for value, letter in enumerate(byte_letters())}
@@ -126,6 +154,21 @@ def permuted(specials: Sequence[int], size: int) -> np.ndarray:
     if len(specials) != FIRST or len(set(taken)) < len(taken) or any(not 0 <= id < size for id in taken):
         raise ValueError(f"its special tokens {list(specials)} are not four different ones below {size}")
     return np.concatenate([np.asarray(specials, np.int64), np.setdiff1d(np.arange(size), taken)])
+
+
+class PieceStream(StreamDecoder):
+    """Lets out each piece as it comes; spaces before the first word are none."""
+
+    def __init__(self, tokenizer: ForeignTokenizer, after: Iterable[int] = ()):
+        self.tokenizer, self.began = tokenizer, False
+        for id in after:
+            self.push(int(id))
+
+    def push(self, id: int) -> str:
+        text = (self.tokenizer.name(id) or "").replace(SPACE, " ")
+        text = text if self.began else text.lstrip(" ")
+        self.began = self.began or bool(text)
+        return text
 
 
 class ForeignStream(StreamDecoder):
