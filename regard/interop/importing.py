@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from regard import storage
 from regard.config import as_values, fill
@@ -154,6 +155,16 @@ def languages(source: Path) -> str:
     return "-".join(map(str, both)) if all(isinstance(name, str) and name.isalpha() for name in both) else ""
 
 
+class NothingDrawn(TorchFunctionMode):
+    """Weights that are loaded in a moment are not drawn first, which takes seconds where they are many."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return args[0] if args and func in DRAWS else func(*args, **(kwargs or {}))
+
+
+DRAWS = (nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_, Tensor.normal_, Tensor.uniform_)
+
+
 def build_network(
     task: str, name: str, tokenizer: Any, converted: tuple[dict[str, Any], dict[str, Tensor]], source: Path
 ) -> tuple[Any, Any]:
@@ -162,7 +173,8 @@ def build_network(
     family = task_named(task).family(name)
     settings: Any = fill(family.settings, {**model, "dropout": 0.0}, "model")
     assert family.build is not None
-    network = family.build(settings, task_named(task).vocab(tokenizer))
+    with NothingDrawn():
+        network = family.build(settings, task_named(task).vocab(tokenizer))
     load_checked(network, tensors, source)
     return settings, network.eval()
 
