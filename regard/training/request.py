@@ -14,14 +14,14 @@ from regard.config import as_values, fill
 from regard.errors import RunError, SettingError
 from regard.families import Family
 from regard.families.likes import settings_like
-from regard.families.sizes import Tables
+from regard.families.sizes import Tables, makes_few_steps
 from regard.manifest import FORMAT
 from regard.run_folder import RunFolder
 from regard.tasks import USUAL, task_named
 from regard.tasks.last_measure import LastMeasure
 from regard.tasks.task import Task
 from regard.trained import load, pick_device, run_family, run_task
-from regard.training.choices import changed_settings, check_early, choose
+from regard.training.choices import changed_settings, check_early, choose, measure_scale
 from regard.training.settings import TrainingSettings
 
 # What may be changed when a run is resumed; the rest would make it another run.
@@ -111,9 +111,20 @@ def plan_new(request: TrainRequest, say: Say) -> TrainingPlan:
     ngram = choose_ngram(request, task, family, wanted)
     device = pick_device(request.device) if family.build is not None else torch.device("cpu")
     corpus = task.prepare(data, tokens, say=say)
-    chosen = choose(family, corpus, wanted, device, request.params, task.vocab(corpus.tokenizer))
-    return TrainingPlan(request, task, family, data, corpus, chosen.model, chosen.training, device, base, chosen.why,
-                        ngram)
+    scale = measure_scale(corpus, wanted, device, timed=family.build is not None)
+    why = ""
+    if may_hurry(request, task, wanted) and makes_few_steps(scale):
+        family = task.family(task.card.hurried)
+        why = f"{family.name}, as a {task.usual} would make too few steps to learn to attend; "
+    chosen = choose(family, corpus, wanted, device, request.params, task.vocab(corpus.tokenizer), scale)
+    return TrainingPlan(request, task, family, data, corpus, chosen.model, chosen.training, device, base,
+                        why + chosen.why, ngram)
+
+
+def may_hurry(request: TrainRequest, task: Task, wanted: Tables) -> bool:
+    """Return whether another family may stand in for the usual one: the user said nothing that is meant for that."""
+    free = request.family is None and request.base is None and request.params is None
+    return bool(task.card.hurried) and free and not wanted.get("model")
 
 
 def as_like(request: TrainRequest) -> TrainRequest:
