@@ -79,7 +79,7 @@ def _held_out(subject: ExportSubject) -> list[CheckLine]:
 def _cut(shard: Any, subject: ExportSubject, whole: bool = False) -> list[tuple[int, ...]]:
     """The first tokens of some documents, spread evenly: behind <bos>, or `whole` with their end."""
     t, most = subject.tokenizer, _longest(subject)
-    ends = np.asarray(shard.ends)
+    ends = np.asarray(shard.ends, np.int64)
     if len(ends) < LINES and not whole:                      # few long documents: windows
         starts = np.linspace(0, max(0, len(shard.tokens) - most), LINES).astype(int)
         return [(t.bos, *shard.tokens[start:start + most - 1].tolist()) for start in starts]
