@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from regard.contract import Memory, SequenceLayer, State
 from regard.errors import SettingError
 from regard.kernels.attention import CAUSAL, Mask
+from regard.kernels.exported import at_most
 from regard.kernels.rotary import turn
 
 
@@ -152,7 +153,7 @@ def who_reads_whom(
     """The mask, and what distance takes off the scores by ALiBi's `slopes`: from absolute positions (.., T), (.., S).
 
     With a `window`, a query reads itself and the window - 1 before it. `whole`: queries and keys are all positions."""
-    near_enough = not window or (whole and queries.shape[-1] <= window)
+    near_enough = not window or (whole and at_most(queries.shape[-1], window))
     if whole and near_enough and slopes is None:
         return CAUSAL, None                                  # pads stand at the right: no real token sees one
     now, then = queries[..., :, None], keys[..., None, :]

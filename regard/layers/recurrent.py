@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.contract import Memory, Role, SequenceLayer, State
 from regard.errors import SettingError
@@ -135,19 +134,12 @@ class Recurrence(SequenceLayer):
 
     def _fused(self, x: Tensor, before: Vectors, lengths: Tensor | None = None) -> tuple[Tensor, Vectors]:
         """The kernel's outputs (B, T, N), and what it carries after each row's last real token."""
-        hx = self._for_kernel(before, x)
-        if lengths is None:
-            y, after = self._run(x, hx)
-        else:              # the kernel tells a row's state only at its end, so each row must end where its tokens do
-            real = lengths.clamp(min=1).cpu()              # it refuses rows without tokens
-            packed = pack_padded_sequence(x, real, batch_first=True, enforce_sorted=False)
-            packed, after = run_recurrent(self.kernel, packed, hx, self.dropout)
-            y, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])
+        y, after = self._run(x, self._for_kernel(before, x), lengths)
         vectors = after if isinstance(after, tuple) else (after,)
         return y, tuple(each.transpose(0, 1).contiguous() for each in vectors)
 
-    def _run(self, x: Tensor, hx: Any) -> tuple[Tensor, Any]:
-        return run_recurrent(self.kernel, x, hx, self.dropout)
+    def _run(self, x: Tensor, hx: Any, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
+        return run_recurrent(self.kernel, x, hx, self.dropout, lengths)
 
     def by_definition(self, x: Tensor, before: Vectors) -> tuple[Tensor, Vectors]:
         """The equation, a step and a layer at a time: outputs (B, T, N) from x (B, T, D), and what is carried on."""
