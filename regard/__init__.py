@@ -31,6 +31,7 @@ _HOME = {
     "TrainedMasked": "tasks.masked.trained",
     "show": "notebook",
     "train": "training.run",
+    "export": "interop.export",
 }
 
 __all__ = ["__version__", *sorted(_HOME)]
