@@ -27,6 +27,7 @@ class TargetRow:
     install: str                           # what to install for the check; empty: nothing beyond Regard
     precisions: tuple[str, ...]            # of the weights; the first is the default
     suffix: str = ""                       # of the file; empty: a folder is written
+    counted: bool = False                  # it holds n-grams and no network
 
     @property
     def is_folder(self) -> bool:
@@ -35,13 +36,14 @@ class TargetRow:
 
 TARGETS = {
     "hf": TargetRow("a folder that transformers opens, with tokenizer and model card", "transformers", "regard[hf]",
-                    ("float32", "float16", "bfloat16")),
+                    ("float32", "float16")),
     "gguf": TargetRow("one file for llama.cpp", "llama.cpp", "regard[gguf]", ("f32", "f16", "q8_0"), ".gguf"),
     "ct2": TargetRow("a folder for CTranslate2", "CTranslate2", "regard[ct2]", ("float32", "float16", "int8")),
     "onnx": TargetRow("graphs for onnxruntime, their state as inputs and outputs", "onnxruntime", "regard[onnx]",
                       ("float32",)),
-    "arpa": TargetRow("an n-gram as text, for KenLM", "KenLM", "kenlm", ("float32",), ".arpa"),
-    "safetensors": TargetRow("the weights alone, by plain names", "safetensors", "", ("float32", "float16", "bfloat16"),
+    "arpa": TargetRow("an n-gram as text, for KenLM", "KenLM", "kenlm", ("float32",), ".arpa",
+                      counted=True),
+    "safetensors": TargetRow("the weights alone, by plain names", "safetensors", "", ("float32", "float16"),
                              ".safetensors"),
 }
 

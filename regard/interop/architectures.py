@@ -76,6 +76,8 @@ GELUS = ("gelu", "gelu-tanh")
 PLAIN_FEEDS = ("gelu", "gelu-tanh", "relu", "relu2")
 ADDED = ("learned", "sinusoidal", "none")
 SCALED = {"embedding_scale": ("none", "width")}
+CT2 = {"placement": ("pre", "post"), "norm": ("layer", "rms"), "activation": ("gelu", "gelu-tanh", "relu", "swiglu"),
+       "head_width": ANY, "softcap": ANY, **SCALED}
 
 ARCHITECTURES: dict[str, tuple[Architecture, ...]] = {
     "hf": (
@@ -103,23 +105,21 @@ ARCHITECTURES: dict[str, tuple[Architecture, ...]] = {
     ),
     "gguf": (
         Architecture("gptneox", DecoderLayout, {"activation": GELUS}),
-        Architecture("starcoder2", DecoderLayout, {"activation": GELUS, "kv_heads": ANY, "window": ANY}),
-        Architecture("llama", DecoderLayout, {**RMS, "activation": ("swiglu",), "kv_heads": ANY}),
+        Architecture("starcoder2", DecoderLayout, {"activation": GELUS, "kv_heads": ANY}),
+        Architecture("llama", DecoderLayout, {**RMS, "activation": ("swiglu",), "kv_heads": ANY, "head_width": ANY}),
         Architecture("qwen3", DecoderLayout, {**RMS, "activation": ("swiglu",), "kv_heads": ANY, "qk_norm": (True,),
                                               "head_width": ANY}),
         Architecture("stablelm", DecoderLayout, {"activation": ("swiglu",), "kv_heads": ANY}),
-        Architecture("arcee", DecoderLayout, {**RMS, "activation": ("relu2",), "kv_heads": ANY}),
+        Architecture("arcee", DecoderLayout, {**RMS, "activation": ("relu2",), "kv_heads": ANY, "head_width": ANY}),
         Architecture("gpt2", DecoderLayout, {"positions": ADDED, "activation": GELUS, **SCALED}),
-        Architecture("mamba", MambaLayout, RMS),
+        Architecture("mamba", MambaLayout, {**RMS, "expand": (2.0,)}),
     ),
     "ct2": (
-        Architecture("TransformerDecoderModelSpec", DecoderLayout, {
-            "positions": ("rotary", "alibi", *ADDED), "placement": ("pre", "post"), "norm": ("layer", "rms"),
-            "activation": ("gelu", "gelu-tanh", "relu", "swiglu"), "kv_heads": ANY, "qk_norm": (False, True),
-            "softcap": ANY, **SCALED}),
-        Architecture("TransformerSpec", EncoderDecoderLayout, {
-            "positions": ("rotary", *ADDED), "placement": ("pre", "post"), "norm": ("layer", "rms"),
-            "activation": ("gelu", "gelu-tanh", "relu", "swiglu"), **SCALED}),
+        Architecture("TransformerDecoderModelSpec", DecoderLayout, {**CT2, "positions": ("rotary", *ADDED),
+                                                                    "kv_heads": ANY, "qk_norm": (False, True)}),
+        Architecture("TransformerDecoderModelSpec", DecoderLayout, {**CT2, "positions": ("alibi",), "heads": POWERS,
+                                                                    "kv_heads": ANY, "qk_norm": (False, True)}),
+        Architecture("TransformerSpec", EncoderDecoderLayout, {**CT2, "positions": ("rotary", *ADDED)}),
     ),
 }
 """Rows of a target in the order of preference. onnx, arpa and safetensors hold what they hold without a table."""
@@ -155,7 +155,9 @@ KINDS: dict[type, str] = {DecoderLayout: "decoder-only Transformer", EncoderDeco
 def read_traits(layout: Layout) -> dict[str, Any]:
     """Return what matters of the settings, by their names; a width that is the usual one is 0, as in settings."""
     if isinstance(layout, MambaLayout):
-        return {"norm": layout.norm.kind, "decay": layout.decay, **_head_traits(layout.head)}
+        inner = len(layout.blocks[0].conv) if layout.blocks else 0           # none of a Mamba with decays of heads
+        return {"norm": layout.norm.kind, "decay": layout.decay, **_head_traits(layout.head),
+                **({"expand": inner / layout.embedding.shape[1]} if inner else {})}
     if isinstance(layout, EncoderDecoderLayout):
         return {**_stack_traits(layout.encoder), **_stack_traits(layout.decoder), **_head_traits(layout.head),
                 "shared": layout.shared}

@@ -5,6 +5,7 @@ Log-probabilities on held-out lines, and what each would write, token by token. 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,11 +53,11 @@ class Checked:
 # ----------------------------------------------------------------------------------------------- lines
 
 
-def find_lines(subject: ExportSubject) -> tuple[list[CheckLine], str]:
+def find_lines(subject: ExportSubject, *, held_out: bool = True) -> tuple[list[CheckLine], str]:
     """Return lines to compare on, and which they are: held out by the run if its data are there, else its own."""
-    held_out = _held_out(subject)
-    if held_out:
-        return held_out, "held-out lines"
+    given = _held_out(subject) if held_out else []
+    if given:
+        return given, "held-out lines"
     return _written(subject), "lines that the model wrote itself"
 
 
@@ -78,7 +79,7 @@ def _held_out(subject: ExportSubject) -> list[CheckLine]:
 def _cut(shard: Any, subject: ExportSubject, whole: bool = False) -> list[tuple[int, ...]]:
     """The first tokens of some documents, spread evenly: behind <bos>, or `whole` with their end."""
     t, most = subject.tokenizer, _longest(subject)
-    ends = np.asarray(shard.ends)
+    ends = np.asarray(shard.ends, np.int64)
     if len(ends) < LINES and not whole:                      # few long documents: windows
         starts = np.linspace(0, max(0, len(shard.tokens) - most), LINES).astype(int)
         return [(t.bos, *shard.tokens[start:start + most - 1].tolist()) for start in starts]
@@ -161,13 +162,17 @@ def our_greedy(network: Any, line: CheckLine, count: int, end: int) -> tuple[lis
 # --------------------------------------------------------------------------------------------- compared
 
 
-def check_export(subject: ExportSubject, opened: OpenedExport, tolerance: Tolerance) -> Checked:
-    """Compare and return how far apart they are; beyond the tolerance is a RunError."""
-    lines, of = find_lines(subject)
+def check_export(
+    subject: ExportSubject, opened: OpenedExport, tolerance: Tolerance, lines: Sequence[CheckLine] | None = None,
+    of: str = "lines",
+) -> Checked:
+    """Compare and return how far apart they are; beyond the tolerance is a RunError. `lines` are found unless given."""
+    if lines is None:
+        lines, of = find_lines(subject)
     network = subject.network
     if hasattr(network, "eval"):
         network.eval()
-    largest, same, positions, seen = 0.0, 0, 0, 0
+    largest, same, wrong, positions, seen = 0.0, 0, 0, 0, 0
     for line in lines:
         ours = our_log_probs(network, line)
         theirs = torch.as_tensor(np.asarray(opened.log_probs(line.tokens, line.source)), dtype=torch.float32)
@@ -177,7 +182,9 @@ def check_export(subject: ExportSubject, opened: OpenedExport, tolerance: Tolera
         largest = max(largest, largest_difference(ours, theirs))
         margin = ours.topk(2).values
         near = (margin[:, 0] - margin[:, 1]) <= 2 * tolerance.difference               # as good as equal
-        same += int(((ours.argmax(-1) == theirs.argmax(-1)) | near).sum())
+        equal = ours.argmax(-1) == theirs.argmax(-1)
+        same += int(equal.sum())
+        wrong += int((~equal & ~near).sum())
         positions += len(ours)
         seen += 1
         if opened.most and positions * ours.shape[1] >= opened.most:
@@ -186,7 +193,7 @@ def check_export(subject: ExportSubject, opened: OpenedExport, tolerance: Tolera
     checked = Checked(opened.program, opened.version, largest, same / positions, same_text, seen, of, opened.notes)
     if not largest <= tolerance.difference:                                            # `not <=` refuses NaN too
         raise RunError(f"{checked.describe()}: more than {tolerance.difference:.1e}; the export was not kept")
-    if tolerance.same_choices and (checked.choices < 1.0 or differs):
+    if tolerance.same_choices and (wrong or differs):
         raise RunError(f"{checked.describe()}: the choices must be equal; the export was not kept")
     return checked
 

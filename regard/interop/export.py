@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import storage
-from regard.errors import SettingError
+from regard.errors import RegardError, RunError, SettingError
 from regard.interop import TARGETS, TargetRow, find_target
 from regard.interop.checking import Checked, check_export
 from regard.interop.target import ExportSubject, ExportTarget
@@ -46,7 +46,7 @@ def export(
     target, row = find_target(to), TARGETS[to]
     trained = load(run, "cpu", trust=trust) if isinstance(run, str | Path) else run
     name = Path(trained.path).name if trained.path else "model"
-    subject = ExportSubject(trained, choose_precision(to, precision), name)
+    subject = ExportSubject(trained, choose_precision(to, precision), name, row.counted)
     path = Path(out) if out is not None else Path(f"{name}-{to}{row.suffix}")
     if path.exists():
         raise SettingError(f"-o {path} exists already: give another path, or remove it")
@@ -89,6 +89,11 @@ def _check(
     except ImportError as missing:
         what = f": pip install '{row.install}'" if row.install else ""
         return None, (f"not checked: {row.program} is not installed ({missing.name or missing}){what}",)
+    except RegardError:
+        raise
+    except Exception as error:             # a program may raise anything at a file that it does not like
+        reason = str(error).split("\n")[0] or type(error).__name__
+        raise RunError(f"{row.program} does not open what was written ({reason}): the export was not kept") from error
     try:
         return check_export(subject, opened, target.tolerance(subject, kind)), opened.notes
     finally:

@@ -25,11 +25,13 @@ class ExportSubject:
     trained: Any                           # as `regard.load` gives it
     precision: str                         # of the weights that are written: one of the target's
     name: str                              # of the run, for people
+    counted: bool = False                  # of a mixture the n-gram is meant, and not the network
 
     @property
     def network(self) -> Any:
-        """The network, or an n-gram that stands alone; of a mixture the network."""
-        return getattr(self.trained.model, "network", self.trained.model)
+        """The model that is exported: the network of a mixture, or its n-gram if `counted`."""
+        part = "ngram" if self.counted else "network"
+        return getattr(self.trained.model, part, self.trained.model)
 
     @property
     def ngram(self) -> Any:
@@ -67,6 +69,7 @@ class Tolerance:
 
 
 EXACT = Tolerance(1e-4)
+ROUNDED = Tolerance(1.0, "weights are rounded to 16 bits", same_choices=False)
 
 
 @dataclass(frozen=True)
