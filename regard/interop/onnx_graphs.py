@@ -37,6 +37,7 @@ class Graph:
     inputs: tuple[str, ...]
     axes: tuple[Axes, ...]
     outputs: tuple[str, ...]
+    output_axes: tuple[Axes, ...]
 
 
 class Start(nn.Module):
@@ -102,9 +103,9 @@ def stepping_graphs(model: Any, capacity: int | None) -> list[Graph]:
         model.step(tokens, form.like.clone())
     state = tuple(form.like.clone().tensors().values())
     return [
-        Graph("start", Start(model, form, room), example, names, axes, form.names),
+        Graph("start", Start(model, form, room), example, names, axes, form.names, form.axes),
         Graph("step", Step(model, form), (tokens, *state), ("tokens", *form.names), ({0: "batch"}, *form.axes),
-              ("log_probs", *form.outputs))]
+              ("log_probs", *form.outputs), ({0: "batch"}, *form.axes))]
 
 
 def whole_graph(model: Any, limit: int | None) -> Graph | None:
@@ -116,9 +117,10 @@ def whole_graph(model: Any, limit: int | None) -> Graph | None:
     if not hasattr(model, "step"):
         lengths = torch.tensor([tokens.shape[1], tokens.shape[1] - 1])
         return Graph("whole", WholeMasked(model), (tokens, lengths), ("tokens", "lengths"), (axes, {0: "batch"}),
-                     ("log_probs",))
+                     ("log_probs",), (axes,))
     names, example, of_source = source_ports(model, example_source(model, LENGTH))
-    return Graph("whole", Whole(model), (tokens, *example), ("tokens", *names), (axes, *of_source), ("log_probs",))
+    return Graph("whole", Whole(model), (tokens, *example), ("tokens", *names), (axes, *of_source), ("log_probs",),
+                 (axes,))
 
 
 def reads_pictures(model: Any) -> bool:
@@ -154,9 +156,14 @@ def translate(graph: Graph) -> Any:
     if isinstance(graph.module, Step):     # its tensors of the state are one argument to the exporter
         shapes = (graph.axes[0], tuple(graph.axes[1:]))
     with torch.no_grad(), quiet():
-        return torch.onnx.export(
+        program = torch.onnx.export(
             graph.module.eval(), graph.example, dynamo=True, input_names=list(graph.inputs),
             output_names=list(graph.outputs), dynamic_shapes=shapes, verbose=False)
+    assert program is not None
+    for value, axes in zip(program.model.graph.outputs, graph.output_axes, strict=True):
+        for axis, name in axes.items():    # the exporter has terms of the names, "batch*((batch//batch))"
+            value.shape[axis] = name                                                   # type: ignore[index]
+    return program
 
 
 def describe(program: Any, file: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ programs have, too (ONNX calls it Scan).   B batch · T time
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -22,6 +22,11 @@ def exporting() -> bool:
 def at_most(size: int, most: int) -> bool:
     """size <= most; False while exporting, when a size stands for every size."""
     return not exporting() and size <= most
+
+
+def pieces(x: Tensor, size: int, axis: int) -> Sequence[Tensor]:
+    """x cut into pieces of `size`, to hold less at once; while exporting, in one."""
+    return (x,) if exporting() else x.split(size, axis)
 
 
 def loop(
