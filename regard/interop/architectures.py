@@ -49,7 +49,7 @@ PLAIN: dict[str, Any] = {
     "positions": ("rotary",), "placement": ("pre",), "norm": ("layer",), "activation": ("gelu", "gelu-tanh", "relu"),
     "kv_heads": (0,), "head_width": (0,), "value_width": (0,), "window": (0,), "qk_norm": (False,), "softcap": (0.0,),
     "attention_softcap": (0.0,), "f": ("none",), "score": ("scaled-dot",), "embedding_scale": ("none",),
-    "rotary_base": ANY, "rotary_share": (1.0,), "parallel": (False,), "bias": (False,), "head_bias": (False,),
+    "rotary_base": ANY, "rotary_share": (1.0,), "parallel": (False,), "bias": ("none",), "logit_bias": (False,),
     "expand": ANY, "heads": ANY, "tied": ANY, "shared": ANY, "decay": ("channel",)}
 
 
@@ -73,35 +73,37 @@ def _nearest(allowed: Any, value: Any) -> Any:
 
 RMS = {"norm": ("rms",)}
 GELUS = ("gelu", "gelu-tanh")
-PLAIN_FEEDS = ("gelu", "gelu-tanh", "relu", "relu2")
+PLAIN_FEEDS = ("gelu", "gelu-tanh", "relu", "relu2", "silu")
 ADDED = ("learned", "sinusoidal", "none")
 SCALED = {"embedding_scale": ("none", "width")}
+BIASED = {"bias": ("none", "qkv", "all")}
+FREE = {**SCALED, **BIASED, "activation": PLAIN_FEEDS}
+GATED = {**RMS, **SCALED, "activation": ("swiglu",)}
 CT2 = {"placement": ("pre", "post"), "norm": ("layer", "rms"), "activation": ("gelu", "gelu-tanh", "relu", "swiglu"),
        "head_width": ANY, "softcap": ANY, **SCALED}
 
 ARCHITECTURES: dict[str, tuple[Architecture, ...]] = {
     "hf": (
-        Architecture("GPTNeoXForCausalLM", DecoderLayout, {"activation": PLAIN_FEEDS}),
-        Architecture("Starcoder2ForCausalLM", DecoderLayout, {"activation": PLAIN_FEEDS, "kv_heads": ANY,
-                                                              "window": ANY}),
-        Architecture("LlamaForCausalLM", DecoderLayout, {**RMS, "activation": ("swiglu",), "kv_heads": ANY}),
-        Architecture("MistralForCausalLM", DecoderLayout, {**RMS, "activation": ("swiglu",), "kv_heads": ANY,
-                                                           "window": ANY}),
-        Architecture("Qwen3ForCausalLM", DecoderLayout, {**RMS, "activation": ("swiglu",), "kv_heads": ANY,
-                                                         "qk_norm": (True,), "head_width": ANY, "window": ANY}),
-        Architecture("StableLmForCausalLM", DecoderLayout, {"activation": ("swiglu",), "kv_heads": ANY}),
-        Architecture("ArceeForCausalLM", DecoderLayout, {**RMS, "activation": PLAIN_FEEDS, "kv_heads": ANY}),
-        Architecture("GPT2LMHeadModel", DecoderLayout, {"positions": ADDED, "activation": PLAIN_FEEDS, **SCALED}),
-        Architecture("MptForCausalLM", DecoderLayout, {"positions": ("alibi",), "activation": ("gelu",),
-                                                       "expand": (4.0,), "heads": POWERS}),
+        Architecture("GPTNeoXForCausalLM", DecoderLayout, {**FREE, "rotary_share": ANY, "parallel": (False, True)}),
+        Architecture("Starcoder2ForCausalLM", DecoderLayout, {**FREE, "kv_heads": ANY, "window": ANY}),
+        Architecture("LlamaForCausalLM", DecoderLayout, {**GATED, **BIASED, "kv_heads": ANY, "head_width": ANY}),
+        Architecture("MistralForCausalLM", DecoderLayout, {**GATED, "kv_heads": ANY, "window": ANY, "head_width": ANY}),
+        Architecture("Qwen3ForCausalLM", DecoderLayout, {
+            **GATED, "bias": ("none", "qkv"), "qk_norm": (True,), "kv_heads": ANY, "window": ANY, "head_width": ANY}),
+        Architecture("StableLmForCausalLM", DecoderLayout, {
+            **SCALED, "activation": ("swiglu",), "bias": ("none", "qkv"), "kv_heads": ANY, "rotary_share": ANY}),
+        Architecture("ArceeForCausalLM", DecoderLayout, {**RMS, **FREE, "kv_heads": ANY, "head_width": ANY}),
+        Architecture("GPT2LMHeadModel", DecoderLayout, {**FREE, "positions": ADDED}),
+        Architecture("MptForCausalLM", DecoderLayout, {**SCALED, "positions": ("alibi",), "activation": ("gelu",),
+                                                       "expand": (4.0,)}),
         Architecture("MambaForCausalLM", MambaLayout, RMS),
-        Architecture("EuroBertForMaskedLM", MaskedLayout, {**RMS, "activation": ("swiglu",)}),
+        Architecture("EuroBertForMaskedLM", MaskedLayout, {**GATED, **BIASED, "head_width": ANY}),
         Architecture("PegasusForConditionalGeneration", EncoderDecoderLayout, {
-            "positions": ("sinusoidal",), "activation": PLAIN_FEEDS, **SCALED, "shared": (True,)}),
+            **FREE, "positions": ("sinusoidal",), "shared": (True,), "logit_bias": ANY}),
         Architecture("MarianMTModel", EncoderDecoderLayout, {
-            "positions": ("sinusoidal",), "placement": ("post",), "activation": PLAIN_FEEDS, **SCALED}),
+            **FREE, "positions": ("sinusoidal",), "placement": ("post",), "logit_bias": ANY}),
         Architecture("BlenderbotForConditionalGeneration", EncoderDecoderLayout, {
-            "positions": ("learned",), "activation": PLAIN_FEEDS, "shared": (True,)}),
+            **FREE, "positions": ("learned",), "shared": (True,), "logit_bias": ANY}),
     ),
     "gguf": (
         Architecture("gptneox", DecoderLayout, {"activation": GELUS}),
@@ -171,7 +173,7 @@ def _stack_traits(stack: StackLayout) -> dict[str, Any]:
         "positions": stack.positions, "placement": stack.placement, "norm": block.attention_norm.kind,
         "activation": block.feed.activation, **_attention_traits(block.attention, stack.width),
         "embedding_scale": "none" if stack.scale == 1.0 else "width", "parallel": block.parallel,
-        "bias": block.feed.down.bias is not None,
+        "bias": "all" if block.feed.down.bias is not None else "none" if block.attention.q.bias is None else "qkv",
         "expand": len(block.feed.up.weight) / stack.width * (1.5 if block.feed.gate is not None else 1)}
 
 
@@ -186,4 +188,4 @@ def _attention_traits(attention: AttentionLayout, width: int) -> dict[str, Any]:
 
 
 def _head_traits(head: HeadLayout) -> dict[str, Any]:
-    return {"tied": head.tied, "softcap": head.softcap, "head_bias": head.bias is not None}
+    return {"tied": head.tied, "softcap": head.softcap, "logit_bias": head.bias is not None}

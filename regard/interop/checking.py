@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.contract import Source
 from regard.decoding.sampling import Sampling
 from regard.decoding.stream import generate_tokens
-from regard.errors import RegardError, RunError
+from regard.errors import RunError
 from regard.interop.target import ExportSubject, OpenedExport, Tolerance
 
 LINES, LONGEST, WRITTEN = 100, 64, 50
@@ -45,7 +45,7 @@ class Checked:
 
     def describe(self) -> str:
         choices = "all choices equal" if self.choices == 1.0 else f"{self.choices:.2%} of choices equal"
-        text = "" if self.same_text else "; what it writes differs"
+        text = "" if self.same_text else "; both write the same up to a tie"
         return (f"checked in {self.program} {self.version} on {self.lines} {self.of}: largest difference "
                 f"{self.difference:.1e}, {choices}{text}")
 
@@ -62,12 +62,8 @@ def find_lines(subject: ExportSubject, *, held_out: bool = True) -> tuple[list[C
 
 
 def _held_out(subject: ExportSubject) -> list[CheckLine]:
-    task, tables = subject.trained.task, subject.tables
-    from regard.config import fill
-
-    try:
-        corpus = task.prepare(fill(task.data, tables["data"], "data"), subject.tokenizer, say=lambda text: None)
-    except (RegardError, OSError, KeyError):
+    corpus = subject.corpus
+    if corpus is None:
         return []
     target = _cut(corpus.valid, subject)
     if not hasattr(corpus, "source_valid"):
@@ -190,12 +186,25 @@ def check_export(
         if opened.most and positions * ours.shape[1] >= opened.most:
             break
     same_text, differs = _compare_texts(subject, opened, lines[0], tolerance)
+    _compare_tokens(subject, opened, lines)
     checked = Checked(opened.program, opened.version, largest, same / positions, same_text, seen, of, opened.notes)
     if not largest <= tolerance.difference:                                            # `not <=` refuses NaN too
         raise RunError(f"{checked.describe()}: more than {tolerance.difference:.1e}; the export was not kept")
     if tolerance.same_choices and (wrong or differs):
         raise RunError(f"{checked.describe()}: the choices must be equal; the export was not kept")
     return checked
+
+
+def _compare_tokens(subject: ExportSubject, opened: OpenedExport, lines: Sequence[CheckLine]) -> None:
+    """Refuse an export whose tokenizer cuts the text of these lines otherwise than ours."""
+    if opened.encode is None:
+        return
+    ours = getattr(subject.tokenizer, "source", subject.tokenizer)
+    for line in lines:
+        text = ours.decode(line.tokens if line.source is None else line.source)
+        if opened.encode(text) != ours.encode(text).tolist():
+            raise RunError(f"{opened.program} {opened.version} cuts {text[:60]!r} into other tokens: the export was "
+                           "not kept")
 
 
 def largest_difference(ours: Tensor, theirs: Tensor) -> float:

@@ -15,6 +15,7 @@ from regard import storage
 from regard.errors import RegardError, RunError, SettingError
 from regard.interop import TARGETS, TargetRow, find_target
 from regard.interop.checking import Checked, check_export
+from regard.interop.mixtures import beside, describe_cost, write_beside
 from regard.interop.target import ExportSubject, ExportTarget
 from regard.trained import load
 
@@ -51,11 +52,19 @@ def export(
     if path.exists():
         raise SettingError(f"-o {path} exists already: give another path, or remove it")
     storage.make_folder(path.parent)
-    part = storage.own_part(path)
+    part, mixed = storage.own_part(path), subject.ngram is not None and not row.counted
     try:
-        return _write_and_check(subject, target, row, part, path, check, to)
+        began = time.monotonic()
+        kind = target.write(subject, part)
+        notes = _write_ngram(subject, part, row) if mixed else ()
+        seconds = time.monotonic() - began
+        checked, more = _check(subject, target, row, part, kind) if check else (None, ())
+        size = size_of(part)
+        others = _move(part, path, row)
     finally:
         storage.remove(part)
+        storage.remove(beside(part, False))
+    return Exported(path, to, kind, size, seconds, checked, others, (*notes, *more))
 
 
 def choose_precision(to: str, precision: str | None) -> str:
@@ -66,19 +75,23 @@ def choose_precision(to: str, precision: str | None) -> str:
     return precision or known[0]
 
 
-def _write_and_check(
-    subject: ExportSubject, target: ExportTarget, row: TargetRow, part: Path, path: Path, check: bool, to: str
-) -> Exported:
-    began = time.monotonic()
-    kind = target.write(subject, part)
-    seconds = time.monotonic() - began
-    checked, notes = _check(subject, target, row, part, kind) if check else (None, ())
-    done = Exported(path, to, kind, size_of(part), seconds, checked, notes=notes)
+def _write_ngram(subject: ExportSubject, part: Path, row: TargetRow) -> tuple[str, ...]:
+    """Write the n-gram of a mixture beside its network; return lines for the user."""
+    lines = (write_beside(subject, beside(part, row.is_folder)), describe_cost(subject))
+    return tuple(line for line in lines if line)
+
+
+def _move(part: Path, path: Path, row: TargetRow) -> tuple[Path, ...]:
+    """Bring what was written into place; return what stands beside it."""
+    ngram = beside(part, row.is_folder)
+    other = beside(path, row.is_folder) if ngram.exists() else None
+    if not row.is_folder and other is not None:
+        storage.perform("rename", other, lambda: ngram.replace(other))
     if part.is_dir():
         storage.move_folder(part, path)
     else:
         storage.perform("rename", path, lambda: part.replace(path))
-    return done
+    return () if other is None else (other,)
 
 
 def _check(

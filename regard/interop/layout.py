@@ -18,7 +18,7 @@ from regard.layers.cross_attention import CrossAttention
 from regard.layers.feedforward import FeedForward
 from regard.layers.full_attention import FullAttention
 from regard.layers.norms import LayerNorm, RMSNorm
-from regard.layers.positions import LearnedPositions, SinusoidalPositions
+from regard.layers.positions import EVEN_ALIBI, LearnedPositions, SinusoidalPositions, alibi_slopes
 from regard.layers.self_attention import SelfAttention
 from regard.layers.stack import Block
 from regard.layers.state_space import SelectiveSSM
@@ -116,7 +116,7 @@ class StackLayout:
 
     embedding: Tensor                      # (V, D)
     scale: float                           # of embeddings
-    positions: str                         # learned · sinusoidal, added below · rotary · alibi · none
+    positions: str                         # learned · sinusoidal, added below · rotary · alibi · alibi-even · none
     table: Tensor | None                   # (P, D) learned
     placement: str                         # pre · post
     blocks: tuple[BlockLayout, ...]
@@ -261,7 +261,8 @@ def _stack(model: Any) -> StackLayout:
 
 def _relative(attention: AttentionLayout) -> str:
     if attention.slopes is not None:
-        return "alibi"
+        published = torch.equal(attention.slopes, alibi_slopes(attention.heads).to(attention.slopes))
+        return "alibi" if published else EVEN_ALIBI
     return "none" if attention.rotary is None else "rotary"
 
 
@@ -277,7 +278,7 @@ def _blocks(blocks: list[Block]) -> tuple[BlockLayout, ...]:
         read.append(BlockLayout(
             ATTENTION[type(own.mixer)](own.mixer), _norm(own.mixer_norm), _feed(block.feed),
             None if block.feed_norm is None else _norm(block.feed_norm), cross,
-            None if cross is None else _norm(block.mixer_norm), bool(getattr(block, "parallel", False))))
+            None if cross is None else _norm(block.mixer_norm), block.parallel))
         before = None
     return tuple(read)
 
@@ -305,15 +306,14 @@ def _self_attention(layer: Any) -> AttentionLayout:
     return AttentionLayout(
         q, k, v, _affine(layer.out), heads, kv_heads, width, values // kv_heads,
         q_norm=None if q_norm is None else _norm(q_norm), k_norm=None if k_norm is None else _norm(k_norm),
-        rotary=_rotary(layer.rotary, width), slopes=layer.slopes, window=getattr(layer, "window", 0),
+        rotary=_rotary(layer.rotary), slopes=layer.slopes, window=getattr(layer, "window", 0),
         softcap=getattr(layer, "softcap", 0.0), score=_score(layer.score), f=layer.f)
 
 
-def _rotary(rotary: Any, width: int) -> RotaryLayout | None:
+def _rotary(rotary: Any) -> RotaryLayout | None:
     if rotary is None:
         return None
-    turned = round(width * getattr(rotary, "share", 1.0))
-    return RotaryLayout(float(getattr(rotary, "base", 10000.0)), turned)
+    return RotaryLayout(float(rotary.base), rotary.turned)
 
 
 def _score(score: Any) -> str:

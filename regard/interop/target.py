@@ -14,7 +14,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from regard.errors import SettingError
+from regard.config import fill
+from regard.errors import RegardError, SettingError
 from regard.interop.layout import Layout, read_layout
 
 
@@ -52,6 +53,16 @@ class ExportSubject:
     def layout(self) -> Layout:
         """The weights by the names of the field; a network of other parts is a SettingError."""
         return read_layout(self.network)
+
+    @cached_property
+    def corpus(self) -> Any:
+        """The text of the run, read again as it was; None where it is gone or has changed."""
+        data = fill(self.trained.task.data, self.tables["data"], "data")
+        try:
+            corpus = self.trained.task.prepare(data, self.tokenizer, say=lambda text: None)
+        except (RegardError, OSError):
+            return None
+        return corpus if getattr(data, "content", "") in ("", corpus.content) else None
 
     @property
     def writes_on(self) -> bool:

@@ -52,11 +52,10 @@ def write_values(path: Path, values: Any) -> None:
 
 def save_weights(path: Path, tensors: dict[str, Tensor], precision: str) -> None:
     """Write the tensors; each has memory of its own there."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     dtype = precision_dtype(precision)
-    storage.perform("write", path, lambda: save_file(
-        {name: plain(tensor, dtype) for name, tensor in tensors.items()}, path, {"format": "pt"}))
+    storage.write_part(path, save({name: plain(tensor, dtype) for name, tensor in tensors.items()}, {"format": "pt"}))
 
 
 def special_ids(subject: ExportSubject, vocab: int) -> dict[str, Any]:

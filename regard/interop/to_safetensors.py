@@ -19,14 +19,14 @@ KEPT = ("run", "tokenizer", "model")               # tables of run.toml that go 
 
 def write(subject: ExportSubject, path: Path) -> str:
     """Write every learned tensor once, tied ones under the first of their names."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     dtype = precision_dtype(subject.precision)
     tensors = {name: plain(tensor, dtype) if tensor.is_floating_point() else plain(tensor, tensor.dtype)
                for name, tensor in subject.network.saved_tensors().items()}
     settings = {name: subject.tables[name] for name in KEPT if name in subject.tables}
     about = {"format": "pt", "regard": json.dumps(settings)}
-    storage.perform("write", path, lambda: save_file(tensors, path, about))
+    storage.write_part(path, save(tensors, about))
     return "safetensors"
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard.config import as_values
 from regard.data.tokens.tokenizers import train_tokenizer
 from regard.data.tokens.vocabulary import TokenizerPair
 from regard.families.translate import Vocabularies
@@ -42,9 +43,9 @@ def make_trained(task_name: str = "lm", family: str = "transformer", kind: str =
     else:
         size = task.vocab(tokenizer)
     row = task.family(family)
-    scale = {"embedding_scale": "auto"} if hasattr(row.settings, "embedding_scale") else {}      # as new runs have it
-    model = row.build(row.settings_of_run({**scale, **chosen}), size)
+    filled = row.settings(**chosen)
+    model = row.build(filled, size)
     draw_weights(model)
     tables = {"run": {"format": 1, "task": task_name, "family": family}, "data": {"files": ["nowhere.txt"]},
-              "model": chosen, "training": {"seed": 0, "reading": "documents"}}
+              "model": as_values(filled), "training": {"seed": 0, "reading": "documents"}}
     return task.trained(model.eval(), tokenizer, tables, None)
