@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from regard.contract import Source
 from regard.interop.onnx_state import Axes, StateForm, find_form
+from regard.models.vision import PatchEncoder
 
 BATCH, TIME, LENGTH = 2, 7, 5              # of the examples that the exporter reads; each is free, and they differ
 UNBOUNDED = 2**15                          # room for a state that takes as much whatever is read
@@ -124,7 +125,7 @@ def whole_graph(model: Any, limit: int | None) -> Graph | None:
 
 
 def reads_pictures(model: Any) -> bool:
-    return hasattr(getattr(model, "encoder", None), "patch")
+    return isinstance(getattr(model, "encoder", None), PatchEncoder)
 
 
 def example_source(model: Any, length: int) -> Source | None:

@@ -51,7 +51,8 @@ class OnnxProgram:
 
     def greedy(self, tokens: Sequence[int], count: int, source: Any) -> list[int]:
         """Return the tokens that follow, each the likeliest, up to the end or so many."""
-        state, written = self.start(source), []
+        state = self.start(source)
+        written: list[int] = []
         for token in tokens:
             log_probs, state = self.step(token, state)
         while len(written) < count and (not written or written[-1] != self.about["special_tokens"]["end"]):

@@ -17,7 +17,7 @@ start, step = (onnxruntime.InferenceSession(f"{name}.onnx") for name in ("start"
 tokenizer = Tokenizer.from_file("tokenizer.json")
 '''
 
-LOOP = '''for place in range(about["capacity"] or 256):
+LOOP = '''for place in range(about["longest"] or len(tokens) + 255):
     log_probs, *state = step.run(None, {"tokens": np.array([tokens[place:place + 1]]), **dict(zip(names, state))})
     if place + 1 == len(tokens):                           # the text so far is read: choose what follows
         log_probs[:, special["banned"]] = -np.inf
@@ -71,18 +71,20 @@ DOES = {"text": "continues a text", "source": "writes what follows from a text",
         "masked": "fills a blank"}
 
 
-def write_readme(name: str, kind: str, about: dict[str, Any]) -> str:
+def write_readme(name: str, kind: str, about: dict[str, Any], one_text: bool) -> str:
     """Return the text of README.md: what the graphs are, and a program that uses them."""
     graphs = "\n".join(f"* `{graph['file']}`: {signature(graph)}" for graph in about["graphs"].values())
-    stepping = "" if kind == "masked" else '''
+    both = ", those of the source included" if one_text else ""
+    stepping = "" if kind == "masked" else f'''
 A state is a list of tensors, documented in `graphs.json`. What `start` gives goes into `step`, in its order, and what
 `step` gives after the log-probabilities goes into the next `step`. A state has room for "capacity" tokens (null: any
-number), and one row for each text of a batch: to go on with other rows, as a beam search does, take them from every
-tensor. Axes with a name are free.
+number){both}, and one row for each text of a batch: to go on with other rows, as a beam search does, take them from
+every tensor. Axes with a name are free.
 '''
     pixels = "" if kind != "picture" else f'''
 Pictures are {picture_size(about)} pixels in colour, as bytes.
 '''
+    graphs += "".join(f"\n* no `{without}.onnx`: {why}" for without, why in about["without"].items())
     return f'''# {name}, for onnxruntime
 
 {graphs}
@@ -100,8 +102,7 @@ this folder, as `python use.py {CALLS[kind]}`:
 
 def signature(graph: dict[str, Any]) -> str:
     """Return what goes in and comes out, briefly: a state is one word."""
-    sides = [[port for port in graph[side]] for side in ("inputs", "outputs")]
-    given, gives = (", ".join(shortened(side)) for side in sides)
+    given, gives = (", ".join(shortened(graph[side])) for side in ("inputs", "outputs"))
     return f"({given}) -> ({gives})"
 
 

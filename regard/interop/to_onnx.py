@@ -14,7 +14,14 @@ from typing import Any
 from regard import storage
 from regard.data.tokens.vocabulary import SOURCE
 from regard.errors import RunError, SettingError
-from regard.interop.onnx_graphs import Graph, describe, reads_pictures, stepping_graphs, translate, whole_graph
+from regard.interop.onnx_graphs import (
+    Graph,
+    describe,
+    reads_pictures,
+    stepping_graphs,
+    translate,
+    whole_graph,
+)
 from regard.interop.onnx_program import OnnxProgram
 from regard.interop.onnx_readme import write_readme
 from regard.interop.target import EXACT, ExportSubject, OpenedExport, Tolerance
@@ -33,25 +40,32 @@ def write(subject: ExportSubject, path: Path) -> str:
     kind, capacity = kind_of(network), capacity_of(subject)
     about: dict[str, Any] = {
         "name": subject.name, "kind": kind, "vocabulary": network.vocab, "capacity": capacity,
-        "special_tokens": special_tokens(subject), "state": [], "graphs": {}}
+        "longest": longest(subject),
+        "special_tokens": special_tokens(subject), "state": [], "graphs": {}, "without": {}}
     if kind == "source":
         about["source_tokenizer"] = "tokenizer.json" if subject.tokenizer.shared else SOURCE
-    graphs = make_graphs(network, kind, capacity)
-    for graph in graphs:
+    for graph in [] if kind == "masked" else stepping_graphs(network, capacity):
         about["graphs"][graph.name] = write_graph(graph, path)
-    if kind != "masked":
-        about["state"] = list(graphs[0].outputs)
+        about["state"] = [name for name in graph.inputs if name != "tokens"]
+    write_whole(network, capacity, path, about)
     subject.tokenizer.save(path)
     storage.write_file(path / "graphs.json", json.dumps(about, indent=1) + "\n")
-    storage.write_file(path / "README.md", write_readme(subject.name, kind, about))
+    storage.write_file(path / "README.md", write_readme(subject.name, kind, about, getattr(network, "one_text", False)))
     return f"graphs of ONNX ({', '.join(about['graphs'])})"
 
 
-def make_graphs(network: Any, kind: str, capacity: int | None) -> list[Graph]:
-    """Return the graphs that the model has."""
-    stepping = [] if kind == "masked" else stepping_graphs(network, capacity)
-    whole = whole_graph(network, capacity)
-    return stepping if whole is None else [*stepping, whole]
+def write_whole(network: Any, capacity: int | None, folder: Path, about: dict[str, Any]) -> None:
+    """Write the graph that reads whole texts, or the reason why there is none: a model that steps can do without."""
+    graph = whole_graph(network, capacity)
+    if graph is None:
+        about["without"]["whole"] = "each step of this decoder needs what the one before it gave"
+        return
+    try:
+        about["graphs"]["whole"] = write_graph(graph, folder)
+    except RunError as error:
+        if not about["graphs"]:
+            raise
+        about["without"]["whole"] = str(error)
 
 
 def write_graph(graph: Graph, folder: Path) -> dict[str, Any]:
@@ -73,7 +87,7 @@ def check_kind(subject: ExportSubject) -> None:
         return
     if subject.writes_on:
         raise SettingError(f"--to onnx: a run of {family} has no network; --to arpa writes what it has counted")
-    raise SettingError(f"--to onnx: a model that labels texts has no graphs yet; language models, translators, "
+    raise SettingError("--to onnx: a model that labels texts has no graphs yet; language models, translators, "
                        "summarisers, captioners and masked models have")
 
 
@@ -97,9 +111,13 @@ def kind_of(network: Any) -> str:
 
 
 def capacity_of(subject: ExportSubject) -> int | None:
-    """Return the number of tokens that a state has room for, beside a source; None: as many as one likes."""
-    context = subject.network.context
-    return subject.trained.context if context is not None and subject.writes_on else context
+    """Return the number of tokens that a state has room for, or that are read at once; None: any number."""
+    return subject.network.context             # type: ignore[no-any-return]
+
+
+def longest(subject: ExportSubject) -> int | None:
+    """Return the most tokens of a text, without its source; None: as many as one likes."""
+    return None if subject.network.context is None else subject.trained.context
 
 
 def special_tokens(subject: ExportSubject) -> dict[str, Any]:
@@ -124,4 +142,5 @@ def open_written(subject: ExportSubject, path: Path) -> OpenedExport:
     """Open the graphs in onnxruntime."""
     program = OnnxProgram(path)
     return OpenedExport("onnxruntime", program.version, program.log_probs,
-                        program.greedy if "step" in program.sessions else None)
+                        program.greedy if "step" in program.sessions else None,
+                        notes=tuple(f"no {name}.onnx: {why}" for name, why in program.about["without"].items()))

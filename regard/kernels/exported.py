@@ -36,11 +36,12 @@ def loop(
 
     `step` gives what is carried on and an output from what was carried and the inputs (B, ...) of a position.
     """
-    from torch._higher_order_ops.scan import scan                     # loads the compiler, which exporting did already
+    from torch._higher_order_ops.scan import scan  # loads the compiler, which exporting did already
 
     def own(now: Vectors, x: Vectors) -> tuple[Vectors, Tensor]:
         after, y = step(now, x)
-        return after, y.clone()                                       # two results may not be one tensor
+        return after, y.clone()                                       # two of its results may not be one tensor,
 
-    after, outputs = scan(own, carried, tuple(each.transpose(0, 1) for each in inputs))
+    first = tuple(each.clone() for each in carried)                   # nor two that are carried
+    after, outputs = scan(own, first, tuple(each.transpose(0, 1) for each in inputs))
     return after, outputs.transpose(0, 1)

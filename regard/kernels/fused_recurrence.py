@@ -5,7 +5,7 @@ The equations are in `layers/recurrent.py` and `layers/gated.py`.   B batch · T
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -72,7 +72,7 @@ def _run_cells(rnn: nn.RNNBase, x: Tensor, before: Any, lengths: Tensor | None) 
     for layer, weights in enumerate(rnn.all_weights):
 
         def step(
-            was: tuple[Tensor, ...], now: tuple[Tensor, ...], weights: list[Tensor] = weights
+            was: tuple[Tensor, ...], now: tuple[Tensor, ...], weights: Sequence[Tensor] = weights
         ) -> tuple[tuple[Tensor, ...], Tensor]:
             is_now = cell(now[0], was if len(was) > 1 else was[0], *weights)
             is_now = is_now if isinstance(is_now, tuple) else (is_now,)

@@ -134,12 +134,16 @@ class Recurrence(SequenceLayer):
 
     def _fused(self, x: Tensor, before: Vectors, lengths: Tensor | None = None) -> tuple[Tensor, Vectors]:
         """The kernel's outputs (B, T, N), and what it carries after each row's last real token."""
-        y, after = self._run(x, self._for_kernel(before, x), lengths)
+        hx = self._for_kernel(before, x)
+        if lengths is None:
+            y, after = self._run(x, hx)
+        else:
+            y, after = run_recurrent(self.kernel, x, hx, self.dropout, lengths)
         vectors = after if isinstance(after, tuple) else (after,)
         return y, tuple(each.transpose(0, 1).contiguous() for each in vectors)
 
-    def _run(self, x: Tensor, hx: Any, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
-        return run_recurrent(self.kernel, x, hx, self.dropout, lengths)
+    def _run(self, x: Tensor, hx: Any) -> tuple[Tensor, Any]:
+        return run_recurrent(self.kernel, x, hx, self.dropout)
 
     def by_definition(self, x: Tensor, before: Vectors) -> tuple[Tensor, Vectors]:
         """The equation, a step and a layer at a time: outputs (B, T, N) from x (B, T, D), and what is carried on."""
