@@ -35,6 +35,10 @@ ROWS = {
     "soft cap": (LM, dict(softcap=5.0)),
     "wide heads": (LM, dict(head_width=12)),
     "scaled": (LM, dict(embedding_scale="width")),
+    "biases, half the channels turn, parallel": (
+        LM, dict(bias="all", rotary_share=0.5, rotary_base=500.0, parallel=True)),
+    "silu, biased logits, another eps": (LM, dict(activation="silu", logit_bias=True, tied=True, eps=1e-3)),
+    "alibi in six heads": (LM, dict(positions="alibi", heads=6, width=48)),
     "a translator": (PAIRS, TRANSLATE),
     "of two vocabularies": (PAIRS, dict(shared=False, tied=False, **TRANSLATE)),
     "gated translator": (PAIRS, dict(norm="rms", activation="swiglu", **TRANSLATE)),
@@ -42,12 +46,14 @@ ROWS = {
     "translator with learned positions": (PAIRS, dict(positions="learned", **TRANSLATE)),
     "translator without positions": (PAIRS, dict(positions="none", **TRANSLATE)),
     "translator with wide heads": (PAIRS, dict(head_width=12, **TRANSLATE)),
+    "shallow, biased translator": (PAIRS, dict(
+        bias="all", decoder_layers=1, logit_bias=True, rotary_share=0.5, activation="silu", **TRANSLATE)),
     "translator of words": (PAIRS, dict(kind="word", vocab=None, **TRANSLATE)),
 }
 
 
 def subject_of(precision="float32", **settings):
-    return ExportSubject(make_trained(heads=4, **settings), precision, "small")
+    return ExportSubject(make_trained(**{"heads": 4, **settings}), precision, "small")
 
 
 def check(subject, path, lines=12):

@@ -25,15 +25,21 @@ STATES = dict(family="mamba", norm="rms", decay="channel")
 ROWS = {
     "the default": ("gptneox", {}),
     "tied, gelu by tanh": ("gptneox", dict(tied=True, activation="gelu-tanh")),
+    "biases, half the channels turn, parallel": (
+        "gptneox", dict(bias="all", rotary_share=0.5, rotary_base=500.0, parallel=True)),
+    "scaled, another eps": ("gptneox", dict(embedding_scale="width", tied=True, eps=1e-3)),
     "groups": ("starcoder2", dict(kv_heads=2)),
     "gated": ("stablelm", dict(activation="swiglu", tied=True)),
     "rms, gated": ("llama", RMS),
     "rms, gated, wide heads in groups, tied": ("llama", dict(kv_heads=2, head_width=12, tied=True, **RMS)),
-    "queries and keys of one length": ("qwen3", dict(qk_norm=True, kv_heads=2, **RMS)),
+    "rms, gated, biased": ("llama", dict(bias="all", **RMS)),
+    "biased groups": ("starcoder2", dict(kv_heads=2, bias="qkv", rotary_share=0.25)),
+    "gated, biased": ("stablelm", dict(activation="swiglu", bias="qkv", rotary_share=0.5)),
+    "queries and keys of one length": ("qwen3", dict(qk_norm=True, kv_heads=2, bias="qkv", **RMS)),
     "squares": ("arcee", dict(norm="rms", activation="relu2", head_width=12)),
     "learned": ("gpt2", dict(positions="learned")),
     "sinusoidal, scaled and tied": ("gpt2", dict(positions="sinusoidal", tied=True)),
-    "no positions": ("gpt2", dict(positions="none")),
+    "no positions, biases": ("gpt2", dict(positions="none", bias="all")),
     "states": ("mamba", STATES),
     "states, tied, five taps": ("mamba", dict(tied=True, conv=5, state=8, **STATES)),
 }
@@ -71,9 +77,9 @@ def test_every_architecture_of_the_table_is_tried():
     assert {kind for kind, _ in ROWS.values()} == {row.name for row in ARCHITECTURES["gguf"]}
 
 
-@pytest.mark.parametrize("row", ["the default", "rms, gated", "no positions"])
+@pytest.mark.parametrize("row", ["the default", "rms, gated", "no positions, biases"])
 def test_rows_of_queries_in_another_order_are_seen(row, tmp_path):
-    kind, settings = ROWS[row]
+    _, settings = ROWS[row]
     subject, path, _ = write(tmp_path, **settings)
     subject.layout.stack.blocks[0].attention.q.weight.copy_(subject.layout.stack.blocks[0].attention.q.weight.flip(0))
     assert difference(subject, path, settings) > 0.1
@@ -84,7 +90,7 @@ def test_rows_of_queries_in_another_order_are_seen(row, tmp_path):
 def test_fewer_bits_cost_little_and_save_room(row, precision, most, tmp_path):
     from tests.interop.gguf_by_definition import File
 
-    kind, settings = ROWS[row]
+    _, settings = ROWS[row]
     subject, path, _ = write(tmp_path, precision, **settings)
     assert 0 < difference(subject, path, settings) < most
     types = File(path).types
@@ -135,6 +141,8 @@ def test_a_tokenizer_that_llama_cpp_has_not_is_refused_with_the_cure(kind, tmp_p
     (dict(placement="post"), r"model\.placement = post.*pre"),
     (dict(positions="alibi"), r"model\.positions = alibi.*rotary"),
     (dict(softcap=5.0), r"model\.softcap = 5\.0"),
+    (dict(logit_bias=True), r"model\.logit_bias = true.*false"),
+    (dict(norm="rms", activation="relu2", bias="all"), r"model\.bias = all.*none \(arcee\)"),
     (dict(family="mamba", norm="layer", decay="channel"), r"model\.norm = layer.*rms \(mamba\)"),
     (dict(family="mamba", norm="rms", decay="head"), r"model\.decay = head.*channel"),
     (dict(family="mamba", norm="rms", decay="channel", expand=3.0), r"model\.expand = 3\.0.*2\.0 \(mamba\)"),
