@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.contract import Source
+from regard.data.batching.pair_batches import Pictures
 from regard.decoding.sampling import Sampling
 from regard.decoding.stream import generate_tokens
 from regard.errors import RunError
@@ -24,10 +25,10 @@ LINES, LONGEST, WRITTEN = 100, 64, 50
 
 @dataclass(frozen=True)
 class CheckLine:
-    """A line to compare on: token ids from <bos> on, and of a translator the source's with its end."""
+    """A line to compare on: token ids from <bos> on, and of a translator the source's with its end, or a picture."""
 
     tokens: tuple[int, ...]
-    source: tuple[int, ...] | None = None
+    source: Any = None                     # ids, or pixels (3, height, width)
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,10 @@ def _held_out(subject: ExportSubject) -> list[CheckLine]:
     target = _cut(corpus.valid, subject)
     if not hasattr(corpus, "source_valid"):
         return [CheckLine(line) for line in target]
+    if isinstance(corpus.source_valid, Pictures):
+        some = np.linspace(0, len(corpus.source_valid) - 1, len(target)).astype(int)
+        pictures = corpus.source_valid.padded(some)[0]
+        return [CheckLine(line, picture) for line, picture in zip(target, pictures, strict=True)]
     sources = _cut(corpus.source_valid, subject, whole=True)
     return [CheckLine(line, source) for line, source in zip(target, sources, strict=False) if source]
 
@@ -99,7 +104,9 @@ def _written(subject: ExportSubject) -> list[CheckLine]:
     vocab = t.vocab_size
     if not subject.writes_on or getattr(network, "needs_source", False):
         rows = torch.randint(4, vocab, (LINES, min(most - 1, 24)), generator=generator).tolist()
-        sources = [(*row[::-1], t.eos) for row in rows] if subject.writes_on else [None] * LINES
+        sources: Any = [(*row[::-1], t.eos) for row in rows] if subject.writes_on else [None] * LINES
+        if subject.reads_pictures:
+            sources = torch.randint(0, 256, (LINES, 3, *network.encoder.size), generator=generator).byte().numpy()
         return [CheckLine((t.bos, *row), source) for row, source in zip(rows, sources, strict=True)]
     rows = [[t.bos] for _ in range(LINES)]
     alive = [True] * LINES
@@ -132,7 +139,8 @@ def our_log_probs(network: Any, line: CheckLine) -> Tensor:
 
 
 def source_of(network: Any, line: CheckLine) -> Source:
-    assert line.source is not None
+    if isinstance(line.source, np.ndarray):
+        return Source(torch.from_numpy(line.source[None]).to(network.device))
     items = torch.tensor([line.source], device=network.device)
     return Source(items, torch.tensor([len(line.source)], device=network.device))
 
@@ -175,7 +183,7 @@ def check_export(
         if theirs.shape != ours.shape:
             raise RunError(f"{opened.program} {opened.version} gives {tuple(theirs.shape)} log-probabilities where the "
                            f"model gives {tuple(ours.shape)}: the export was not kept")
-        largest = max(largest, largest_difference(ours, theirs))
+        largest = float(np.maximum(largest, largest_difference(ours, theirs)))          # max would lose a NaN
         margin = ours.topk(2).values
         near = (margin[:, 0] - margin[:, 1]) <= 2 * tolerance.difference               # as good as equal
         equal = ours.argmax(-1) == theirs.argmax(-1)

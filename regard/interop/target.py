@@ -17,6 +17,7 @@ from torch import Tensor
 from regard.config import fill
 from regard.errors import RegardError, SettingError
 from regard.interop.layout import Layout, read_layout
+from regard.models.vision import PatchEncoder
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ class ExportSubject:
     def writes_on(self) -> bool:
         """True for a model that writes from left to right, and not for one that fills blanks or labels."""
         return hasattr(self.network, "step")
+
+
+    @property
+    def reads_pictures(self) -> bool:
+        return isinstance(getattr(self.network, "encoder", None), PatchEncoder)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from torch.nn.functional import pad
 from regard.contract import Memory, SequenceLayer, State
 from regard.errors import SettingError
 from regard.kernels.attention import CAUSAL, Mask
+from regard.kernels.exported import at_most
 from regard.kernels.rotary import turn
 
 EVEN_ALIBI = "alibi-even"          # as runs of before had ALiBi: other slopes where heads are no power of 2
@@ -172,7 +173,7 @@ def who_reads_whom(
     """The mask, and what distance takes off the scores by ALiBi's `slopes`: from absolute positions (.., T), (.., S).
 
     With a `window`, a query reads itself and the window - 1 before it. `whole`: queries and keys are all positions."""
-    near_enough = not window or (whole and queries.shape[-1] <= window)
+    near_enough = not window or (whole and at_most(queries.shape[-1], window))
     if whole and near_enough and slopes is None:
         return CAUSAL, None                                  # pads stand at the right: no real token sees one
     now, then = queries[..., :, None], keys[..., None, :]

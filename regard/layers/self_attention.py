@@ -14,6 +14,7 @@ from torch import Tensor
 
 from regard.contract import Memory, Role, SequenceLayer
 from regard.kernels.attention import Mask, prompt_piece
+from regard.kernels.exported import at_most
 from regard.kernels.in_blocks import attend_in_blocks
 from regard.kernels.linear import Linear
 from regard.layers.attend import attend, by_kernel, is_edited
@@ -120,7 +121,8 @@ class SelfAttention(SequenceLayer):
             readable = state.everything()
         q, k, v = (x.to(q.dtype).transpose(1, 2) for x in (q, readable.keys, readable.values))
         options: dict[str, Any] = dict(softcap=self.softcap, dropout=self.dropout if self.training else 0.0)
-        if whole and 0 < 2 * self.window < q.shape[2] and self.score is None and not is_edited():
+        blocks = self.window and not at_most(q.shape[2], 2 * self.window)
+        if whole and blocks and self.score is None and not is_edited():
             y = attend_in_blocks(partial(by_kernel, **options), q, k, v, self.window, self.slopes)
             if watching() is None:
                 return y, state
