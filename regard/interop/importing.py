@@ -159,7 +159,8 @@ class NothingDrawn(TorchFunctionMode):
     """Weights that are loaded in a moment are not drawn first, which takes seconds where they are many."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return args[0] if args and func in DRAWS else func(*args, **(kwargs or {}))
+        named = kwargs or {}
+        return (args[0] if args else named["tensor"]) if func in DRAWS else func(*args, **named)
 
 
 DRAWS = (nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_, Tensor.normal_, Tensor.uniform_)
