@@ -13,8 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.data.tokens.characters import BYTE_LEVEL
 from regard.data.tokens.foreign import ADDED, ForeignTokenizer
-from regard.data.tokens.vocabulary import FIRST
+from regard.data.tokens.subwords import CHUNKS, SubwordTokenizer
+from regard.data.tokens.vocabulary import FIRST, Tokenizer, added_tokens
 from regard.errors import DataError
 from regard.interop.from_hf import Converted
 from regard.interop.hf_folder import TOKENIZER, Config, load_json
@@ -24,10 +26,12 @@ FIRST_SERVED = ("eos", "bos", "unk", "pad")
 NEVER = -1e4                               # of a logit: exp of it is zero, in half precision too
 
 
-def load_foreign_tokenizer(folder: Path, config: Config, rows: int) -> tuple[ForeignTokenizer, dict[int, int]]:
+def load_foreign_tokenizer(folder: Path, config: Config, rows: int) -> tuple[Tokenizer, dict[int, int]]:
     """Return the tokenizer, and for each of our ids that was added the id of theirs which it reads as, if there is one.
     `rows` is how many tokens the model knows."""
     value = tokenizer_value(folder)
+    if (ours := own_subwords(value, rows)) is not None:
+        return ours, {}
     wanted = {role: token_of(role, folder, config, value, rows) for role in ROLES}
     taken: dict[str, int] = {}
     for role in FIRST_SERVED:
@@ -43,6 +47,18 @@ def load_foreign_tokenizer(folder: Path, config: Config, rows: int) -> tuple[For
     except Exception as error:              # the library raises plain Exception, and a file may hold anything
         reason = str(error).split("\n")[0] or type(error).__name__
         raise DataError(f"{folder / TOKENIZER} is no tokenizer that can be read ({reason}): fetch it again") from None
+
+
+def own_subwords(value: dict[str, Any], rows: int) -> SubwordTokenizer | None:
+    """Return our own tokenizer, where one was exported that cuts into subwords; None for any other."""
+    try:
+        chunks = value["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"]
+        if chunks != CHUNKS or value["normalizer"] is not None or value["decoder"] != BYTE_LEVEL:
+            return None
+        found = SubwordTokenizer({**value, "post_processor": None, "added_tokens": added_tokens()})
+    except Exception:                       # the library raises plain Exception, and a file may hold anything
+        return None
+    return found if found.vocab_size == rows else None
 
 
 def tokenizer_value(folder: Path) -> dict[str, Any]:
@@ -102,10 +118,12 @@ def id_of(name: str | None, value: dict[str, Any]) -> int | None:
 
 
 def add_rows(
-    converted: Converted, tokenizer: ForeignTokenizer, alike: dict[int, int]
+    converted: Converted, tokenizer: Tokenizer, alike: dict[int, int]
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return the [model] table and the tensors with rows in our order; added ones read as tokens `alike`, or as
     nothing, and are never written."""
+    if not isinstance(tokenizer, ForeignTokenizer):
+        return converted.model, converted.tensors
     order = torch.from_numpy(tokenizer.order)
     added = order == ADDED
     tensors = dict(converted.tensors)

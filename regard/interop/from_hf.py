@@ -91,10 +91,15 @@ def put_head(
 
 
 def biases(tensors: dict[str, Tensor], qkv: str = "mixer.qkv.bias") -> str:
-    """Return which biases there are, and add zeros where only some of all are."""
+    """Return which biases there are, and add zeros where only some of all are. Where all are zero, there are none: a
+    class that must have them was given a model without."""
     there = [name for name in tensors if name.endswith(".bias")]
+    if not any(tensors[name].any() for name in there):
+        for name in there:
+            del tensors[name]
+        return "none"
     if all(name.endswith(qkv) for name in there):
-        return "qkv" if there else "none"
+        return "qkv"
     for name in [name for name in tensors if name.endswith(".weight") and tensors[name].ndim == 2]:
         if name.startswith("stack.") and name.removesuffix("weight") + "bias" not in tensors:
             tensors[name.removesuffix("weight") + "bias"] = tensors[name].new_zeros(len(tensors[name]))
