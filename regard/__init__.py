@@ -31,6 +31,8 @@ _HOME = {
     "TrainedMasked": "tasks.masked.trained",
     "show": "notebook",
     "train": "training.run",
+    "export": "interop.export",
+    "import_model": "interop.importing",
 }
 
 __all__ = ["__version__", *sorted(_HOME)]

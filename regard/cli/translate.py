@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from regard.cli.options import DEVICE, TRUST, format_json
+from regard.cli.options import DEVICE, ENGINE, TRUST, format_json, tell
 
 BAR = " ||| "                  # between the columns, as in Moses' n-best lists
 
@@ -36,6 +36,7 @@ BAR = " ||| "                  # between the columns, as in Moses' n-best lists
 @click.option("--batch", type=int, help="Source tokens at once, beams counted; changes no result.")
 @click.option("--on-bad-text", type=click.Choice(["fail", "replace"]), default="fail", show_default=True,
               help="What to do with bad UTF-8.")
+@ENGINE
 @DEVICE
 @TRUST
 def command(**options: Any) -> None:
@@ -45,13 +46,14 @@ def command(**options: Any) -> None:
 
 def line_by_line(
     task: str, run: str, file: str, sample: bool, temperature: float, seed: int, scores: bool, as_json: bool,
-    out: str | None, on_bad_text: str, device: str, trust: bool, **named: Any,
+    out: str | None, on_bad_text: str, engine: str, device: str, trust: bool, **named: Any,
 ) -> None:
     """Translate or summarise line by line, and print each result as it comes, or write all to --out."""
     from regard import storage
     from regard.data.reading.readers import every_line
     from regard.decoding.sampling import Sampling
     from regard.errors import SettingError
+    from regard.tasks.translate.engine import refuse_options
     from regard.tasks.translate.translations import TranslateOptions
     from regard.trained import load
 
@@ -59,7 +61,13 @@ def line_by_line(
     options = TranslateOptions.of(sampling=Sampling(temperature, seed=seed) if sample else None, **named)
     if options.alignments and options.search.n_best > 1 and not as_json:
         raise SettingError("--alignments tells what the best translation read: leave --n-best out, or use --json")
+    if engine != "own":
+        refuse_options(options, engine)
     model: Any = load(run, device, trust=trust, task=task)
+    if engine != "own":
+        from regard.interop.ct2_engine import open_engine
+
+        model.engine = open_engine(model, engine, lambda text: tell(f"({text})"))
     at_once = {"at_a_time": 1} if file == "-" and sys.stdin.isatty() else {}
     notices: list[str] = []
     results = model.stream(every_line(file, on_bad_text), notice=notices.append, options=options, **at_once)

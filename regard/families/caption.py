@@ -14,10 +14,11 @@ import torch
 
 from regard.config import at_least
 from regard.contract import Source
+from regard.families.blocks import embedding_scale, final_norm, heads_of
 from regard.families.family import Family, initialise, tiny
 from regard.families.setting_groups import LARGEST
 from regard.families.sizes import sizes_of
-from regard.families.transformer import embedding_scale, final_norm, heads_of, resize_transformer
+from regard.families.transformer import resize_transformer
 from regard.families.translate import (
     CrossSettings,
     RecurrentDecoderSettings,
@@ -69,12 +70,13 @@ class CaptionTransformerSettings(CrossSettings, PictureSettings):
 def build_transformer(s: CaptionTransformerSettings, vocab: int) -> Seq2Seq:
     encoder = PatchEncoder(
         size=(s.image, s.image), patch=s.patch, width=s.width, **heads_of(s), layers=s.encoder_layers, stem=s.stem,
-        positions=s.grid, activation=s.activation, expand=s.expand, norm=s.norm, placement=s.placement, score=s.score,
-        unread_keys=s.projections == "all", dropout=s.dropout, attention_dropout=s.attention_dropout)
+        positions=s.grid, activation=s.activation, expand=s.expand, norm=s.norm, eps=s.eps, bias=s.bias,
+        placement=s.placement, score=s.score, unread_keys=s.projections == "all", dropout=s.dropout,
+        attention_dropout=s.attention_dropout)
+    decoder = transformer_decoder(s, s.width, layers=s.layers, places=math.prod(encoder.grid))
     model = Seq2Seq(
-        encoder, transformer_decoder(s, s.width, places=math.prod(encoder.grid)), vocab=vocab, tied=s.tied,
-        dropout=s.dropout, norm=final_norm(s.norm, s.placement, s.width), context=s.context,
-        embedding_scale=embedding_scale(s))
+        encoder, decoder, vocab=vocab, tied=s.tied, logit_bias=s.logit_bias, dropout=s.dropout, norm=final_norm(s),
+        context=s.context, embedding_scale=embedding_scale(s))
     for side in (encoder, model):
         if side.stack is not None:
             initialise(side)
@@ -107,7 +109,7 @@ def build_recurrent(s: CaptionAttentionSettings, vocab: int) -> Seq2Seq:
     if encoder.stack is not None:
         initialise(encoder)
     decoder = recurrent_decoder(s, encoder.d_out, places=math.prod(encoder.grid))
-    return Seq2Seq(encoder, decoder, vocab=vocab, tied=s.tied, dropout=s.dropout)
+    return Seq2Seq(encoder, decoder, vocab=vocab, tied=s.tied, logit_bias=s.logit_bias, dropout=s.dropout)
 
 
 def resize_recurrent(s: CaptionAttentionSettings, size: int) -> CaptionAttentionSettings:

@@ -13,28 +13,22 @@ from itertools import cycle, islice
 from regard.config import convert
 from regard.contract import SequenceLayer
 from regard.errors import SettingError, did_you_mean
+from regard.families.blocks import older, self_attention_of
 from regard.families.family import Family, tiny
 from regard.families.sizes import Scale, Sizes, Tables, default_sizes, sizes_of
-from regard.families.transformer import (
-    BlockSettings,
-    build_blocks,
-    heads_of,
-    older,
-    reads_on,
-    resize_transformer,
-)
+from regard.families.transformer import BlockSettings, build_blocks, reads_on, resize_transformer
 from regard.families.user import is_user_layer, user_layer
 from regard.layers.gated import GRU, LSTM
 from regard.layers.linear_recurrence import GatedRecurrence
 from regard.layers.recurrent import Elman
-from regard.layers.self_attention import RELATIVE, SelfAttention
+from regard.layers.self_attention import SelfAttention
 from regard.layers.state_space import SelectiveSSM
 from regard.models.neural import NeuralLM
 
 # The layers of a pattern: each reads vectors of the width and gives vectors of the width.
 MIXERS: dict[str, Callable[[BlockSettings], SequenceLayer]] = {
     "attention": lambda s: SelfAttention(
-        s.width, **heads_of(s), window=s.window, positions=s.positions if s.positions in RELATIVE else "none"),
+        s.width, **self_attention_of(s), window=s.window),
     "rnn": lambda s: Elman(s.width, s.width),
     "gru": lambda s: GRU(s.width, s.width),
     "lstm": lambda s: LSTM(s.width, s.width),

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from regard.config import at_least, one_of
 from regard.contract import SequenceLayer
+from regard.families.blocks import feed_forward, norm_options
 from regard.families.family import Family, LayerKind, initialise, tiny
 from regard.families.setting_groups import FeedForwardSettings
 from regard.families.sizes import sizes_of
-from regard.layers.feedforward import FeedForward
 from regard.layers.linear_recurrence import DiagonalRecurrence, GatedRecurrence, MatrixRecurrence
 from regard.layers.stack import Block, Stack, make_norm
 from regard.models.neural import NeuralLM
@@ -41,9 +41,10 @@ class LinearRNNSettings(FeedForwardSettings):
 def build_linear_rnn(s: LinearRNNSettings, vocab: int) -> NeuralLM:
     blocks = []
     for _ in range(s.layers):
-        feed = FeedForward(s.width, expand=s.expand, activation=s.activation)
-        blocks.append(Block(FORMS[s.form](s.width, s.hidden), feed, norm=s.norm, dropout=s.dropout))
-    model = NeuralLM(Stack(blocks), vocab=vocab, norm=make_norm(s.norm, s.width), tied=s.tied, dropout=s.dropout)
+        mixer = FORMS[s.form](s.width, s.hidden)
+        blocks.append(Block(mixer, feed_forward(s), norm=s.norm, **norm_options(s), dropout=s.dropout))
+    model = NeuralLM(Stack(blocks), vocab=vocab, norm=make_norm(s.norm, s.width, **norm_options(s)), tied=s.tied,
+                     logit_bias=s.logit_bias, dropout=s.dropout)
     initialise(model)
     return model
 

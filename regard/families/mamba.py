@@ -16,6 +16,7 @@ from regard.models.neural import NeuralLM
 
 @dataclass(frozen=True)
 class MambaSettings(NormSettings):
+    norm: str = "rms"                      # rms, as in the paper · layer
     state: int = 16                        # numbers each channel remembers
     expand: float = 2.0                    # channels inside a layer / width
     conv: int = 4                          # positions the short convolution reads
@@ -32,8 +33,9 @@ def build_mamba(s: MambaSettings, vocab: int) -> NeuralLM:
     blocks = []
     for _ in range(s.layers):
         mixer = SelectiveSSM(s.width, expand=s.expand, state=s.state, conv=s.conv, decay=s.decay)
-        blocks.append(Block(mixer, None, norm=s.norm, dropout=s.dropout))
-    model = NeuralLM(Stack(blocks), vocab=vocab, norm=make_norm(s.norm, s.width), tied=s.tied, dropout=s.dropout)
+        blocks.append(Block(mixer, None, norm=s.norm, eps=s.eps, dropout=s.dropout))
+    model = NeuralLM(Stack(blocks), vocab=vocab, norm=make_norm(s.norm, s.width, eps=s.eps), tied=s.tied,
+                     logit_bias=s.logit_bias, dropout=s.dropout)
     initialise(model)
     return model
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 
 from regard.config import one_of
 from regard.contract import SequenceLayer
+from regard.families.blocks import embedding_scale, encoder_of, older
 from regard.families.family import Family, initialise, tiny
 from regard.families.setting_groups import HiddenSettings, TiedSettings
 from regard.families.sizes import masked_transformer_sizes, sizes_of
-from regard.families.transformer import AttentionDropoutSettings, embedding_scale, heads_of, older, resize_transformer
+from regard.families.transformer import AttentionDropoutSettings, resize_transformer
 from regard.layers.gated import GRU, LSTM
 from regard.layers.recurrent import Elman
 from regard.models.encoders import RecurrentEncoder, TransformerEncoder
@@ -41,16 +42,15 @@ class MaskedRecurrentSettings(HiddenSettings, TiedSettings):
 def transformer_encoder(s: MaskedTransformerSettings, vocab: int) -> TransformerEncoder:
     """As the settings say, ready to be trained."""
     encoder = TransformerEncoder(
-        vocab=vocab, width=s.width, **heads_of(s), layers=s.layers, context=s.context, positions=s.positions,
-        activation=s.activation, expand=s.expand, norm=s.norm, placement=s.placement, dropout=s.dropout,
-        attention_dropout=s.attention_dropout, embedding_std=0.02 if s.tied else 0.1,
+        vocab=vocab, width=s.width, **encoder_of(s), context=s.context, embedding_std=0.02 if s.tied else 0.1,
         embedding_scale=embedding_scale(s))
     initialise(encoder)
     return encoder
 
 
 def build_transformer(s: MaskedTransformerSettings, vocab: int) -> MaskedModel:
-    return MaskedModel(transformer_encoder(s, vocab), vocab=vocab, tied=s.tied, context=s.context)
+    return MaskedModel(transformer_encoder(s, vocab), vocab=vocab, tied=s.tied, logit_bias=s.logit_bias,
+                       context=s.context)
 
 
 def build_recurrent(s: MaskedRecurrentSettings, vocab: int) -> MaskedModel:
@@ -58,7 +58,7 @@ def build_recurrent(s: MaskedRecurrentSettings, vocab: int) -> MaskedModel:
         return CELLS[s.cell](d_in, d_hidden, dropout=s.dropout)
 
     encoder = RecurrentEncoder(cell, vocab=vocab, width=s.width, hidden=s.hidden, layers=s.layers, dropout=s.dropout)
-    return MaskedModel(encoder, vocab=vocab, tied=s.tied)
+    return MaskedModel(encoder, vocab=vocab, tied=s.tied, logit_bias=s.logit_bias)
 
 
 MASKED: dict[str, Family] = {family.name: family for family in (

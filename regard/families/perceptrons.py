@@ -30,7 +30,7 @@ class AverageSettings(PerceptronSettings, TiedSettings):
 def build_average(s: AverageSettings, vocab: int) -> NeuralLM:
     network = Perceptron(s.width, s.hidden, layers=s.layers, activation=s.activation, dropout=s.dropout)
     stack = Stack([RunningMean(s.width, word_dropout=s.word_dropout), network])
-    return NeuralLM(stack, vocab=vocab, tied=s.tied, dropout=s.dropout)
+    return NeuralLM(stack, vocab=vocab, tied=s.tied, logit_bias=s.logit_bias, dropout=s.dropout)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def build_window(s: WindowSettings, vocab: int) -> NeuralLM:
     if s.layers > 1:
         layers.append(Perceptron(
             s.hidden, s.hidden, layers=s.layers - 1, activation=s.activation, dropout=s.dropout))
-    return NeuralLM(Stack(layers), vocab=vocab, tied=s.tied, dropout=s.dropout)
+    return NeuralLM(Stack(layers), vocab=vocab, tied=s.tied, logit_bias=s.logit_bias, dropout=s.dropout)
 
 
 FAMILIES = (

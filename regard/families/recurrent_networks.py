@@ -38,12 +38,12 @@ class RecurrentSettings(GatedSettings):
 
 def build_rnn(s: RecurrentSettings, vocab: int) -> NeuralLM:
     layer = Elman(s.width, s.hidden, f=s.f, layers=s.layers, initial=s.initial, dropout=s.dropout)
-    return NeuralLM(Stack([layer]), vocab=vocab, tied=s.tied, dropout=s.dropout)
+    return NeuralLM(Stack([layer]), vocab=vocab, tied=s.tied, logit_bias=s.logit_bias, dropout=s.dropout)
 
 
 def build_gated(kind: type[GRU] | type[LSTM], s: GatedSettings, vocab: int) -> NeuralLM:
     layer = kind(s.width, s.hidden, layers=s.layers, initial=s.initial, dropout=s.dropout)
-    return NeuralLM(Stack([layer]), vocab=vocab, tied=s.tied, dropout=s.dropout)
+    return NeuralLM(Stack([layer]), vocab=vocab, tied=s.tied, logit_bias=s.logit_bias, dropout=s.dropout)
 
 
 build_gru, build_lstm = partial(build_gated, GRU), partial(build_gated, LSTM)

@@ -11,11 +11,12 @@ from typing import Any, ClassVar
 
 from regard.config import at_least, one_of, shares
 from regard.layers.feedforward import ACTIVATIONS
-from regard.layers.norms import NORMS
+from regard.layers.norms import EPS, NORMS
 from regard.layers.perceptron import NONLINEARITIES as PERCEPTRON
-from regard.layers.projections import NONLINEARITIES, PROJECTIONS
+from regard.layers.projections import BIASES, NONLINEARITIES, PROJECTIONS
 from regard.layers.scores import ALL_SCORES
 
+LEAST_EPS = 1e-12            # of a norm: less is lost in float32
 LARGEST = 2**20              # of a width, a depth or a context: beyond it is a slip of the finger
 
 
@@ -38,6 +39,7 @@ class TiedSettings(NetworkSettings):
     """A network that predicts tokens."""
 
     tied: bool = False                     # the output matrix is the embedding
+    logit_bias: bool = False               # a number of its own added to each token's logit
 
 
 @dataclass(frozen=True)
@@ -75,22 +77,26 @@ class NormSettings(TiedSettings):
     """Residual blocks."""
 
     norm: str = "layer"                    # layer · rms
+    eps: float = EPS                       # below the root of every norm
 
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of("model.norm", self.norm, NORMS)
+        at_least("model", self, LEAST_EPS, "eps", most=1)
 
 
 @dataclass(frozen=True)
 class FeedForwardSettings(NormSettings):
     """Residual blocks with a feed-forward layer each."""
 
-    activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · swiglu
+    activation: str = "gelu"               # gelu · gelu-tanh · relu · relu2 · silu · swiglu
     expand: float = 4.0                    # feed-forward width / width
+    bias: str = "none"                     # none · qkv: of queries, keys, values · all: of norms and every linear layer
 
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of("model.activation", self.activation, ACTIVATIONS)
+        one_of("model.bias", self.bias, BIASES)
         at_least("model", self, 0.1, "expand", most=100)
 
 

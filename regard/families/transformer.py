@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from torch import nn
-
 from regard.config import at_least, one_of, shares
 from regard.contract import SequenceLayer
+from regard.errors import SettingError
+from regard.families.blocks import (
+    block_options,
+    embedding_scale,
+    feed_forward,
+    final_norm,
+    older_decoder,
+    position_layers,
+    self_attention_of,
+)
 from regard.families.family import Family, LayerKind, initialise, tiny
 from regard.families.setting_groups import LARGEST, FeedForwardSettings, HeadSettings
 from regard.families.sizes import sizes_of
 from regard.layers.feedforward import FeedForward
-from regard.layers.positions import LearnedPositions, SinusoidalPositions
+from regard.layers.positions import RELATIVE, ROTARY_BASE, LearnedPositions, SinusoidalPositions, turned_channels
 from regard.layers.projections import check_kv_heads, head_widths
-from regard.layers.self_attention import RELATIVE, SelfAttention
-from regard.layers.stack import PLACEMENTS, Block, Stack, make_norm
+from regard.layers.self_attention import SelfAttention
+from regard.layers.stack import PLACEMENTS, Block, Stack
 from regard.models.neural import NeuralLM
 
 POSITIONS = ("learned", "sinusoidal", *RELATIVE)
@@ -29,6 +37,8 @@ class StackSettings(FeedForwardSettings, HeadSettings):
     """The settings of every stack of residual blocks, whatever stands in the blocks."""
 
     positions: str = "rotary"              # learned · sinusoidal, added below; rotary · alibi · none, in attention
+    rotary_base: float = ROTARY_BASE       # the slowest pair of channels turns once in 2 pi times as many positions
+    rotary_share: float = 1.0              # of a head's channels that turn; the others see no position
     embedding_scale: str = "auto"          # width: embeddings times its root · none · auto: width with sinusoids
     placement: str = "pre"                 # pre · post: normalise before each part, or after it was added
 
@@ -37,7 +47,11 @@ class StackSettings(FeedForwardSettings, HeadSettings):
         one_of("model.positions", self.positions, POSITIONS)
         one_of("model.embedding_scale", self.embedding_scale, EMBEDDING_SCALES)
         one_of("model.placement", self.placement, PLACEMENTS)
-        head_widths(self.width, self.heads, self.head_width, self.value_width)
+        at_least("model", self, 1, "rotary_base", most=1e12)
+        at_least("model", self, 0, "rotary_share", most=1)
+        head_width, _ = head_widths(self.width, self.heads, self.head_width, self.value_width)
+        if self.positions == "rotary" and self.rotary_share != 1:
+            turned_channels(head_width, self.rotary_share)
 
 
 @dataclass(frozen=True)
@@ -45,10 +59,14 @@ class BlockSettings(StackSettings):
     """A stack of residual blocks around any layers that read from the left."""
 
     window: int = 0                        # how far back attention reads, the position itself included; 0: all the way
+    parallel: bool = False                 # both parts of a block read its input: x + mix(norm(x)) + feed(norm(x))
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least("model", self, 0, "window", most=LARGEST)
+        if self.parallel and self.placement == "post":
+            raise SettingError("model.parallel = true adds both parts of a block at once, so that there is no sum "
+                               "between them to normalise: choose model.placement = pre, or model.parallel = false")
 
 
 @dataclass(frozen=True)
@@ -66,12 +84,14 @@ class AttentionDropoutSettings(StackSettings):
 class TransformerSettings(BlockSettings, AttentionDropoutSettings):
     kv_heads: int = 0                      # heads of keys and values, each read by several of queries; 0: one each
     qk_norm: bool = False                  # queries and keys of one length
+    qk_eps: float = 0.0                    # below the root of these norms; 0: eps, as of all others
     attention_softcap: float = 0.0         # attention scores stay within this; 0: as they are
     softcap: float = 0.0                   # logits stay within this; 0: as they are
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least("model", self, 0, "kv_heads", "softcap", "attention_softcap", most=LARGEST)
+        at_least("model", self, 0, "qk_eps", most=1)
         check_kv_heads(self.heads, self.kv_heads or self.heads)
 
 
@@ -83,50 +103,17 @@ def build_transformer(s: TransformerSettings, vocab: int) -> NeuralLM:
 def build_blocks(s: StackSettings, vocab: int, mixers: Iterable[SequenceLayer], **options: Any) -> NeuralLM:
     """Residual blocks around these layers, from the bottom up, each with a feed-forward layer."""
     layers = position_layers(s.positions, s.width, s.context)
-    layers += [Block(mixer, FeedForward(s.width, expand=s.expand, activation=s.activation), norm=s.norm,
-                     placement=s.placement, dropout=s.dropout) for mixer in mixers]
-    model = NeuralLM(Stack(layers), vocab=vocab, norm=final_norm(s.norm, s.placement, s.width), tied=s.tied,
+    layers += [Block(mixer, feed_forward(s), **block_options(s)) for mixer in mixers]
+    model = NeuralLM(Stack(layers), vocab=vocab, norm=final_norm(s), tied=s.tied, logit_bias=s.logit_bias,
                      dropout=s.dropout, embedding_scale=embedding_scale(s), **options)
     initialise(model)
     return model
 
 
-def position_layers(positions: str, width: int, context: int) -> list[SequenceLayer]:
-    """The layer that adds a vector for each position, for the kinds that are added."""
-    if positions == "learned":
-        return [LearnedPositions(width, context)]
-    return [SinusoidalPositions(width)] if positions == "sinusoidal" else []
-
-
-def embedding_scale(s: Any) -> float:
-    """The factor of embeddings: with sinusoids, by default, the square root of the width.
-
-    A sinusoid has the length sqrt(width / 2) and never changes. An embedding starts seven times shorter or more, and is
-    hardly seen beside it. Learned positions start no longer than embeddings and are learned with them.
-    """
-    scaled = s.embedding_scale == "width" or (s.embedding_scale == "auto" and s.positions == "sinusoidal")
-    return float(s.width**0.5) if scaled else 1.0
-
-
-def older(table: Mapping[str, Any]) -> dict[str, Any]:
-    """A [model] table, with what runs meant by saying nothing before there was a scale."""
-    return {"embedding_scale": "none", **table}
-
-
 def attention(s: TransformerSettings) -> SelfAttention:
     return SelfAttention(
-        s.width, **heads_of(s), kv_heads=s.kv_heads, positions=s.positions if s.positions in RELATIVE else "none",
-        window=s.window, qk_norm=s.qk_norm, softcap=s.attention_softcap, dropout=s.attention_dropout)
-
-
-def heads_of(s: Any) -> dict[str, Any]:
-    """The settings that every attention takes."""
-    return dict(heads=s.heads, f=s.f, head_width=s.head_width, value_width=s.value_width)
-
-
-def final_norm(norm: str, placement: str, width: int) -> nn.Module | None:
-    """Pre-norm leaves the sum of all blocks as it is, so that it wants a norm at the end; post-norm has had its own."""
-    return make_norm(norm, width) if placement == "pre" else None
+        s.width, **self_attention_of(s), kv_heads=s.kv_heads, window=s.window, qk_norm=s.qk_norm,
+        eps=s.qk_eps or s.eps, softcap=s.attention_softcap, dropout=s.attention_dropout)
 
 
 def reads_on(window: int, positions: str) -> bool:
@@ -144,7 +131,8 @@ def resize_transformer(s: Any, size: int) -> Any:
 
 FAMILY = Family(
     "transformer", "decoder-only Transformer: every position reads all earlier ones",
-    TransformerSettings, sizes=sizes_of("transformer"), build=build_transformer, resize=resize_transformer, older=older,
+    TransformerSettings, sizes=sizes_of("transformer"), build=build_transformer, resize=resize_transformer,
+    older=older_decoder,
     example=tiny(build_transformer, TransformerSettings(layers=2, width=8, heads=2, context=32)))
 
 LAYERS = (
@@ -170,10 +158,17 @@ LAYERS = (
               lambda d: SelfAttention(d, heads=4, kv_heads=2, head_width=6, value_width=1, window=3, qk_norm=True)),
     LayerKind("location-attention", "says from its query alone where to look: it has no keys",
               lambda d: SelfAttention(d, heads=2, score="location", places=32)),
+    LayerKind("part-rotary-attention", "half of each head turns, slowly; biases on queries, keys and values",
+              lambda d: SelfAttention(d, heads=2, rotary_base=500.0, rotary_share=0.5, bias="qkv")),
+    LayerKind("three-head-alibi-attention", "slopes of a number of heads that is no power of 2; biases everywhere",
+              lambda d: SelfAttention(d, heads=3, head_width=2, positions="alibi", bias="all")),
     LayerKind("learned-positions", "a learned vector added at each position", lambda d: LearnedPositions(d, 32)),
     LayerKind("sinusoidal-positions", "sines and cosines added at each position", SinusoidalPositions),
     LayerKind("block", "a residual block: attention, then feed-forward",
               lambda d: Block(SelfAttention(d, heads=2), FeedForward(d))),
     LayerKind("post-norm-block", "the same, normalised after each sum",
               lambda d: Block(SelfAttention(d, heads=2), FeedForward(d, activation="swiglu"), placement="post")),
+    LayerKind("parallel-block", "both parts of the block read its input; biases everywhere",
+              lambda d: Block(SelfAttention(d, heads=2, bias="all"), FeedForward(d, activation="silu", bias=True),
+                              bias=True, parallel=True)),
 )

@@ -15,28 +15,29 @@ from typing import Any, ClassVar, NamedTuple
 
 import torch
 
-from regard.config import one_of
+from regard.config import at_least, one_of
 from regard.contract import SequenceLayer, Source
 from regard.errors import SettingError
-from regard.families.family import Family, initialise, tiny
-from regard.families.hybrid import MIXERS
-from regard.families.setting_groups import HiddenSettings, SourceSettings, TiedSettings
-from regard.families.sizes import sizes_of
-from regard.families.transformer import (
-    AttentionDropoutSettings,
-    BlockSettings,
+from regard.families import blocks
+from regard.families.blocks import (
+    block_options,
     embedding_scale,
+    encoder_of,
+    feed_forward,
     final_norm,
     heads_of,
     position_layers,
-    resize_transformer,
+    self_attention_of,
 )
-from regard.families.transformer import older as older_transformer
+from regard.families.family import Family, initialise, tiny
+from regard.families.hybrid import MIXERS
+from regard.families.setting_groups import LARGEST, HiddenSettings, SourceSettings, TiedSettings
+from regard.families.sizes import sizes_of
+from regard.families.transformer import AttentionDropoutSettings, BlockSettings, resize_transformer
 from regard.layers.attentive import CELLS, READERS, WHEN, AttentiveRecurrence, make_cell
 from regard.layers.cross_attention import CrossAttention
-from regard.layers.feedforward import FeedForward
 from regard.layers.projections import compared, head_widths, nearest
-from regard.layers.self_attention import RELATIVE, SelfAttention
+from regard.layers.self_attention import SelfAttention
 from regard.layers.stack import Block, Stack
 from regard.models.encoders import RecurrentEncoder, TransformerEncoder
 from regard.models.seq2seq import Prefix, Seq2Seq
@@ -120,7 +121,8 @@ def build_recurrent(s: AttentionSettings, vocab: Vocabularies) -> Seq2Seq:
         partial(make_cell, s.cell, dropout=s.dropout), vocab=vocab.source, width=s.width, hidden=half, layers=s.layers,
         both=s.both, dropout=s.dropout)
     decoder = recurrent_decoder(s, encoder.d_out, places=s.context)
-    return Seq2Seq(encoder, decoder, vocab=vocab.target, shared=vocab.shared, tied=s.tied, dropout=s.dropout)
+    return Seq2Seq(encoder, decoder, vocab=vocab.target, shared=vocab.shared, tied=s.tied, logit_bias=s.logit_bias,
+                   dropout=s.dropout)
 
 
 def recurrent_decoder(s: Any, d_memory: int, *, places: int) -> AttentiveRecurrence:
@@ -153,48 +155,56 @@ class CrossSettings(AttentionDropoutSettings, SourceSettings):
 
 
 @dataclass(frozen=True)
-class PairTransformerSettings(CrossSettings):
-    layers: int = 3                        # of the encoder, and as many of the decoder
+class PairStackSettings(CrossSettings):
+    """A translator of residual blocks."""
+
+    layers: int = 3
     width: int = 256
     dropout: float = 0.1
 
 
+@dataclass(frozen=True)
+class PairTransformerSettings(PairStackSettings):
+    layers: int = 3                        # of the encoder
+    decoder_layers: int = 0                # 0: as many as of the encoder
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("model", self, 0, "decoder_layers", most=LARGEST)
+
+
 def older_pair(table: Mapping[str, Any]) -> dict[str, Any]:
-    return older_transformer(older(table))
+    return blocks.older(older(table))
 
 
 def build_transformer(s: PairTransformerSettings, vocab: Vocabularies) -> Seq2Seq:
     encoder = TransformerEncoder(
-        vocab=vocab.source, width=s.width, **heads_of(s), layers=s.layers, context=s.context, positions=s.positions,
-        activation=s.activation, expand=s.expand, norm=s.norm, placement=s.placement, score=s.score,
-        unread_keys=s.projections == "all", dropout=s.dropout, attention_dropout=s.attention_dropout,
-        embedding_scale=embedding_scale(s))
+        vocab=vocab.source, width=s.width, **encoder_of(s), context=s.context, score=s.score,
+        unread_keys=s.projections == "all", embedding_scale=embedding_scale(s))
+    decoder = transformer_decoder(s, s.width, layers=s.decoder_layers or s.layers, places=s.context)
     model = Seq2Seq(
-        encoder, transformer_decoder(s, s.width, places=s.context), vocab=vocab.target, shared=vocab.shared,
-        tied=s.tied, dropout=s.dropout, norm=final_norm(s.norm, s.placement, s.width), context=s.context,
-        embedding_scale=embedding_scale(s))
+        encoder, decoder, vocab=vocab.target, shared=vocab.shared, tied=s.tied, logit_bias=s.logit_bias,
+        dropout=s.dropout, norm=final_norm(s), context=s.context, embedding_scale=embedding_scale(s))
     for side in (encoder, model):
         initialise(side)
     return model
 
 
-def transformer_decoder(s: Any, d_memory: int, *, places: int) -> Stack:
+def transformer_decoder(s: Any, d_memory: int, *, layers: int, places: int) -> Stack:
     """As the settings say, over a memory of at most `places` vectors."""
-    options: dict[str, Any] = dict(norm=s.norm, placement=s.placement, dropout=s.dropout)
-    layers = position_layers(s.positions, s.width, s.context)
-    for _ in range(s.layers):
-        cross = CrossAttention(s.width, d_memory, **heads_of(s), score=s.score, places=places,
+    stack = position_layers(s.positions, s.width, s.context)
+    for _ in range(layers):
+        cross = CrossAttention(s.width, d_memory, **heads_of(s), score=s.score, places=places, bias=s.bias,
                                projections=s.projections, dropout=s.attention_dropout)
-        feed = FeedForward(s.width, expand=s.expand, activation=s.activation)
-        layers += [Block(decoder_mixer(s), None, **options), Block(cross, feed, **options)]
-    return Stack(layers)
+        stack += [Block(decoder_mixer(s), None, **block_options(s)), Block(cross, feed_forward(s), **block_options(s))]
+    return Stack(stack)
 
 
 def decoder_mixer(s: Any) -> SequenceLayer:
     if s.mixer == "attention":
         return SelfAttention(
-            s.width, **heads_of(s), positions=s.positions if s.positions in RELATIVE else "none", score=s.score,
-            places=s.context, unread_keys=s.projections == "all", dropout=s.attention_dropout)
+            s.width, **self_attention_of(s), score=s.score, places=s.context, unread_keys=s.projections == "all",
+            dropout=s.attention_dropout)
     return MIXERS[s.mixer](BlockSettings(width=s.width, **heads_of(s)))
 
 
@@ -202,7 +212,7 @@ def decoder_mixer(s: Any) -> SequenceLayer:
 
 
 @dataclass(frozen=True)
-class PrefixSettings(PairTransformerSettings):
+class PrefixSettings(PairStackSettings):
     layers: int = 6                        # of the one stack
 
 
@@ -210,12 +220,10 @@ def build_prefix(s: PrefixSettings, vocab: Vocabularies) -> Prefix:
     room = 2 * s.context                   # a source and a target
     layers = position_layers(s.positions, s.width, room)
     for _ in range(s.layers):
-        feed = FeedForward(s.width, expand=s.expand, activation=s.activation)
-        layers.append(Block(decoder_mixer(replace(s, context=room)), feed, norm=s.norm, placement=s.placement,
-                            dropout=s.dropout))
+        layers.append(Block(decoder_mixer(replace(s, context=room)), feed_forward(s), **block_options(s)))
     model = Prefix(
-        Stack(layers), vocab=max(vocab.source, vocab.target), tied=s.tied, dropout=s.dropout, context=room,
-        norm=final_norm(s.norm, s.placement, s.width), embedding_scale=embedding_scale(s))
+        Stack(layers), vocab=max(vocab.source, vocab.target), tied=s.tied, logit_bias=s.logit_bias,
+        dropout=s.dropout, context=room, norm=final_norm(s), embedding_scale=embedding_scale(s))
     initialise(model)
     return model
 

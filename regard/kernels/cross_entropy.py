@@ -33,11 +33,13 @@ EVEN, TILE = 2**12, 2**7       # rows: products want whole tiles, and batches, m
 
 def cross_entropy(
     h: Tensor, weight: Tensor, targets: Tensor, shares: Tensor, smoothing: float = 0.0, softcap: float = 0.0,
-    sparing: bool = False,
+    sparing: bool = False, bias: Tensor | None = None,
 ) -> Tensor:
-    """The loss of positions h (N, D), targets and shares (N,): from all logits where they are few, else without."""
-    if keeps_logits(len(h), len(weight), h.is_cuda):
-        return -(score_targets(h, weight, targets, smoothing, softcap) * shares).sum()
+    """The loss of positions h (N, D), targets and shares (N,): from all logits where they are few, else without.
+
+    With a bias it is the one of `score_targets`, which holds a chunk of logits at a time, and computes it twice."""
+    if bias is not None or keeps_logits(len(h), len(weight), h.is_cuda):
+        return -(score_targets(h, weight, targets, smoothing, softcap, bias) * shares).sum()
     return linear_cross_entropy(h, weight, targets, shares, smoothing, softcap, sparing)
 
 

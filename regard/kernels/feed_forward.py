@@ -21,7 +21,7 @@ def by_definition(x: Tensor, up: nn.Linear, down: nn.Linear, activation: str) ->
 
 def feed_forward(x: Tensor, up: nn.Linear, down: nn.Linear, activation: str, *, recompute: bool = False) -> Tensor:
     """down(f(up(x))); with `recompute` the backward pass computes f again rather than keep what it gave."""
-    if activation == "gelu-tanh" and up.bias is None and products.can(x, up.weight):
+    if activation == "gelu-tanh" and up.bias is None is down.bias and products.can(x, up.weight):
         return products.feed_forward(x, up.weight, down.weight, keep=not recompute)
     if recompute and torch.is_grad_enabled():
         y: Tensor = checkpoint(lambda inner: down(ACTIVATIONS[activation](inner)), up(x), use_reentrant=False,

@@ -42,7 +42,8 @@ def swiglu(x: Tensor) -> Tensor:
 
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "gelu": F.gelu, "gelu-tanh": gelu_tanh, "relu": F.relu, "relu2": lambda x: F.relu(x).square(), "swiglu": swiglu}
+    "gelu": F.gelu, "gelu-tanh": gelu_tanh, "relu": F.relu, "relu2": lambda x: F.relu(x).square(), "silu": F.silu,
+    "swiglu": swiglu}
 
 
 def by_definition(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str = "") -> Tensor:
@@ -68,7 +69,12 @@ def split_linear(
 
 
 class Linear(nn.Linear):
-    """W x + b."""
+    """W x + b, b zero at first."""
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         return linear(x, self.weight, self.bias)

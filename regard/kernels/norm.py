@@ -1,6 +1,6 @@
 """Norms: standardise each vector's entries, then scale them by learned amounts.
 
-    layer     n = (x - mean x) / sqrt(var x + eps)           y = n * w
+    layer     n = (x - mean x) / sqrt(var x + eps)           y = n * w, or n * w + b
     rms       n = x / sqrt(mean x^2 + eps)                   y = n * w
 
 torch's own define them. The backward pass needs n. torch recomputes it from a saved x; but the next layer saves y
@@ -20,10 +20,10 @@ from torch import Tensor
 LEAST = 2.0**-14               # of a scale that is divided by
 
 
-def layer_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    if sparing(x):
+def layer_norm(x: Tensor, weight: Tensor, eps: float, bias: Tensor | None = None) -> Tensor:
+    if bias is None and sparing(x):                                       # n = y / w holds without a bias alone
         return normed(x, weight, eps, centred=True)
-    return F.layer_norm(x, weight.shape, weight, None, eps)
+    return F.layer_norm(x, weight.shape, weight, bias, eps)
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from regard import kernels
 from regard.contract import last_real
+from regard.kernels.exported import exporting, loop
 
 WIDE = 4096              # numbers at one position from which a step costs more than the call that makes it (on a CPU)
 SHORT = 16               # positions up to which cutting into pieces is no faster
@@ -39,8 +40,19 @@ def scan(a: Tensor, b: Tensor, h0: Tensor | None = None, *, path: str = "auto") 
     assert b.ndim == 3 and b.shape[1], f"a scan goes over (B, T, D) with at least one position, not {tuple(b.shape)}"
     if path == "auto" and b.shape[1] == 1:                 # a single step is the equation
         return scan_loop(a, b, h0)
+    if exporting():
+        return _exported(a.expand_as(b), b, h0)
     run = _scan_op if torch.compiler.is_compiling() else _Scan.apply
     return run(a if a.shape == b.shape else a.expand_as(b), b, h0, kernels.path(b) if path == "auto" else path)
+
+
+def _exported(a: Tensor, b: Tensor, h0: Tensor | None) -> Tensor:
+    def step(before: tuple[Tensor, ...], now: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Tensor]:
+        (h,), (a_t, b_t) = before, now
+        h = a_t * h + b_t
+        return (h,), h
+
+    return loop(step, (torch.zeros_like(b[:, 0]) if h0 is None else h0,), (a, b))[1]
 
 
 def choose_backend(x: Tensor) -> kernels.Backend:

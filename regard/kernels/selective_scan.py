@@ -22,6 +22,7 @@ from torch import Tensor
 
 from regard import kernels
 from regard.kernels import Backend
+from regard.kernels.exported import exporting, loop
 
 CHUNK = 8                    # steps between two states that are saved for the backward pass
 
@@ -42,7 +43,21 @@ def selective_scan(
     x: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, h: Tensor | None = None, *, path: str = "auto"
 ) -> tuple[Tensor, Tensor]:
     """As the loop, fast: y in the type of x, the last state in float32 at least. `path`: auto · triton · torch."""
+    if exporting():
+        return _exported(x, delta, a, b, c, h)
     y, last, _ = torch.ops.regard.selective_scan(x, delta, a, b, c, h, path)
+    return y, last
+
+
+def _exported(
+    x: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, h: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    def step(before: tuple[Tensor, ...], now: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Tensor]:
+        (h,), (x_t, delta_t, b_t, c_t) = before, now
+        h = torch.exp(delta_t[..., None] * a) * h + (delta_t * x_t)[..., None] * b_t[:, None]
+        return (h,), (h * c_t[:, None]).sum(-1)
+
+    (last,), y = loop(step, (x.new_zeros(x.shape[0], *a.shape) if h is None else h,), (x, delta, b, c))
     return y, last
 
 

@@ -21,6 +21,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.kernels.exported import exporting, loop
+
 CHUNK = {"cpu": 32}          # steps of one product, by kind of device ...
 USUAL_CHUNK = 128            # ... and on any other; both measured
 
@@ -41,6 +43,8 @@ def state_space_dual(
     x: Tensor, log_decay: Tensor, b: Tensor, c: Tensor, h: Tensor | None = None, *, chunk: int | None = None
 ) -> tuple[Tensor, Tensor]:
     """As the loop, by chunks: y (B, T, H, P) in the type of x. Decays and the states between chunks are in float32."""
+    if exporting():                                      # a number of chunks is a length, too
+        return _exported(x, log_decay, b, c, h)
     time, dtype = x.shape[1], torch.promote_types(x.dtype, torch.float32)
     size = min(chunk or CHUNK.get(x.device.type, USUAL_CHUNK), time)
     pads = -time % size
@@ -54,6 +58,19 @@ def state_space_dual(
     read = c_[:, :, None] @ states[:, :-1].to(x.dtype).mT                         # (B, M, H, Q, P)
     y = y + so_far.exp().to(x.dtype)[..., None] * read
     return y.transpose(2, 3).flatten(1, 2)[:, :time], states[:, -1]
+
+
+def _exported(
+    x: Tensor, log_decay: Tensor, b: Tensor, c: Tensor, h: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    def step(before: tuple[Tensor, ...], now: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Tensor]:
+        (h,), (x_t, fade, b_t, c_t) = before, now
+        h = fade[..., None, None].exp() * h + x_t[..., None] * b_t[:, None, None]
+        return (h,), (h * c_t[:, None, None]).sum(-1)
+
+    first = x.new_zeros(x.shape[0], *x.shape[2:], b.shape[-1]) if h is None else h
+    (last,), y = loop(step, (first,), (x, log_decay, b, c))
+    return y, last
 
 
 def in_chunks(x: Tensor, size: int, pads: int) -> Tensor:

@@ -132,6 +132,11 @@ class AttentiveRecurrence(SequenceLayer):
             before = when == "before"
             self.combine = nn.Linear((d_in if before else hidden) + self.reader.d_out, d_in if before else hidden)
 
+    @property
+    def one_by_one(self) -> bool:
+        """True if a step needs what the one before it gave: nothing is read at once."""
+        return self.feeding or (self.when == "before" and self.reader is not None)
+
     # ------------------------------------------------------------------------------------- the state
 
     def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> DecoderState:
@@ -151,7 +156,7 @@ class AttentiveRecurrence(SequenceLayer):
     ) -> tuple[Tensor, DecoderState | None]:
         if state is None:
             raise SettingError("this decoder begins with the summary of a source: start it with one")
-        if self.feeding or (self.when == "before" and self.reader is not None):
+        if self.one_by_one:
             y, after = self._one_by_one(x, state, lengths)
         else:
             y, after = self._all_at_once(x, state, lengths)

@@ -41,7 +41,7 @@ class CrossAttention(SequenceLayer):
     def __init__(
         self, width: int, d_memory: int, *, heads: int, score: str = "scaled-dot", places: int = 128,
         projections: str = "auto", f: str = "none", head_width: int = 0, value_width: int = 0,
-        dropout: float = 0.0, bias: bool = False,
+        dropout: float = 0.0, bias: str = "none",
     ):
         super().__init__()
         self.d_in = self.d_out = width
@@ -51,9 +51,9 @@ class CrossAttention(SequenceLayer):
         own, value = head_widths(width, heads, head_width, value_width)
         gives = projections != "none" or value_width > 0       # values through a matrix, or the source's vectors
         self.sizes = [heads * own * self.compares.keys, heads * value * gives]
-        self.q = Linear(width, heads * own, bias=bias) if self.compares.queries else None
-        self.kv = Linear(d_memory, sum(self.sizes), bias=bias) if any(self.sizes) else None
-        self.out = Linear(self.sizes[1] or d_memory, width, bias=bias)
+        self.q = Linear(width, heads * own, bias=bias != "none") if self.compares.queries else None
+        self.kv = Linear(d_memory, sum(self.sizes), bias=bias != "none") if any(self.sizes) else None
+        self.out = Linear(self.sizes[1] or d_memory, width, bias=bias == "all")
         self.score = None if score == "scaled-dot" else score_of(
             self.compares, heads, own, d_query=width, d_memory=d_memory, places=places)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.contract import Role
 from regard.kernels.linear import Linear
 from regard.layers.attend import attend
-from regard.layers.positions import Rotary, alibi_slopes
+from regard.layers.positions import Rotary, make_slopes
 from regard.layers.projections import head_widths, parts_of, project_heads
 from regard.layers.roles import RESIDUAL
 from regard.layers.scores import make_score
@@ -27,8 +27,8 @@ class FullAttention(WholeLayer):
 
     def __init__(
         self, width: int, *, heads: int, positions: str = "rotary", score: str = "scaled-dot", places: int = 128,
-        f: str = "none", head_width: int = 0, value_width: int = 0, unread_keys: bool = False, dropout: float = 0.0,
-        bias: bool = False,
+        rotary_base: float = 10000.0, rotary_share: float = 1.0, f: str = "none", head_width: int = 0,
+        value_width: int = 0, unread_keys: bool = False, dropout: float = 0.0, bias: str = "none",
     ):
         super().__init__()
         self.d_in = self.d_out = width
@@ -36,10 +36,11 @@ class FullAttention(WholeLayer):
         width_of_head, value = head_widths(width, heads, head_width, value_width)
         keys = 0 if score == "location" and not unread_keys else width_of_head
         self.sizes = [heads * each for each in (width_of_head, keys, value)]
-        self.qkv = Linear(width, sum(self.sizes), bias=bias)
-        self.out = Linear(heads * value, width, bias=bias)
-        self.rotary = Rotary(width_of_head) if positions == "rotary" else None
-        self.register_buffer("slopes", alibi_slopes(heads) if positions == "alibi" else None, persistent=False)
+        self.qkv = Linear(width, sum(self.sizes), bias=bias != "none")
+        self.out = Linear(heads * value, width, bias=bias == "all")
+        turns = positions == "rotary"
+        self.rotary = Rotary(width_of_head, base=rotary_base, share=rotary_share) if turns else None
+        self.register_buffer("slopes", make_slopes(positions, heads), persistent=False)
         self.score = None if score == "scaled-dot" else make_score(score, heads, width_of_head, places=places)
 
     slopes: Tensor | None

@@ -1,6 +1,6 @@
 """Norms: standardise each vector's entries, then scale them by learned amounts.
 
-    layer     y = (x - mean x) / sqrt(var x + eps) * w
+    layer     y = (x - mean x) / sqrt(var x + eps) * w, and + b with a bias
     rms       y = x / sqrt(mean x^2 + eps) * w
 """
 
@@ -11,13 +11,14 @@ from torch import Tensor, nn
 from regard.kernels.norm import layer_norm, rms_norm
 
 NORMS = ("layer", "rms")
+EPS = 1e-5                         # added below the root, where it keeps vectors near zero as they are
 
 
 class LayerNorm(nn.LayerNorm):
     saves_output = True                # the backward pass needs the output alone: kernels/norm.py
 
     def forward(self, x: Tensor) -> Tensor:
-        return layer_norm(x, self.weight, self.eps)
+        return layer_norm(x, self.weight, self.eps, self.bias)
 
 
 class RMSNorm(nn.RMSNorm):
@@ -28,5 +29,5 @@ class RMSNorm(nn.RMSNorm):
         return rms_norm(x, self.weight, self.eps)
 
 
-def make_norm(kind: str, width: int) -> nn.Module:
-    return LayerNorm(width, bias=False) if kind == "layer" else RMSNorm(width, eps=1e-5)
+def make_norm(kind: str, width: int, *, eps: float = EPS, bias: bool = False) -> nn.Module:
+    return LayerNorm(width, eps=eps, bias=bias) if kind == "layer" else RMSNorm(width, eps=eps)

@@ -7,6 +7,7 @@ Learned vectors (one per position), sinusoids (Vaswani et al. 2017, section 3.5)
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cache
@@ -14,11 +15,17 @@ from itertools import chain
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from regard.contract import Memory, SequenceLayer, State
 from regard.errors import SettingError
 from regard.kernels.attention import CAUSAL, Mask
+from regard.kernels.exported import at_most
 from regard.kernels.rotary import turn
+
+EVEN_ALIBI = "alibi-even"          # as runs of before had ALiBi: other slopes where heads are no power of 2
+RELATIVE = ("rotary", "alibi", EVEN_ALIBI, "none")         # seen by attention itself; the others are added to vectors
+ROTARY_BASE = 10000.0              # of rotations and sinusoids: the slowest pair turns once in 2 pi * this, about
 
 
 @dataclass
@@ -38,7 +45,7 @@ def advance(count: Tensor, length: int, lengths: Tensor | None) -> Tensor:
     return count + (length if lengths is None else lengths)
 
 
-def angles(at: Tensor, pairs: Tensor, width: int, dtype: torch.dtype, base: float = 10000.0) -> Tensor:
+def angles(at: Tensor, pairs: Tensor, width: int, dtype: torch.dtype, base: float = ROTARY_BASE) -> Tensor:
     """t / base^(2i/D) for positions t (...) and pairs 2i: (..., D/2), in float32 at least."""
     dtype = dtype if dtype == torch.float64 else torch.float32
     return at[..., None].to(dtype) * base ** -(pairs.to(dtype) / width)
@@ -111,30 +118,35 @@ class SinusoidalPositions(AddPositions):
 
 
 @cache
-def _rates(width: int, device: torch.device) -> Tensor:
-    return angles(torch.ones((), device=device), torch.arange(0, width, 2, device=device), width, torch.float32)
+def _rates(width: int, device: torch.device, base: float, still: int) -> Tensor:
+    at, pairs = torch.ones((), device=device), torch.arange(0, width, 2, device=device)
+    return pad(angles(at, pairs, width, torch.float32, base), (0, still))
 
 
 class Rotary(nn.Module):
-    """Turns each pair of channels by an angle that grows with the position: q·k then depends on distance alone."""
+    """Turns each pair of channels by an angle that grows with the position: q·k then depends on distance alone.
+
+    Pair i of `share` of the channels by t / base^(2i/K') at position t, K' their number; the others stand still."""
 
     pairs: Tensor
 
-    def __init__(self, head_width: int):
+    def __init__(self, head_width: int, *, base: float = ROTARY_BASE, share: float = 1.0):
         super().__init__()
         if head_width % 2:
             raise SettingError(f"heads of width {head_width} cannot turn in pairs: choose model.width and model.heads "
                                "so that width / heads is even, an even model.head_width, or model.positions = learned")
-        self.head_width = head_width
-        self.register_buffer("pairs", torch.arange(0, head_width, 2), persistent=False)
+        self.turned, self.base, self.share = turned_channels(head_width, share), base, share
+        self.still = (head_width - self.turned) // 2                                  # pairs
+        self.register_buffer("pairs", torch.arange(0, self.turned, 2), persistent=False)
 
     def rates(self, device: torch.device) -> Tensor:
         """(K/2,) in float32, whatever the weights are in: the angle of each pair from one position to the next."""
-        return _rates(self.head_width, device)
+        return _rates(self.turned, device, self.base, self.still)
 
     def turns(self, at: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-        """The angle of every pair, (..., T, K/2), for positions (..., T)."""
-        return angles(at, self.pairs, self.head_width, dtype)
+        """The angle of every pair, (..., T, K/2), for positions (..., T); of one that stands still it is zero."""
+        turns = angles(at, self.pairs, self.turned, dtype, self.base)
+        return pad(turns, (0, self.still)) if self.still else turns
 
     def forward(self, x: Tensor, turns: Tensor) -> Tensor:
         """x (B, T, ..., K), each pair (a, b) turned by its angle (..., T, K/2): (a cos - b sin, a sin + b cos)."""
@@ -146,13 +158,22 @@ class Rotary(nn.Module):
         return self(q, turns), self(k, turns) if k.shape[-1] else k
 
 
+def turned_channels(head_width: int, share: float) -> int:
+    """The number of a head's channels that turn; a share that is no whole number of pairs is one clear line."""
+    turned = round(head_width * share)
+    if turned < 2 or turned % 2:
+        raise SettingError(f"model.rotary_share = {share:g} of {head_width} channels is no whole number of pairs: try "
+                           f"model.rotary_share = {max(2, turned // 2 * 2) / head_width:g}, or 1 for all of them")
+    return turned
+
+
 def who_reads_whom(
     queries: Tensor, keys: Tensor, window: int = 0, slopes: Tensor | None = None, *, whole: bool = False
 ) -> tuple[Tensor | Mask | None, Tensor | None]:
     """The mask, and what distance takes off the scores by ALiBi's `slopes`: from absolute positions (.., T), (.., S).
 
     With a `window`, a query reads itself and the window - 1 before it. `whole`: queries and keys are all positions."""
-    near_enough = not window or (whole and queries.shape[-1] <= window)
+    near_enough = not window or (whole and at_most(queries.shape[-1], window))
     if whole and near_enough and slopes is None:
         return CAUSAL, None                                  # pads stand at the right: no real token sees one
     now, then = queries[..., :, None], keys[..., None, :]
@@ -165,6 +186,16 @@ def who_reads_whom(
     return mask.unsqueeze(-3), bias                                                   # (B, 1 or H, T, S)
 
 
-def alibi_slopes(heads: int) -> Tensor:
-    """(H,): the amount that each head's scores lose a position, 1/2 for the first of 8 heads, 1/256 for the last."""
-    return 2.0 ** (-8.0 * torch.arange(1, heads + 1) / heads)
+def alibi_slopes(heads: int, *, evenly: bool = False) -> Tensor:
+    """(H,): the amount that each head's scores lose a position, 1/2 for the first of 8 heads, 1/256 for the last.
+
+    That is 2^(-8 i / H) for H a power of 2. Of other numbers the first heads have the slopes of the power below, and
+    the rest every other slope of the power above (Press et al. 2021); runs of before have them `evenly` in between."""
+    power = heads if evenly else 2 ** int(math.log2(heads))
+    slopes = 2.0 ** (-8.0 * torch.arange(1, power + 1) / power)
+    return slopes if power == heads else torch.cat((slopes, alibi_slopes(2 * power)[:2 * (heads - power):2]))
+
+
+def make_slopes(positions: str, heads: int) -> Tensor | None:
+    """The slopes (H,) of these positions; None where scores do not fall with distance."""
+    return alibi_slopes(heads, evenly=positions == EVEN_ALIBI) if positions in ("alibi", EVEN_ALIBI) else None

@@ -29,6 +29,7 @@ from regard.kernels.linear import split_linear
 NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh, "relu": torch.relu, "gelu": torch.nn.functional.gelu}
 PROJECTIONS = ("auto", "both", "none", "all")
+BIASES = ("none", "qkv", "all")            # which linear layers add a bias
 OWN_MATRICES = ("bilinear", "low-rank", "scaled-low-rank", "additive", "location")
 
 

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.contract import Memory, Role, SequenceLayer, State
 from regard.errors import SettingError
@@ -138,11 +137,8 @@ class Recurrence(SequenceLayer):
         hx = self._for_kernel(before, x)
         if lengths is None:
             y, after = self._run(x, hx)
-        else:              # the kernel tells a row's state only at its end, so each row must end where its tokens do
-            real = lengths.clamp(min=1).cpu()              # it refuses rows without tokens
-            packed = pack_padded_sequence(x, real, batch_first=True, enforce_sorted=False)
-            packed, after = run_recurrent(self.kernel, packed, hx, self.dropout)
-            y, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])
+        else:
+            y, after = run_recurrent(self.kernel, x, hx, self.dropout, lengths)
         vectors = after if isinstance(after, tuple) else (after,)
         return y, tuple(each.transpose(0, 1).contiguous() for each in vectors)
 

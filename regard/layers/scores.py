@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import SettingError, did_you_mean
+from regard.kernels.exported import pieces
 
 LARGEST = 2**24                # entries of tanh(W q + U k) held at once
 
@@ -101,7 +102,7 @@ class Additive(Score):
         q, k = per_head(q, self.w), per_head(k, self.u)                       # (B, H, T, A), (B, H, L, A)
         entries = q.shape[0] * q.shape[1] * k.shape[2] * k.shape[3]
         rows = max(1, LARGEST // max(1, entries))
-        parts = [self.of_some(part, k) for part in q.split(rows, 2)]
+        parts = [self.of_some(part, k) for part in pieces(q, rows, 2)]
         return parts[0] if len(parts) == 1 else torch.cat(parts, 2)
 
     def of_some(self, q: Tensor, k: Tensor) -> Tensor:

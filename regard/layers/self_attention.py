@@ -14,18 +14,17 @@ from torch import Tensor
 
 from regard.contract import Memory, Role, SequenceLayer
 from regard.kernels.attention import Mask, prompt_piece
+from regard.kernels.exported import at_most
 from regard.kernels.in_blocks import attend_in_blocks
 from regard.kernels.linear import Linear
 from regard.layers.attend import attend, by_kernel, is_edited
 from regard.layers.cache import Cache, KeyValueCache, Readable, make_cache, read_in_pieces
-from regard.layers.norms import RMSNorm
-from regard.layers.positions import Rotary, alibi_slopes, positions_of_chunk, who_reads_whom
+from regard.layers.norms import EPS, RMSNorm
+from regard.layers.positions import Rotary, make_slopes, positions_of_chunk, who_reads_whom
 from regard.layers.projections import check_kv_heads, head_widths, parts_of, project_heads
 from regard.layers.roles import RESIDUAL
 from regard.layers.scores import Location, make_score
 from regard.watching import watching
-
-RELATIVE = ("rotary", "alibi", "none")
 
 
 class SelfAttention(SequenceLayer):
@@ -43,17 +42,20 @@ class SelfAttention(SequenceLayer):
         heads: int,
         kv_heads: int = 0,                     # 0: as many as heads
         positions: str = "rotary",             # rotary · alibi · none: how attention itself sees distance
+        rotary_base: float = 10000.0,          # the slower pairs of channels turn, the larger it is
+        rotary_share: float = 1.0,             # of a head's channels that turn
         window: int = 0,                       # 0: everything before
         f: str = "none",                       # none · tanh · relu · gelu: q, k, v = f(W c)
         head_width: int = 0,                   # of a head's queries and keys; 0: width / heads
         value_width: int = 0,                  # of a head's values; 0: as its keys
         qk_norm: bool = False,                 # queries and keys of length one, times a learned gain
+        eps: float = EPS,                      # of these norms
         score: str = "scaled-dot",             # how a query is matched with a key: see scores.py
         places: int = 128,                     # how many a location score knows
         unread_keys: bool = False,             # keys for a location score too, which reads none: as earlier runs had
         softcap: float = 0.0,                  # scores stay between -softcap and softcap; 0: as they are
         dropout: float = 0.0,
-        bias: bool = False,
+        bias: str = "none",                    # none · qkv · all: W c + b, in these linear layers
     ):
         super().__init__()
         self.d_in = self.d_out = width
@@ -64,13 +66,14 @@ class SelfAttention(SequenceLayer):
         self.window, self.f, self.softcap, self.dropout = window, f, softcap, dropout
         self.key_width = 0 if score == "location" and not unread_keys else self.head_width
         self.sizes = [heads * self.head_width, self.kv_heads * self.key_width, self.kv_heads * self.value_width]
-        self.qkv = Linear(width, sum(self.sizes), bias=bias)
-        self.out = Linear(heads * self.value_width, width, bias=bias)
+        self.qkv = Linear(width, sum(self.sizes), bias=bias != "none")
+        self.out = Linear(heads * self.value_width, width, bias=bias == "all")
         self.score = None if score == "scaled-dot" else make_score(score, heads, self.head_width, places=places)
-        self.rotary = Rotary(self.head_width) if positions == "rotary" else None
-        self.register_buffer("slopes", alibi_slopes(heads) if positions == "alibi" else None, persistent=False)
-        self.q_norm = RMSNorm(self.head_width, eps=1e-6) if qk_norm else None
-        self.k_norm = RMSNorm(self.head_width, eps=1e-6) if qk_norm and self.key_width else None
+        turns = positions == "rotary"
+        self.rotary = Rotary(self.head_width, base=rotary_base, share=rotary_share) if turns else None
+        self.register_buffer("slopes", make_slopes(positions, heads), persistent=False)
+        self.q_norm = RMSNorm(self.head_width, eps=eps) if qk_norm else None
+        self.k_norm = RMSNorm(self.head_width, eps=eps) if qk_norm and self.key_width else None
 
     slopes: Tensor | None
     reads = "self"
@@ -118,7 +121,8 @@ class SelfAttention(SequenceLayer):
             readable = state.everything()
         q, k, v = (x.to(q.dtype).transpose(1, 2) for x in (q, readable.keys, readable.values))
         options: dict[str, Any] = dict(softcap=self.softcap, dropout=self.dropout if self.training else 0.0)
-        if whole and 0 < 2 * self.window < q.shape[2] and self.score is None and not is_edited():
+        blocks = self.window and not at_most(q.shape[2], 2 * self.window)
+        if whole and blocks and self.score is None and not is_edited():
             y = attend_in_blocks(partial(by_kernel, **options), q, k, v, self.window, self.slopes)
             if watching() is None:
                 return y, state

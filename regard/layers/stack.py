@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regard.contract import Memory, SequenceLayer, State
 from regard.kernels.add_norm import add_norm, normalise
 from regard.kernels.dropout import Dropout
+from regard.layers.norms import EPS
 from regard.layers.norms import NORMS as NORMS
 from regard.layers.norms import make_norm as make_norm
 
@@ -55,21 +56,21 @@ class Block(SequenceLayer):
     """x + mix(norm(x)), then x + feed(norm(x)): the mixer moves information between positions, the rest stays put.
 
     Normalising before each part (pre-norm) and adding to what was there (residual) lets gradients reach every
-    layer, however deep. The first Transformers normalised after adding (post-norm): norm(x + mix(x)). The state is
-    the mixer's own.
+    layer, however deep. The first Transformers normalised after adding (post-norm): norm(x + mix(x)). In a parallel
+    block (GPT-J, GPT-NeoX) both parts read x: x + mix(norm(x)) + feed(norm(x)). The state is the mixer's own.
     """
 
     def __init__(
-        self, mixer: SequenceLayer, feed: nn.Module | None, *, norm: str = "layer", placement: str = "pre",
-        dropout: float = 0.0,
+        self, mixer: SequenceLayer, feed: nn.Module | None, *, norm: str = "layer", eps: float = EPS,
+        bias: bool = False, placement: str = "pre", parallel: bool = False, dropout: float = 0.0,
     ):
         super().__init__()
         assert mixer.d_in == mixer.d_out, "a residual block adds its output to its input"
-        self.after = placement == "post"
+        self.after, self.parallel = placement == "post", parallel
         self.d_in = self.d_out = mixer.d_in
         self.mixer, self.feed = mixer, feed
-        self.mixer_norm = make_norm(norm, self.d_in)
-        self.feed_norm = make_norm(norm, self.d_in) if feed is not None else None
+        self.mixer_norm = make_norm(norm, self.d_in, eps=eps, bias=bias)
+        self.feed_norm = make_norm(norm, self.d_in, eps=eps, bias=bias) if feed is not None else None
         self.dropout = Dropout(dropout)
 
     def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> State | None:
@@ -79,6 +80,8 @@ class Block(SequenceLayer):
         self, x: Tensor, state: State | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, State | None]:
         mixed, state = self.mixer(x if self.after else normalise(x, self.mixer_norm), state, lengths)
+        if self.parallel and self.feed is not None and self.feed_norm is not None:
+            return x + self.dropout(mixed) + self.dropout(self.feed(normalise(x, self.feed_norm))), state
         x, normed = add_norm(x, self.dropout(mixed), self.mixer_norm if self.after else self.feed_norm)
         if self.feed is None:
             return normed if self.after else x, state

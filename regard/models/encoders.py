@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ from regard.layers.bidirectional import Bidirectional
 from regard.layers.embedding import Embedding
 from regard.layers.feedforward import FeedForward
 from regard.layers.full_attention import FullAttention
+from regard.layers.norms import EPS
 from regard.layers.positions import LearnedPositions, SinusoidalPositions
 from regard.layers.stack import Block, Stack, make_norm
 from regard.layers.whole import mean_of_real
@@ -66,7 +68,8 @@ class TransformerEncoder(MeanEncoder):
 
     def __init__(
         self, *, vocab: int, width: int, heads: int, layers: int, context: int, positions: str = "rotary",
-        activation: str = "gelu", expand: float = 4.0, norm: str = "layer", placement: str = "pre",
+        rotary_base: float = 10000.0, rotary_share: float = 1.0, bias: str = "none", activation: str = "gelu",
+        expand: float = 4.0, norm: str = "layer", eps: float = EPS, placement: str = "pre",
         score: str = "scaled-dot", f: str = "none", head_width: int = 0, value_width: int = 0,
         unread_keys: bool = False, dropout: float = 0.0, attention_dropout: float = 0.0, embedding_std: float = 0.02,
         embedding_scale: float = 1.0,
@@ -74,13 +77,15 @@ class TransformerEncoder(MeanEncoder):
         where: list[SequenceLayer] = []
         if positions in ("learned", "sinusoidal"):
             where = [LearnedPositions(width, context) if positions == "learned" else SinusoidalPositions(width)]
+        norms: dict[str, Any] = dict(eps=eps, bias=bias == "all")
         blocks = [
-            Block(FullAttention(width, heads=heads, positions=positions, score=score, places=context, f=f,
-                                head_width=head_width, value_width=value_width, unread_keys=unread_keys,
+            Block(FullAttention(width, heads=heads, positions=positions, rotary_base=rotary_base,
+                                rotary_share=rotary_share, score=score, places=context, f=f, head_width=head_width,
+                                value_width=value_width, unread_keys=unread_keys, bias=bias,
                                 dropout=attention_dropout),
-                  FeedForward(width, expand=expand, activation=activation),
-                  norm=norm, placement=placement, dropout=dropout) for _ in range(layers)]
-        last = make_norm(norm, width) if placement == "pre" else None        # post-norm has had its own
+                  FeedForward(width, expand=expand, activation=activation, bias=bias == "all"),
+                  norm=norm, **norms, placement=placement, dropout=dropout) for _ in range(layers)]
+        last = make_norm(norm, width, **norms) if placement == "pre" else None        # post-norm has had its own
         super().__init__([*where, *blocks], vocab=vocab, norm=last, dropout=dropout, embedding_std=embedding_std,
                          embedding_scale=embedding_scale)
 

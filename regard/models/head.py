@@ -17,15 +17,16 @@ from regard.layers.roles import WEIGHT
 
 
 class Head(nn.Module):
-    """softmax(W h). In training, `smoothing` gives that share of each target's weight to the whole vocabulary.
+    """softmax(W h), or softmax(W h + b) with a `bias`.
 
-    With a `softcap` c the logits are c tanh(W h / c): none is ever beyond c.
+    In training, `smoothing` gives that share of each target's weight to the whole vocabulary. With a `softcap` c the
+    logits are c tanh(W h / c): none is ever beyond c. A token with a bias far below zero is never written.
     """
 
     sparing = False                # in training: hold fewer logits at once
 
     def __init__(self, d_in: int, vocab: int, *, embedding: nn.Embedding | None = None, smoothing: float = 0.0,
-                 softcap: float = 0.0):
+                 softcap: float = 0.0, bias: bool = False):
         super().__init__()
         self.smoothing, self.softcap, self.tied = smoothing, softcap, embedding is not None
         if embedding is None:
@@ -36,21 +37,23 @@ class Head(nn.Module):
             width = embedding.embedding_dim
             self.project = nn.Identity() if d_in == width else nn.Linear(d_in, width, bias=False)
             self.weight = embedding.weight
+        self.bias = nn.Parameter(torch.zeros(vocab)) if bias else None
 
     def parameter_roles(self) -> dict[str, Role]:
         return {"weight": WEIGHT} if not self.tied else {}              # a tied one is the embedding's
 
     def forward(self, h: Tensor) -> Tensor:
         """(..., D) to (..., V) log-probabilities, in float32 or better."""
-        return log_probabilities(self.project(h), self.weight, self.softcap)
+        return log_probabilities(self.project(h), self.weight, self.softcap, self.bias)
 
     def score(self, h: Tensor, targets: Tensor) -> Tensor:
         """(B, T) log-probabilities of the targets (B, T); smoothed while training."""
-        return score_targets(*self._flat(h, targets), self._smoothing, self.softcap).view(targets.shape)
+        return score_targets(*self._flat(h, targets), self._smoothing, self.softcap, self.bias).view(targets.shape)
 
     def loss(self, h: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
         """- sum(shares * score(h, targets)), one number: how a training step asks."""
-        return cross_entropy(*self._flat(h, targets), shares.flatten(), self._smoothing, self.softcap, self.sparing)
+        return cross_entropy(*self._flat(h, targets), shares.flatten(), self._smoothing, self.softcap, self.sparing,
+                             self.bias)
 
     def _flat(self, h: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return self.project(h).flatten(0, 1), self.weight, targets.flatten()

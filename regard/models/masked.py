@@ -51,8 +51,9 @@ class MaskedModel(EncoderModel):
 
     vectors_from = "encoder"         # the module whose vectors the head reads
 
-    def __init__(self, encoder: TokenEncoder, *, vocab: int, tied: bool = True, context: int | None = None):
-        head = Head(encoder.d_out, vocab, embedding=encoder.embedding if tied else None)
+    def __init__(self, encoder: TokenEncoder, *, vocab: int, tied: bool = True, logit_bias: bool = False,
+                 context: int | None = None):
+        head = Head(encoder.d_out, vocab, embedding=encoder.embedding if tied else None, bias=logit_bias)
         super().__init__(encoder, head, vocab=vocab, context=context)
 
     @property

@@ -34,6 +34,7 @@ class NeuralLM(Learner, LanguageModel):
         softcap: float = 0.0,
         context: int | None = None,
         embedding_scale: float = 1.0,
+        logit_bias: bool = False,
     ):
         super().__init__()
         self.vocab, self.context = vocab, context
@@ -42,7 +43,7 @@ class NeuralLM(Learner, LanguageModel):
         self.stack = stack
         self.norm = norm if norm is not None else nn.Identity()
         self.head = Head(stack.d_out, vocab, embedding=self.embedding if tied else None, smoothing=smoothing,
-                         softcap=softcap)
+                         softcap=softcap, bias=logit_bias)
 
     @property
     def device(self) -> torch.device:

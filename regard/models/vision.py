@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ from regard.errors import SettingError
 from regard.kernels.dropout import Dropout
 from regard.layers.feedforward import FeedForward
 from regard.layers.full_attention import FullAttention
+from regard.layers.norms import EPS
 from regard.layers.positions import SinusoidalPositions
 from regard.layers.roles import EMBEDDING, MATRIX
 from regard.layers.stack import Block, Stack, make_norm
@@ -165,10 +167,12 @@ class PatchEncoder(Encoder):
     def __init__(
         self, *, size: tuple[int, int], patch: int, width: int, heads: int = 1, layers: int = 0, stem: str = "linear",
         positions: str = "learned", activation: str = "gelu", expand: float = 4.0, norm: str = "layer",
-        placement: str = "pre", score: str = "scaled-dot", f: str = "none", head_width: int = 0, value_width: int = 0,
-        unread_keys: bool = False, dropout: float = 0.0, attention_dropout: float = 0.0,
+        eps: float = EPS, bias: str = "none", placement: str = "pre", score: str = "scaled-dot", f: str = "none",
+        head_width: int = 0, value_width: int = 0, unread_keys: bool = False, dropout: float = 0.0,
+        attention_dropout: float = 0.0,
     ):
         super().__init__()
+        norms: dict[str, Any] = dict(eps=eps, bias=bias == "all")
         check_choices(stem, positions, patch=patch, width=width)
         self.size, self.patch, self.d_out, self.grid = size, patch, width, grid_of(size, patch)
         self.stem = LinearStem(patch, width) if stem == "linear" else ConvStem(patch, width)
@@ -177,12 +181,12 @@ class PatchEncoder(Encoder):
         self.dropout = Dropout(dropout)
         self.stack = None if not layers else Stack([
             Block(FullAttention(width, heads=heads, positions="none", score=score, places=math.prod(self.grid), f=f,
-                                head_width=head_width, value_width=value_width, unread_keys=unread_keys,
+                                head_width=head_width, value_width=value_width, unread_keys=unread_keys, bias=bias,
                                 dropout=attention_dropout),
-                  FeedForward(width, expand=expand, activation=activation),
-                  norm=norm, placement=placement, dropout=dropout) for _ in range(layers)])
+                  FeedForward(width, expand=expand, activation=activation, bias=bias == "all"),
+                  norm=norm, **norms, placement=placement, dropout=dropout) for _ in range(layers)])
         # Post-norm has had its own, but for patches that go straight to memory.
-        self.norm = make_norm(norm, width) if placement == "pre" or not layers else nn.Identity()
+        self.norm = make_norm(norm, width, **norms) if placement == "pre" or not layers else nn.Identity()
 
     def forward(self, source: Source) -> Memory:
         """Pixels (S, C, height, width) to vectors (S, L, D); a picture has no pads."""

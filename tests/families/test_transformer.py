@@ -18,6 +18,9 @@ CHOICES = [
     {"head_width": 6}, {"heads": 3, "head_width": 4, "value_width": 5, "f": "gelu"},
     {"kv_heads": 2, "head_width": 3, "value_width": 7, "positions": "alibi", "window": 3}, {"value_width": 3},
     {"qk_norm": True}, {"softcap": 2.0, "tied": True}, {"attention_softcap": 2.0},
+    {"bias": "all"}, {"bias": "qkv", "norm": "rms", "activation": "swiglu"}, {"parallel": True, "bias": "all"},
+    {"rotary_share": 0.5, "rotary_base": 100.0}, {"positions": "alibi", "heads": 3, "head_width": 4},
+    {"activation": "silu", "eps": 1e-2}, {"logit_bias": True, "tied": True, "softcap": 3.0},
 ]
 
 
@@ -74,6 +77,11 @@ def test_watching_gives_the_weights_of_every_layer():
 
 @pytest.mark.parametrize("wrong, message", [
     ({"positions": "rotory"}, "did you mean rotary"), ({"placement": "middle"}, "model.placement"),
+    ({"placement": "post", "parallel": True}, "choose model.placement = pre, or model.parallel = false"),
+    ({"bias": "some"}, "model.bias = 'some'"), ({"eps": 0.0}, "model.eps = 0.0: must be at least 1e-12"),
+    ({"rotary_share": 0.3}, r"^model.rotary_share = 0.3 of 4 channels is no whole number of pairs: try "
+     r"model.rotary_share = 0.5, or 1 for all of them$"),
+    ({"rotary_base": 0.0}, "model.rotary_base = 0.0"), ({"rotary_share": 1.5}, "must be at most 1"),
     ({"f": "sin"}, "model.f"), ({"window": -1}, "model.window = -1"), ({"kv_heads": 3}, "try model.kv_heads = 2"),
 ])
 def test_a_choice_that_does_not_exist_is_refused(wrong, message):

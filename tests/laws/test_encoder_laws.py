@@ -38,6 +38,7 @@ ENCODERS = {
        for positions in ("rotary", "learned", "sinusoidal", "none")},
     "transformer-scaled": transformer(positions="sinusoidal", embedding_scale=8**0.5),
     "transformer-wide-values": transformer(heads=3, head_width=2, value_width=5, f="tanh"),
+    "transformer-biased": transformer(bias="all", rotary_share=0.5, rotary_base=50.0, activation="silu", eps=1e-3),
     "transformer-location": transformer(score="location"),
     "transformer-post-norm": transformer(placement="post", norm="rms", activation="swiglu"),
     **{f"both-ways-{cell}": recurrent(cell) for cell in CELLS},

@@ -3,14 +3,13 @@
 import pytest
 import torch
 
+from regard.kernels.matrix_scan import matrix_scan, matrix_scan_loop
 from regard.layers.linear_recurrence import (
     GROUPS,
     DiagonalRecurrence,
     GatedRecurrence,
     MatrixRecurrence,
     kernel_by_definition,
-    matrix_scan,
-    matrix_scan_loop,
     spread_of_memories,
 )
 from regard.layers.roles import find_roles

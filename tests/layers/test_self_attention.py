@@ -60,7 +60,7 @@ def test_swiglu_is_its_equation():
 
 
 def test_an_unknown_activation_is_refused_with_the_choices():
-    choices = "gelu, gelu-tanh, relu, relu2, swiglu"
+    choices = "gelu, gelu-tanh, relu, relu2, silu, swiglu"
     with pytest.raises(SettingError, match=f"model.activation = 'gleu': choose one of {choices}"):
         FeedForward(D, activation="gleu")
 

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -67,6 +68,19 @@ def test_a_tied_head_compares_with_the_embedding_whatever_its_width(width):
     assert head.score(h, torch.zeros(B, T, dtype=torch.long)).shape == (B, T)
 
 
+def test_a_bias_is_added_to_the_logits_after_their_cap_and_takes_a_token_away():
+    torch.manual_seed(0)
+    head, h = Head(4, 5, softcap=2.0, bias=True), torch.randn(3, 4)
+    nn.init.normal_(head.weight)
+    with torch.no_grad():
+        head.bias.copy_(torch.tensor([0.5, -1.0, 0.0, 2.0, -1e4]))
+        logits = 2.0 * np.tanh(h.numpy() @ head.weight.numpy().T / 2.0) + head.bias.numpy()
+        expected = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        torch.testing.assert_close(head(h), torch.from_numpy(expected), rtol=1e-5, atol=1e-3)
+        assert (head(h)[:, 4].exp() == 0).all()
+        assert torch.equal(head.score(h[None], torch.full((1, 3), 3))[0], head(h)[:, 3])
+
+
 def test_log_probabilities_are_float32_even_under_bfloat16():
     head, h, targets = drawn(torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
@@ -78,10 +92,11 @@ def test_log_probabilities_are_float32_even_under_bfloat16():
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("width", [4, 6])                                   # as wide as the embedding, and projected
-def test_the_loss_of_a_step_is_that_of_its_scores_with_and_without_logits(width, training, monkeypatch):
+@pytest.mark.parametrize("bias", [False, True])
+def test_the_loss_of_a_step_is_that_of_its_scores_with_and_without_logits(width, training, bias, monkeypatch):
     torch.manual_seed(0)
     embedding = nn.Embedding(11, 4)
-    made = Head(width, 11, embedding=embedding, smoothing=0.1, softcap=3.0).double().train(training)
+    made = Head(width, 11, embedding=embedding, smoothing=0.1, softcap=3.0, bias=bias).double().train(training)
     h, targets = torch.randn(2, 5, width, dtype=torch.float64, requires_grad=True), torch.randint(11, (2, 5))
     shares = torch.rand(2, 5, dtype=torch.float64)
     shares[1, 3:] = 0

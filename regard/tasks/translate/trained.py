@@ -22,7 +22,7 @@ from regard.data.batching.pair_batches import HeldOutPairs
 from regard.data.reading.sentences import Sentence, fit, join, split
 from regard.data.reading.shards import Counts, Shard
 from regard.data.tokens.vocabulary import Tokenizer, TokenizerPair
-from regard.decoding.beam import Hypothesis, search_batches
+from regard.decoding.beam import Hypothesis
 from regard.decoding.sampled_targets import sample_batches
 from regard.decoding.source_attention import NO_ATTENTION, reads_source
 from regard.decoding.source_batches import budget, longest, text_batches
@@ -41,6 +41,7 @@ from regard.models.neural import NeuralLM
 from regard.tasks.laws import draw_source, join_reports
 from regard.tasks.trained_model import TrainedModel
 from regard.tasks.translate.alignment import align_translation, measure_errors
+from regard.tasks.translate.engine import SearchEngine, refuse_options, search_sources
 from regard.tasks.translate.translations import (
     Candidate,
     Notices,
@@ -60,6 +61,7 @@ class TrainedTranslator(TrainedModel):
 
     model: NeuralLM
     tokenizer: TokenizerPair
+    engine: SearchEngine | None = None         # searches in the place of Regard
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -170,6 +172,8 @@ class TrainedTranslator(TrainedModel):
         on_progress: Callable[[int, int], None] | None,
     ) -> list[Translation]:
         """Translate lines, of which the first is line `number` of a stream."""
+        if self.engine is not None:
+            refuse_options(options, self.engine.name)
         if options.alignments and not self.attends:
             raise RunError(NO_ATTENTION.format(cure="leave --alignments out, or train a family with attention, e.g. "
                                                     "rnn-attention"))
@@ -179,8 +183,7 @@ class TrainedTranslator(TrainedModel):
         on_batch = None if on_progress is None else lambda done: on_progress(done, len(texts))
         model, special_tokens, search = self.model, self.special_tokens, options.search
         if options.sampling is None:
-            batches = text_batches(model, ids, self.context, search.width, options.batch)
-            hypotheses = search_batches(model, batches, special_tokens, search, on_batch)
+            hypotheses = search_sources(model, ids, special_tokens, self.context, options, self.engine, on_batch)
         else:
             # Noise belongs to the line and the place in it, so that no other line can change it.
             noise = [(number + row) * 2**20 + place for row, pieces in enumerate(cut) for place in range(len(pieces))]

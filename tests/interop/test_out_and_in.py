@@ -1,0 +1,50 @@
+"""Out and in again: what was exported to a folder of transformers and imported from it has the same bits."""
+
+import pytest
+import torch
+
+from regard.errors import RegardError
+from regard.interop.export import export
+from regard.interop.importing import import_model
+
+from .made_models import TEXT, make_trained
+
+LLAMA = dict(norm="rms", activation="swiglu")
+MODELS = {
+    "neox": ("transformer", dict(heads=4)),
+    "neox-parallel": ("transformer", dict(heads=4, parallel=True, bias="all", rotary_share=0.5, rotary_base=500.0)),
+    "gpt2": ("transformer", dict(heads=4, positions="learned", bias="all", activation="gelu-tanh", tied=True)),
+    "starcoder2": ("transformer", dict(heads=4, kv_heads=2, window=7)),
+    "llama": ("transformer", dict(heads=4, kv_heads=2, tied=True, **LLAMA)),
+    "mistral": ("transformer", dict(heads=4, window=7, **LLAMA)),
+    "qwen3": ("transformer", dict(heads=4, qk_norm=True, head_width=12, **LLAMA)),
+    "mamba": ("mamba", dict(decay="channel")),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_weights_come_back_bit_by_bit(name, tmp_path):
+    family, settings = MODELS[name]
+    ours = make_trained("lm", family, **settings)
+    export(ours, "hf", tmp_path / "out", check=False)
+    again = import_model(tmp_path / "out", tmp_path / "run")
+    before, after = ours.model.saved_tensors(), again.model.saved_tensors()
+    for tensor_name, tensor in before.items():
+        assert torch.equal(after[tensor_name].cpu(), tensor), tensor_name
+    assert set(after) == set(before)                # GPT-NeoX has biases that ours had not: zeros, which are none
+    assert again.tokenizer.vocab_size == ours.tokenizer.vocab_size and again.tokenizer.kind == "bpe"
+    assert again.tokenizer.encode(TEXT).tolist() == ours.tokenizer.encode(TEXT).tolist()
+    export(again, "hf", tmp_path / "out-again", check=False)
+    for file in ("model.safetensors", "tokenizer.json"):
+        assert (tmp_path / "out-again" / file).read_bytes() == (tmp_path / "out" / file).read_bytes(), file
+
+
+def test_a_run_with_a_tokenizer_of_another_program_is_not_exported_with_its_tokens_mixed_up(tmp_path):
+    ours = make_trained("lm", "transformer", kind="char", heads=4, **LLAMA)
+    export(ours, "hf", tmp_path / "out", check=False)
+    again = import_model(tmp_path / "out", tmp_path / "run")
+    assert again.tokenizer.kind == "foreign" and again.tokenizer.added == 0
+    assert again.tokenizer.encode(TEXT).tolist() == ours.tokenizer.encode(TEXT).tolist()
+    with pytest.raises(RegardError, match="was imported, and counts its tokens otherwise than its tokenizer does"):
+        export(again, "hf", tmp_path / "out-again", check=False)
+    assert not (tmp_path / "out-again").exists()
