@@ -57,7 +57,7 @@ def size_trial(kind: str, family: str, size: int, batch: float = 1.0, dropout: f
 
 def time_size(parts: Parts, job: Job, device: str) -> dict[str, Any]:
     trial = size_trial(parts.kind, job["family"], job["size"], job["batch"])
-    return {**time_trial(parts, trial, 1, time.process_time), "cpu": cpu()}
+    return {**time_trial(parts, trial, time.process_time), "cpu": cpu()}
 
 
 def train_size(parts: Parts, job: Job, device: str) -> dict[str, Any]:

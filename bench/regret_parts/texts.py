@@ -116,6 +116,8 @@ SOURCES = {
     "manuals": Source("text", manual_pages, 6_000_000),
     "documentation": Source("text", documentation, 3_000_000),
     "shakespeare": Source("text", shakespeare, 2_000_000, shuffled=False),
+    "play": Source("text", shakespeare, 200_000, shuffled=False),
+    "scene": Source("text", shakespeare, 40_000, shuffled=False),
     "stories": Source("text", stories, 1_000_000),
     "multi30k-fr-en": Source("pairs", multi30k("fr", "en"), 30_000),
     "multi30k-en-de": Source("pairs", multi30k("en", "de"), 30_000),
@@ -136,6 +138,14 @@ class Parts:
     def files(self, part: str) -> tuple[str, ...]:
         endings = ("txt",) if self.kind == "text" else ("source", "target")
         return tuple(str(self.folder / f"{part}.{ending}") for ending in endings)
+
+
+def usual_vocabulary(parts: Parts) -> int:
+    """Return how many subwords a corpus of this size gets by default."""
+    from regard.data.tokens.tokenizers import default_vocab, pair_vocab
+
+    sizes = [len(Path(name).read_text("utf-8")) for name in parts.files("train")]
+    return default_vocab(sizes[0]) if parts.kind == "text" else pair_vocab(max(sizes))
 
 
 def make_corpora(folder: Path, names: Sequence[str] = ()) -> list[Parts]:

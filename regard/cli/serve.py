@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regard.cli.options import DEVICE
+from regard.cli.options import DEVICE, ENGINE, tell
 from regard.errors import RegardError, RunError, SettingError
 
 if TYPE_CHECKING:
-    from regard.serve.registry import Registry
+    from regard.serve.registry import Prepare, Registry
     from regard.serve.stop_signals import StopSignals
 
 NEEDS_WEB = "serving needs more than is installed ({missing}): pip install 'regard[web]'"
@@ -29,6 +29,7 @@ NEEDS_WEB = "serving needs more than is installed ({missing}): pip install 'rega
               help="Show the training of all runs in DIR; without RUN, serve them too.")
 @click.option("--lab", type=click.Path(path_type=Path), metavar="DIR",
               help="Results of the lab to show.  [default: lab/results, or else those that came with Regard]")
+@ENGINE
 @DEVICE
 @click.option("--open", "open_page", is_flag=True, help="Open the page in a browser.")
 @click.option("--trust", is_flag=True, help="Import the user's own layers that runs name.")
@@ -44,7 +45,7 @@ def command(runs: tuple[str, ...], folder: Path | None, lab: Path | None, **opti
 
 def start(
     signals: StopSignals, runs: list[Path], folder: Path | None, lab: Path | None, *, port: int, host: str,
-    token: str | None, device: str, open_page: bool, trust: bool,
+    token: str | None, engine: str, device: str, open_page: bool, trust: bool,
 ) -> None:
     """Start and serve; between two slow parts check for a signal."""
     from regard.lab.folders import find_results
@@ -60,7 +61,9 @@ def start(
     except ModuleNotFoundError as missing:
         raise missing_extra(missing) from None
     signals.check()
-    registry = Registry(paths, device=device, trust=trust, lenient=not runs)     # runs that were named must be good
+    prepare = None if engine == "own" else open_engines(paths, engine, device, trust, lenient=not runs)
+    # Runs that were named must be good.
+    registry = Registry(paths, device=device, trust=trust, lenient=not runs, prepare=prepare)
     report_problems(registry, folder)
     security = Security(token if token or is_loopback(host) else make_token(), host)
     settings = ServerSettings(security, existing(folder, "--runs"), find_results(existing(lab, "--lab")))
@@ -73,6 +76,28 @@ def start(
 
         webbrowser.open(with_token(address, security.token))
     serve(listening, registry, settings, signals)
+
+
+def open_engines(paths: list[Path], engine: str, device: str, trust: bool, *, lenient: bool) -> Prepare:
+    """Export each translator for another engine now, so that what it cannot hold is said before anything listens;
+    return what gives a model its engine. Models of other tasks keep Regard's own; damaged runs are told later."""
+    from regard.interop.ct2_engine import open_engine
+    from regard.trained import load
+
+    def prepare(trained: Any) -> None:
+        if hasattr(trained, "engine"):
+            trained.engine = open_engine(trained, engine, lambda text: tell(f"({text})"))
+
+    searching = False
+    for path in paths:
+        with suppress(*([RegardError] if lenient else [])):
+            model = load(path, device, trust=trust)
+            searching |= hasattr(model, "engine")
+            prepare(model)
+    if not searching:
+        raise SettingError(f"--engine {engine}: it searches for translations, and no run here is a translator; "
+                           "leave --engine out")
+    return prepare
 
 
 def print_address(address: str, token: str | None, host: str, models: int) -> None:

@@ -31,18 +31,7 @@ class Everything:
         return True
 
 
-@dataclass(frozen=True)
-class PowersOfTwo:
-    """1, 2, 4, 8 ..."""
-
-    def __contains__(self, value: Any) -> bool:
-        return value > 0 and value & (value - 1) == 0
-
-    def nearest(self, value: int) -> int:
-        return max(1, 1 << (value.bit_length() - 1))
-
-
-ANY, POWERS = Everything(), PowersOfTwo()
+ANY = Everything()
 
 # Of a setting that a row does not name: what every architecture holds. Widths and depths are free.
 PLAIN: dict[str, Any] = {
@@ -64,11 +53,7 @@ class Architecture:
     def conflicts(self, traits: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that it cannot hold, each with the nearest value that it can."""
         allowed = {**PLAIN, **self.holds}
-        return {name: _nearest(allowed[name], value) for name, value in traits.items() if value not in allowed[name]}
-
-
-def _nearest(allowed: Any, value: Any) -> Any:
-    return allowed.nearest(value) if isinstance(allowed, PowersOfTwo) else allowed[0]
+        return {name: allowed[name][0] for name, value in traits.items() if value not in allowed[name]}
 
 
 RMS = {"norm": ("rms",)}
@@ -79,8 +64,10 @@ SCALED = {"embedding_scale": ("none", "width")}
 BIASED = {"bias": ("none", "qkv", "all")}
 FREE = {**SCALED, **BIASED, "activation": PLAIN_FEEDS}
 GATED = {**RMS, **SCALED, "activation": ("swiglu",)}
-CT2 = {"placement": ("pre", "post"), "norm": ("layer", "rms"), "activation": ("gelu", "gelu-tanh", "relu", "swiglu"),
-       "head_width": ANY, "softcap": ANY, **SCALED}
+GGUF = {**SCALED, "activation": GELUS}
+CT2 = {**SCALED, **BIASED, "placement": ("pre", "post"), "norm": ("layer", "rms"), "head_width": ANY, "softcap": ANY,
+       "activation": ("gelu", "gelu-tanh", "relu", "silu", "swiglu"), "rotary_share": ANY, "logit_bias": ANY}
+
 
 ARCHITECTURES: dict[str, tuple[Architecture, ...]] = {
     "hf": (
@@ -106,21 +93,22 @@ ARCHITECTURES: dict[str, tuple[Architecture, ...]] = {
             **FREE, "positions": ("learned",), "shared": (True,), "logit_bias": ANY}),
     ),
     "gguf": (
-        Architecture("gptneox", DecoderLayout, {"activation": GELUS}),
-        Architecture("starcoder2", DecoderLayout, {"activation": GELUS, "kv_heads": ANY}),
-        Architecture("llama", DecoderLayout, {**RMS, "activation": ("swiglu",), "kv_heads": ANY, "head_width": ANY}),
-        Architecture("qwen3", DecoderLayout, {**RMS, "activation": ("swiglu",), "kv_heads": ANY, "qk_norm": (True,),
-                                              "head_width": ANY}),
-        Architecture("stablelm", DecoderLayout, {"activation": ("swiglu",), "kv_heads": ANY}),
-        Architecture("arcee", DecoderLayout, {**RMS, "activation": ("relu2",), "kv_heads": ANY, "head_width": ANY}),
-        Architecture("gpt2", DecoderLayout, {"positions": ADDED, "activation": GELUS, **SCALED}),
+        Architecture("gptneox", DecoderLayout, {**GGUF, **BIASED, "rotary_share": ANY, "parallel": (False, True)}),
+        Architecture("starcoder2", DecoderLayout, {**GGUF, **BIASED, "rotary_share": ANY, "kv_heads": ANY}),
+        Architecture("llama", DecoderLayout, {**GATED, **BIASED, "kv_heads": ANY, "head_width": ANY}),
+        Architecture("qwen3", DecoderLayout, {**GATED, "bias": ("none", "qkv"), "rotary_share": ANY, "kv_heads": ANY,
+                                              "qk_norm": (True,), "head_width": ANY}),
+        Architecture("stablelm", DecoderLayout, {**SCALED, "activation": ("swiglu",), "bias": ("none", "qkv"),
+                                                 "rotary_share": ANY, "kv_heads": ANY}),
+        Architecture("arcee", DecoderLayout, {**RMS, **SCALED, "activation": ("relu2",), "bias": ("none", "qkv"),
+                                              "rotary_share": ANY, "kv_heads": ANY, "head_width": ANY}),
+        Architecture("gpt2", DecoderLayout, {**GGUF, **BIASED, "positions": ADDED}),
         Architecture("mamba", MambaLayout, {**RMS, "expand": (2.0,)}),
     ),
     "ct2": (
-        Architecture("TransformerDecoderModelSpec", DecoderLayout, {**CT2, "positions": ("rotary", *ADDED),
-                                                                    "kv_heads": ANY, "qk_norm": (False, True)}),
-        Architecture("TransformerDecoderModelSpec", DecoderLayout, {**CT2, "positions": ("alibi",), "heads": POWERS,
-                                                                    "kv_heads": ANY, "qk_norm": (False, True)}),
+        Architecture("TransformerDecoderModelSpec", DecoderLayout, {
+            **CT2, "positions": ("rotary", "alibi", *ADDED), "kv_heads": ANY, "qk_norm": (False, True),
+            "parallel": (False, True)}),
         Architecture("TransformerSpec", EncoderDecoderLayout, {**CT2, "positions": ("rotary", *ADDED)}),
     ),
 }

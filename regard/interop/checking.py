@@ -183,7 +183,7 @@ def check_export(
         if theirs.shape != ours.shape:
             raise RunError(f"{opened.program} {opened.version} gives {tuple(theirs.shape)} log-probabilities where the "
                            f"model gives {tuple(ours.shape)}: the export was not kept")
-        largest = max(largest, largest_difference(ours, theirs))
+        largest = float(np.maximum(largest, largest_difference(ours, theirs)))          # max would lose a NaN
         margin = ours.topk(2).values
         near = (margin[:, 0] - margin[:, 1]) <= 2 * tolerance.difference               # as good as equal
         equal = ours.argmax(-1) == theirs.argmax(-1)

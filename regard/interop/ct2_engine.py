@@ -26,6 +26,7 @@ from regard.run_folder import WEIGHTS
 from regard.tasks.translate.trained import TrainedTranslator
 
 FORMAT = 1                             # of what `write` writes: raise it when that changes
+NEARLY_ZERO = 1e-9                     # with a length penalty of 0 it ends a search by another rule
 CHECKED = 20                           # lines that a fresh export is compared on
 PRECISIONS = {"ct2": "float32", "ct2-float16": "float16", "ct2-int8": "int8"}
 
@@ -57,7 +58,7 @@ class CT2Engine:
         """Return the best targets of each source, best first; None where one of all that it found has no end."""
         given = [[self.sources[id] for id in source[:-1]] for source in sources]       # it adds the end itself
         results = self.translator.translate_batch(
-            given, beam_size=options.width, num_hypotheses=options.width, length_penalty=options.length,
+            given, beam_size=options.width, num_hypotheses=options.width, length_penalty=options.length or NEARLY_ZERO,
             suppress_sequences=self.banned, return_end_token=True, max_input_length=0, max_decoding_length=max(limits),
             min_decoding_length=0)
         found = [[[self.ids[piece] for piece in pieces] for pieces in result.hypotheses] for result in results]

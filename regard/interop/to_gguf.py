@@ -6,6 +6,7 @@ It is written from our weights. The check runs llama.cpp through llama-cpp-pytho
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,11 @@ def tolerance(subject: ExportSubject, kind: str) -> Tolerance:
     if subject.precision != "f32":
         return ROUNDED[subject.precision]
     return BY_GELU if kind in ("gptneox", "starcoder2", "gpt2") else EXACT
+
+
+def is_checkable() -> bool:
+    """True if llama.cpp can be run here."""
+    return find_spec("llama_cpp") is not None
 
 
 def open_written(subject: ExportSubject, path: Path) -> OpenedExport:

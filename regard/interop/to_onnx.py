@@ -15,7 +15,7 @@ from regard import storage
 from regard.data.tokens.vocabulary import SOURCE
 from regard.errors import RunError, SettingError
 from regard.interop.onnx_graphs import (
-    Graph,
+    ExportGraph,
     describe,
     reads_pictures,
     stepping_graphs,
@@ -68,7 +68,7 @@ def write_whole(network: Any, capacity: int | None, folder: Path, about: dict[st
         about["without"]["whole"] = str(error)
 
 
-def write_graph(graph: Graph, folder: Path) -> dict[str, Any]:
+def write_graph(graph: ExportGraph, folder: Path) -> dict[str, Any]:
     """Write a graph and return its description; a model that the exporter cannot read is a RunError."""
     file = f"{graph.name}.onnx"
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ from regard.serve.refusals import Refusal, is_out_of_memory, log
 from regard.serve.run_files import count_parameters, example_of, last_step, vocabulary_size
 from regard.tasks import CARDS, USUAL, Card
 
+Prepare = Callable[[Any], None]            # what is done to a trained model once it is loaded
 NO_CARD = Card("", used_by="", fields=(), tabs=())
 
 
@@ -58,9 +59,12 @@ class ModelDescription:
 class Opened:
     """One run that is served: its settings at once, and the model itself when it is asked for."""
 
-    def __init__(self, id: str, folder: RunFolder, device: str = "auto", trust: bool = False, problem: str = ""):
+    def __init__(
+        self, id: str, folder: RunFolder, device: str = "auto", trust: bool = False, problem: str = "",
+        prepare: Prepare | None = None,
+    ):
         self.id, self.name = id, plain(folder.path.resolve().name)
-        self.folder, self.device, self.trust = folder, device, trust
+        self.folder, self.device, self.trust, self.prepare = folder, device, trust, prepare
         self.unusable = problem                                # found when the server started: there are no settings
         self.problem = problem                                 # why it cannot be used now, in one line
         self.tables = {} if problem else folder.read_settings()
@@ -103,6 +107,8 @@ class Opened:
         try:
             trained = load(self.folder.path, self.device, trust=self.trust)
             check_finite(trained.model, self.folder)
+            if self.prepare is not None:
+                self.prepare(trained)
         except Exception as error:                             # a damaged file may fail in any way
             if is_out_of_memory(error):
                 raise                                          # no fault of the run's
@@ -114,6 +120,8 @@ class Opened:
                           code="model_not_loaded") from None
         self.problem = ""
         ask_before_each_pass(trained.model)
+        if getattr(trained, "engine", None) is not None:
+            trained.engine.before_each = check
         return trained
 
     # ------------------------------------------------------------------------------------ describing
@@ -160,10 +168,12 @@ class Opened:
 
 
 class Registry:
-    """The models by id. A run that cannot be opened is refused; or, with `lenient`, kept with its problem."""
+    """The models by id. A run that cannot be opened is refused; or, with `lenient`, kept with its problem. `prepare`
+    is called with each model once it is loaded."""
 
     def __init__(
-        self, runs: Sequence[str | Path], *, device: str = "auto", trust: bool = False, lenient: bool = False
+        self, runs: Sequence[str | Path], *, device: str = "auto", trust: bool = False, lenient: bool = False,
+        prepare: Prepare | None = None,
     ):
         self.models: dict[str, Opened] = {}
         seen: set[Path] = set()
@@ -175,7 +185,7 @@ class Registry:
             id = unique_id(folder.path.resolve().name, self.models)
             try:
                 with reading(SETTINGS, id) if lenient else nullcontext():
-                    self.models[id] = open_run(id, folder, device, trust)
+                    self.models[id] = open_run(id, folder, device, trust, prepare)
             except Damaged as damaged:
                 self.models[id] = Opened(id, folder, device, trust, problem=str(damaged))
 
@@ -212,13 +222,15 @@ class Registry:
         return without_paths(text)
 
 
-def open_run(id: str, folder: RunFolder, device: str, trust: bool) -> Opened:
+def open_run(
+    id: str, folder: RunFolder, device: str, trust: bool, prepare: Prepare | None = None
+) -> Opened:
     """Return the run; one that lacks weights or tokenizer is refused before anything listens."""
     for path in (folder.weights_path, folder.tokenizer_path):
         if not path.is_file():
             raise RunError(f"{folder.path} has no {path.name} yet: training has not reached its first validation; "
                            "wait for it, or go on with --resume")
-    opened = Opened(id, folder, device, trust)
+    opened = Opened(id, folder, device, trust, prepare=prepare)
     if opened.task not in CARDS:
         raise RunError(f"{folder.path} is a run of the task {opened.task!r}, which is not known here"
                        f"{did_you_mean(opened.task, CARDS)}")

@@ -20,6 +20,7 @@ class Card:
     name: str                                # as in `regard train NAME`, and [run] task
     used_by: str                             # the commands for a trained run
     usual: str = "transformer"               # the family, unless told
+    hurried: str = ""                        # the family in its place where a CPU has time for few steps
     runner_up: str = ""                      # the family that came next on a CPU, and where it wins
     run_name: str = "{task}-{family}"        # behind the name of the data, in that of a run's folder
     judged: tuple[str, str] | None = None    # what validation measures beside the loss: its key, and its name

@@ -21,6 +21,14 @@ class Flag(click.Option):
         self.sets = tuple(place.split(".") for place in sets)          # "model.layers": a table and a name in it
 
 
+class Like(click.Option):
+    """`--like NAME`: the equations of a known model of this task."""
+
+    def __init__(self, *names: str):
+        super().__init__(["--like"], type=choice(*names), help="Equations of a known model, so that others can open "
+                         "the export.")
+
+
 class Count(click.ParamType):
     """A number of things, as people write it: 1000000, 1,000,000, 500k, 1.5M."""
 

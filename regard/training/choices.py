@@ -71,17 +71,18 @@ def check_early(family: Family, wanted: Tables) -> None:
 
 
 def choose(
-    family: Family, corpus: Any, wanted: Tables, device: torch.device, params: int | None = None, vocab: Any = None
+    family: Family, corpus: Any, wanted: Tables, device: torch.device, params: int | None = None, vocab: Any = None,
+    scale: Scale | None = None,
 ) -> ChosenSettings:
     """Choose sizes and rates for this text on this machine; `wanted` and `params` hold the user's choices.
 
-    `vocab` is what the family is built with, where that is not the tokenizer's number of tokens.
+    `vocab` is what the family is built with, where that is not the tokenizer's number of tokens; `scale` is measured
+    where it is not given.
     """
     asked = fill(TrainingSettings, dict(wanted.get("training", {})), "training")
-    minutes = asked.minutes or (DEFAULT_MINUTES if not (asked.steps or asked.tokens) else 0.0)
-    scale = Scale(tokens=len(corpus.train.tokens), vocab=corpus.tokenizer.vocab_size, gpu=device.type == "cuda",
-                  minutes=minutes or DEFAULT_MINUTES, steps=asked.steps, budget=asked.tokens,
-                  pace=measure_pace() if minutes and device.type == "cpu" and family.build is not None else 1.0)
+    minutes = minutes_of(asked)
+    if scale is None:
+        scale = measure_scale(corpus, wanted, device, timed=family.build is not None)
     model, sizes = choose_sizes(family, scale, wanted, params, scale.vocab if vocab is None else vocab)
     plain = SGD if asked.optimizer == "sgd" else {}
     training = fill(TrainingSettings, {**sizes.training, **plain, **wanted.get("training", {})}, "training")
@@ -91,6 +92,20 @@ def choose(
         training = replace(training, epochs=training.epochs or MOST_EPOCHS)
     timed = minutes and params is None
     return ChosenSettings(model, replace(training, minutes=minutes), sizes.why if timed else "")
+
+
+def minutes_of(asked: TrainingSettings) -> float:
+    """Return the budget in minutes; 0 where it is one of steps or tokens."""
+    return asked.minutes or (DEFAULT_MINUTES if not (asked.steps or asked.tokens) else 0.0)
+
+
+def measure_scale(corpus: Any, wanted: Tables, device: torch.device, timed: bool = True) -> Scale:
+    """Return the data, the machine and the budget; with `timed` a CPU's pace is measured for a budget of minutes."""
+    asked = fill(TrainingSettings, dict(wanted.get("training", {})), "training")
+    minutes = minutes_of(asked)
+    return Scale(tokens=len(corpus.train.tokens), vocab=corpus.tokenizer.vocab_size, gpu=device.type == "cuda",
+                 minutes=minutes or DEFAULT_MINUTES, steps=asked.steps, budget=asked.tokens,
+                 pace=measure_pace() if minutes and device.type == "cpu" and timed else 1.0)
 
 
 def measure_pace() -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,15 @@ from regard import storage
 from regard.config import as_values, fill
 from regard.errors import RunError, SettingError
 from regard.families import Family
-from regard.families.sizes import Tables
+from regard.families.likes import settings_like
+from regard.families.sizes import Tables, makes_few_steps
 from regard.manifest import FORMAT
 from regard.run_folder import RunFolder
 from regard.tasks import USUAL, task_named
 from regard.tasks.last_measure import LastMeasure
 from regard.tasks.task import Task
 from regard.trained import load, pick_device, run_family, run_task
-from regard.training.choices import changed_settings, check_early, choose
+from regard.training.choices import changed_settings, check_early, choose, measure_scale
 from regard.training.settings import TrainingSettings
 
 # What may be changed when a run is resumed; the rest would make it another run.
@@ -42,6 +43,7 @@ class TrainRequest:
     resume: bool = False
     start_over: bool = False               # with resume: from the first step where no checkpoint can be used
     base: str | None = None                # a run whose weights to begin with
+    like: str | None = None                # the equations of a known model: "llama"
     params: int | None = None              # how many parameters the model shall have; None: chosen
     mix: bool | None = None                # with an n-gram of the same text; None: where no family is named
     device: str = "auto"
@@ -109,9 +111,31 @@ def plan_new(request: TrainRequest, say: Say) -> TrainingPlan:
     ngram = choose_ngram(request, task, family, wanted)
     device = pick_device(request.device) if family.build is not None else torch.device("cpu")
     corpus = task.prepare(data, tokens, say=say)
-    chosen = choose(family, corpus, wanted, device, request.params, task.vocab(corpus.tokenizer))
-    return TrainingPlan(request, task, family, data, corpus, chosen.model, chosen.training, device, base, chosen.why,
-                        ngram)
+    scale = measure_scale(corpus, wanted, device, timed=family.build is not None)
+    why = ""
+    if may_hurry(request, task, wanted) and makes_few_steps(scale):
+        family = task.family(task.card.hurried)
+        why = f"{family.name}, as a {task.usual} would make too few steps to learn to attend; "
+    chosen = choose(family, corpus, wanted, device, request.params, task.vocab(corpus.tokenizer), scale)
+    return TrainingPlan(request, task, family, data, corpus, chosen.model, chosen.training, device, base,
+                        why + chosen.why, ngram)
+
+
+def may_hurry(request: TrainRequest, task: Task, wanted: Tables) -> bool:
+    """Return whether another family may stand in for the usual one: the user said nothing that is meant for that."""
+    free = request.family is None and request.base is None and request.params is None
+    return bool(task.card.hurried) and free and not wanted.get("model")
+
+
+def as_like(request: TrainRequest) -> TrainRequest:
+    """Return the request with the family and the settings of the known model that it names, if it names one."""
+    if request.like is None:
+        return request
+    if request.resume or request.base is not None:
+        raise SettingError(f"--like {request.like}: a run that is gone on with has its settings; leave it out")
+    tables = dict(request.settings or {})
+    family, model = settings_like(request.like, request.task, request.family, tables.get("model", {}))
+    return replace(request, family=family, settings={**tables, "model": model}, like=None)
 
 
 def hold_out(task: Task, wanted: Mapping[str, Any]) -> dict[str, Any]:

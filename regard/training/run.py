@@ -42,7 +42,7 @@ from regard.training.report import (
     describe_text,
     describe_training,
 )
-from regard.training.request import TrainingPlan, TrainRequest, claim_folder, plan_new, plan_resumed
+from regard.training.request import TrainingPlan, TrainRequest, as_like, claim_folder, plan_new, plan_resumed
 from regard.training.step import TrainingPosition, TrainingStep, make_forward_backward, out_of_memory, tokens_a_step
 from regard.training.tested_part import count_tested, measure_test
 
@@ -64,6 +64,7 @@ def run_training(request: TrainRequest, began: float | None = None) -> Any:
     """Start the run that was asked for, or go on with it; return the trained model. Minutes count from `began`."""
     began = time.monotonic() if began is None else began
     check_tables(request.settings or {})
+    request = as_like(request)
     progress = TrainingProgress(request.quiet)
     path, new = claim_folder(request)
     folder = RunFolder(path)

@@ -3,7 +3,8 @@
 import click
 
 from regard.families import names
-from regard.tasks.flags import COMMON, TEXT, Flag, choice
+from regard.families.likes import likes_of
+from regard.tasks.flags import COMMON, TEXT, Flag, Like, choice
 
 FAMILIES = ", ".join(names.LANGUAGE)
 
@@ -15,6 +16,7 @@ PARAMS = [
     click.Option(["--family"], help=f"Kind of model: {FAMILIES}, or module:Layer.  [default: transformer]"),
     click.Option(["--mix/--no-mix"], default=None,
                  help="Mix the model with an n-gram of the same text.  [default: --mix, unless --family is given]"),
+    Like(*likes_of("lm")),
     *TEXT,
     Flag("--order", "model.order", type=int, help="n of an n-gram or a window."),
     Flag("--smoothing", "model.smoothing", type=choice("kneser-ney", "add-k", "none"), help="Smoothing of an n-gram."),

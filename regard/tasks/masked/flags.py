@@ -3,7 +3,8 @@
 import click
 
 from regard.families import names
-from regard.tasks.flags import COMMON, TEXT, Flag, choice
+from regard.families.likes import likes_of
+from regard.tasks.flags import COMMON, TEXT, Flag, Like, choice
 
 HELP = """Train a model that tells hidden tokens from both sides: to fill blanks, and to give texts vectors.
 
@@ -11,6 +12,7 @@ Of the tokens 15% are hidden, others each time. With only a file given, everythi
 """
 PARAMS = [
     click.Option(["--family"], help=f"Kind of encoder: {', '.join(names.MASKED)}.  [default: transformer]"),
+    Like(*likes_of("masked")),
     *TEXT,
     Flag("--cell", "model.cell", type=choice("rnn", "gru", "lstm"), help="Cell of a recurrent encoder."),
     *COMMON,

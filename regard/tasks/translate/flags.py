@@ -3,7 +3,8 @@
 import click
 
 from regard.families import names
-from regard.tasks.flags import COMMON, Flag, choice, choose_test, one_name
+from regard.families.likes import likes_of
+from regard.tasks.flags import COMMON, Flag, Like, choice, choose_test, one_name
 
 HELP = """Train a translator on sentence pairs: two files line by line, one file of pairs, or the phrasebook.
 
@@ -42,5 +43,6 @@ PAIRS = [
 PARAMS = [
     click.Argument(["files"], nargs=-1, required=True, metavar="SOURCE TARGET | PAIRS..."),
     LANGS,
+    Like(*likes_of("translate")),
     *PAIRS,
 ]
