@@ -120,8 +120,8 @@ def whole_graph(model: Any, limit: int | None) -> ExportGraph | None:
         return ExportGraph("whole", WholeMasked(model), (tokens, lengths), ("tokens", "lengths"), (axes, {0: "batch"}),
                      ("log_probs",), (axes,))
     names, example, of_source = source_ports(model, example_source(model, LENGTH))
-    return ExportGraph("whole", Whole(model), (tokens, *example), ("tokens", *names), (axes, *of_source), ("log_probs",),
-                 (axes,))
+    return ExportGraph("whole", Whole(model), (tokens, *example), ("tokens", *names), (axes, *of_source),
+                       ("log_probs",), (axes,))
 
 
 def reads_pictures(model: Any) -> bool:
