@@ -22,7 +22,6 @@ from torch import Tensor, nn
 
 from regard.contract import Source
 from regard.interop.onnx_state import Axes, StateForm, find_form
-from regard.models.vision import PatchEncoder
 
 BATCH, TIME, LENGTH = 2, 7, 5              # of the examples that the exporter reads; each is free, and they differ
 UNBOUNDED = 2**15                          # room for a state that takes as much whatever is read
@@ -125,7 +124,7 @@ def whole_graph(model: Any, limit: int | None) -> ExportGraph | None:
 
 
 def reads_pictures(model: Any) -> bool:
-    return isinstance(getattr(model, "encoder", None), PatchEncoder)
+    return hasattr(getattr(model, "encoder", None), "grid")
 
 
 def example_source(model: Any, length: int) -> Source | None:
