@@ -22,7 +22,6 @@ from torch import Tensor, nn
 
 from regard.contract import Source
 from regard.interop.onnx_state import Axes, StateForm, find_form
-from regard.models.vision import PatchEncoder
 
 BATCH, TIME, LENGTH = 2, 7, 5              # of the examples that the exporter reads; each is free, and they differ
 UNBOUNDED = 2**15                          # room for a state that takes as much whatever is read
@@ -118,14 +117,14 @@ def whole_graph(model: Any, limit: int | None) -> ExportGraph | None:
     if not hasattr(model, "step"):
         lengths = torch.tensor([tokens.shape[1], tokens.shape[1] - 1])
         return ExportGraph("whole", WholeMasked(model), (tokens, lengths), ("tokens", "lengths"), (axes, {0: "batch"}),
-                     ("log_probs",), (axes,))
+                           ("log_probs",), (axes,))
     names, example, of_source = source_ports(model, example_source(model, LENGTH))
-    return ExportGraph("whole", Whole(model), (tokens, *example), ("tokens", *names), (axes, *of_source), ("log_probs",),
-                 (axes,))
+    return ExportGraph("whole", Whole(model), (tokens, *example), ("tokens", *names), (axes, *of_source),
+                       ("log_probs",), (axes,))
 
 
 def reads_pictures(model: Any) -> bool:
-    return isinstance(getattr(model, "encoder", None), PatchEncoder)
+    return hasattr(getattr(model, "encoder", None), "grid")
 
 
 def example_source(model: Any, length: int) -> Source | None:
