@@ -26,6 +26,7 @@ from regard.families.transformer import (
 from regard.families.user import is_user_layer, user_layer
 from regard.layers.gated import GRU, LSTM
 from regard.layers.linear_recurrence import GatedRecurrence
+from regard.layers.mamba2 import Mamba2
 from regard.layers.recurrent import Elman
 from regard.layers.self_attention import RELATIVE, SelfAttention
 from regard.layers.state_space import SelectiveSSM
@@ -40,6 +41,7 @@ MIXERS: dict[str, Callable[[BlockSettings], SequenceLayer]] = {
     "lstm": lambda s: LSTM(s.width, s.width),
     "linear-rnn": lambda s: GatedRecurrence(s.width, s.width),
     "mamba": lambda s: SelectiveSSM(s.width, decay="head"),
+    "mamba2": lambda s: Mamba2(s.width, state=64),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from regard.config import at_least, one_of
 from regard.families.family import Family, LayerKind, initialise, tiny
@@ -19,7 +20,7 @@ class MambaSettings(NormSettings):
     state: int = 16                        # numbers each channel remembers
     expand: float = 2.0                    # channels inside a layer / width
     conv: int = 4                          # positions the short convolution reads
-    decay: str = "head"                    # head: Mamba-2, matrix products · channel: Mamba, a scan
+    decay: str = "head"                    # head: one a head, matrix products · channel: Mamba, a scan
 
     def __post_init__(self) -> None:
         one_of("model.decay", self.decay, DECAYS)
@@ -38,7 +39,7 @@ def build_mamba(s: MambaSettings, vocab: int) -> NeuralLM:
     return model
 
 
-def resize_mamba(s: MambaSettings, size: int) -> MambaSettings:
+def resize_mamba(s: Any, size: int) -> Any:
     """Widths in steps as coarse as a twentieth of the parameters allows: even numbers are faster, eights more so."""
     step = next(n for n in (8, 4, 2, 1) if size >= 32 * n or n == 1)
     return replace(s, width=size // step * step)
