@@ -41,7 +41,7 @@ def grouped_dual(
 ) -> tuple[Tensor, Tensor]:
     """As the loop, by chunks: y in the type of x, the last state in float32 at least. `path`: auto · triton · torch."""
     if path == "auto":
-        path = choose_backend(x.device, x.dtype, x.shape[3], b.shape[3]).name
+        path = choose_path(x.device, x.dtype, x.shape[3], b.shape[3])
     if path == "torch":
         return by_groups(state_space_dual, x, log_decay, b, c, h)
     y, last, _ = torch.ops.regard.grouped_dual(x, log_decay, b.to(x.dtype), c.to(x.dtype), h)
@@ -76,7 +76,11 @@ def choose_backend(device: torch.device, dtype: torch.dtype, width: int, states:
     return Backend("torch", reason) if reason else Backend("triton")
 
 
-@torch.compiler.assume_constant_result
+@torch.compiler.assume_constant_result              # the compiler asks, and does not look at how it is found out
+def choose_path(device: torch.device, dtype: torch.dtype, width: int, states: int) -> str:
+    return choose_backend(device, dtype, width, states).name
+
+
 @functools.cache
 def triton_problem(index: int, bfloat16: bool, width: int, states: int) -> str:
     """Why Triton cannot be used on this device, in one line, tried once; empty if it can."""
