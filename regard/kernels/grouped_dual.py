@@ -100,7 +100,7 @@ def triton_problem(index: int, bfloat16: bool, width: int, states: int) -> str:
     return ""
 
 
-# ----------------------------------------------------------- Triton's, as one operation to autograd and to torch.compile
+# ---------------------------------------------------------- Triton's, as one operation to autograd and to torch.compile
 
 
 @torch.library.custom_op("regard::grouped_dual", mutates_args=())

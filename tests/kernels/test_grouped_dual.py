@@ -1,9 +1,11 @@
 """State spaces of heads in groups: every path equals the loop, outputs, last state and gradients."""
 
 import importlib.util
+from pathlib import Path
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from regard.kernels import grouped_dual as module
 from regard.kernels.grouped_dual import CHUNK, choose_backend, grouped_dual, grouped_dual_loop
@@ -53,7 +55,8 @@ def test_the_definition_is_the_equation_with_the_codes_of_each_heads_group():
         for head in range(4):
             for t in range(3):
                 written, read = b[row, t, head // 2], c[row, t, head // 2]
-                states[row, head] = fades[row, t, head].exp() * states[row, head] + torch.outer(x[row, t, head], written)
+                states[row, head] *= fades[row, t, head].exp()
+                states[row, head] += torch.outer(x[row, t, head], written)
                 expected[row, t, head] = states[row, head] @ read
     y, last = grouped_dual_loop(x, fades, b, c, h)
     torch.testing.assert_close(y, expected, rtol=0, atol=1e-12)
@@ -82,7 +85,7 @@ def test_a_triton_that_does_not_work_is_said_aloud_once():
 def test_the_compiler_asks_for_the_path_and_does_not_trace_how_it_is_found(monkeypatch):
     torch._dynamo.reset()
     asked = []
-    monkeypatch.setattr(module.kernels, "reason_on", lambda device: asked.append(open(__file__).readline()) or "no GPU")
+    monkeypatch.setattr(module.kernels, "reason_on", lambda device: asked.append(Path(__file__).stat()) or "no GPU")
     inputs = drawn(2, 9, 2, 3, 1, 2)[:4]
     compiled = torch.compile(grouped_dual, fullgraph=True, backend="aot_eager")
     assert_alike(gradients(compiled, inputs), gradients(grouped_dual, inputs), 1e-12)
@@ -91,10 +94,9 @@ def test_the_compiler_asks_for_the_path_and_does_not_trace_how_it_is_found(monke
 
 def test_tritons_operation_has_the_shapes_and_types_that_the_compiler_is_told():
     x, fades, b, c, h = drawn(2, CHUNK + 1, 4, 3, 2, 5, dtype=torch.float32)
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
+    half = x.bfloat16(), fades, b.bfloat16(), c.bfloat16(), h
     with FakeTensorMode() as mode:
-        inputs = [mode.from_tensor(each) for each in (x.bfloat16(), fades, b.bfloat16(), c.bfloat16(), h)]
+        inputs = [mode.from_tensor(each) for each in half]
         outputs = y, last, starts = torch.ops.regard.grouped_dual(*inputs)
         found = torch.ops.regard.grouped_dual_backward(y, last, *inputs[:4], starts)
     assert [(each.shape, each.dtype) for each in outputs] == [

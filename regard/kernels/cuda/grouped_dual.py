@@ -176,7 +176,7 @@ def forward(
 
 def backward(
     dy: Tensor, dlast: Tensor, x: Tensor, log_decay: Tensor, b: Tensor, c: Tensor, starts: Tensor, chunk: int
-) -> tuple[Tensor, ...]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The gradients of x, log_decay, b, c and of the state before the first step."""
     (batch, time, heads, _), groups = x.shape, b.shape[2]
     dy, x, log_decay, b, c = (each.contiguous() for each in (dy.to(x.dtype), x, log_decay, b, c))
