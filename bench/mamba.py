@@ -30,7 +30,7 @@ from regard.families.mamba import MambaSettings, build_mamba
 from regard.families.mamba2 import Mamba2Settings, build_mamba2
 from regard.kernels import grouped_dual as dual
 from regard.kernels.selective_scan import choose_backend, selective_scan, selective_scan_loop
-from regard.layers import mamba2 as mamba2_layer
+from regard.layers import state_space_heads
 
 PEER = 188                                  # tokens a second: transformers without its optional kernels
 BLOCKS = ("channel", "head", "mamba2", "mamba2-torch")
@@ -168,7 +168,7 @@ def train_figures(device: torch.device, sizes: dict[str, Any], block: str, compi
     else:
         model = build_mamba(MambaSettings(decay=block, **same), sizes["vocab"])
         path = choose_backend(device, torch.float32).name if block == "channel" else "torch (products of matrices)"
-    mamba2_layer.grouped_dual = partial(dual.grouped_dual, path="torch") if path == "torch" else dual.grouped_dual
+    state_space_heads.grouped_dual = partial(dual.grouped_dual, path="torch") if path == "torch" else dual.grouped_dual
     figures = timed(model.to(device), sizes["rows"], sizes["context"], sizes["vocab"],
                     compiled="yes" if compiled else "no", steps=8)
     figures |= {"train": block, "path": path}

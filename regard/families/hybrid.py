@@ -26,10 +26,10 @@ from regard.families.transformer import (
 from regard.families.user import is_user_layer, user_layer
 from regard.layers.gated import GRU, LSTM
 from regard.layers.linear_recurrence import GatedRecurrence
-from regard.layers.mamba2 import Mamba2
 from regard.layers.recurrent import Elman
 from regard.layers.self_attention import RELATIVE, SelfAttention
 from regard.layers.state_space import SelectiveSSM
+from regard.layers.state_space_heads import Mamba2
 from regard.models.neural import NeuralLM
 
 # The layers of a pattern: each reads vectors of the width and gives vectors of the width.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from regard.config import at_least, one_of
+from regard.config import one_of
 from regard.families.family import Family, LayerKind, initialise, tiny
-from regard.families.setting_groups import NormSettings
+from regard.families.setting_groups import StateSpaceSettings
 from regard.families.sizes import sizes_of
 from regard.layers.convolution import CausalConvolution
 from regard.layers.stack import Block, Stack, make_norm
@@ -16,17 +16,12 @@ from regard.models.neural import NeuralLM
 
 
 @dataclass(frozen=True)
-class MambaSettings(NormSettings):
-    state: int = 16                        # numbers each channel remembers
-    expand: float = 2.0                    # channels inside a layer / width
-    conv: int = 4                          # positions the short convolution reads
+class MambaSettings(StateSpaceSettings):
     decay: str = "head"                    # head: one a head, matrix products · channel: Mamba, a scan
 
     def __post_init__(self) -> None:
         one_of("model.decay", self.decay, DECAYS)
         super().__post_init__()
-        at_least("model", self, 1, "state", "conv", most=1024)
-        at_least("model", self, 0.1, "expand", most=100)
 
 
 def build_mamba(s: MambaSettings, vocab: int) -> NeuralLM:

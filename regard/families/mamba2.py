@@ -8,28 +8,25 @@ from regard.config import at_least
 from regard.errors import SettingError
 from regard.families.family import Family, LayerKind, initialise, tiny
 from regard.families.mamba import resize_mamba
-from regard.families.setting_groups import NormSettings
+from regard.families.setting_groups import StateSpaceSettings
 from regard.families.sizes import sizes_of
-from regard.layers.mamba2 import Mamba2
 from regard.layers.stack import Block, Stack, make_norm
+from regard.layers.state_space_heads import Mamba2
 from regard.models.neural import NeuralLM
 
 
 @dataclass(frozen=True)
-class Mamba2Settings(NormSettings):
+class Mamba2Settings(StateSpaceSettings):
     norm: str = "rms"                      # rms · layer
     state: int = 128                       # numbers each channel remembers
-    expand: float = 2.0                    # channels inside a layer / width
     head_width: int = 64                   # channels of a head, about: heads are of one width
     groups: int = 1                        # of heads that share what they write with, and what they read with
-    conv: int = 4                          # positions the short convolution reads
     least_step: float = 0.0                # of the state, after the softplus
     most_step: float = 0.0                 # 0: no limit
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least("model", self, 1, "state", "conv", "head_width", "groups", most=1024)
-        at_least("model", self, 0.1, "expand", most=100)
+        at_least("model", self, 1, "head_width", "groups", most=1024)
         at_least("model", self, 0, "least_step", "most_step", most=100)
         if self.most_step and self.most_step <= self.least_step:
             raise SettingError(f"model.most_step = {self.most_step:g}: choose more than model.least_step = "

@@ -2,7 +2,7 @@
 
     linear · feed_forward · norm · add_norm · dropout · rotary                     vectors, position by position
     attention · in_blocks · attend_next · attend_source                            softmax(q k^T) v
-    fused_recurrence · scan · selective_scan · state_space_dual                    loops over time
+    fused_recurrence · scan · selective_scan · state_space_dual · grouped_dual     loops over time
     log_softmax · cross_entropy · sample                                           the vocabulary
     precision · host                                                               types, and numbers known to Python
 

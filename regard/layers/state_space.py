@@ -6,7 +6,7 @@
 
 `decay = "channel"`: every channel has its own delta, and its own decay for each of its N states (Mamba); computed by
 a scan. `decay = "head"`: all states of a head of P channels fade alike, as in Mamba-2, which is another block
-(layers/mamba2.py); computed by products of matrices.
+(layers/state_space_heads.py); computed by products of matrices.
 B batch · T time · D inner channels · N states · H heads · P channels of a head · G groups of channels
 """
 

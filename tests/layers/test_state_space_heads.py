@@ -10,9 +10,9 @@ from regard.errors import SettingError
 from regard.families import randomised
 from regard.families.mamba2 import Mamba2Settings, build_mamba2
 from regard.kernels.grouped_dual import grouped_dual_loop
-from regard.layers import mamba2
-from regard.layers.mamba2 import Mamba2
+from regard.layers import state_space_heads
 from regard.layers.roles import find_roles
+from regard.layers.state_space_heads import Mamba2
 from regard.watching import watch
 
 B, T, D = 3, 7, 10
@@ -167,7 +167,7 @@ def test_the_gradient_is_that_of_the_step_by_step_definition(kind, monkeypatch):
         return torch.autograd.grad(layer(u)[0], wanted, pull)
 
     by_chunks = gradients(layer)
-    monkeypatch.setattr(mamba2, "grouped_dual", grouped_dual_loop)
+    monkeypatch.setattr(state_space_heads, "grouped_dual", grouped_dual_loop)
     for got, expected in zip(by_chunks, gradients(layer), strict=True):
         torch.testing.assert_close(got, expected, rtol=0, atol=1e-12 * (1 + expected.abs().max().item()))
 
