@@ -82,8 +82,9 @@ class Mamba2(SequenceLayer):
 
     @property
     def backend(self) -> Backend:
-        """The code that trains the recurrence in bfloat16 where the weights are, triton or torch, and why."""
-        return choose_backend(self.log_rate.device, torch.bfloat16, self.inner // self.heads, self.states)
+        """The code that computes the recurrence where the weights are, triton or torch, and why or when."""
+        found = choose_backend(self.log_rate.device, torch.bfloat16, self.inner // self.heads, self.states)
+        return Backend(found.name, found.reason or "in half precision; else torch, by products of matrices")
 
     def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> Mamba2State | None:
         tail = self.conv.start(batch, capacity)

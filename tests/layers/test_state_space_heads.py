@@ -9,6 +9,7 @@ import torch
 from regard.errors import SettingError
 from regard.families import randomised
 from regard.families.mamba2 import Mamba2Settings, build_mamba2
+from regard.kernels import Backend
 from regard.kernels.grouped_dual import grouped_dual_loop
 from regard.layers import state_space_heads
 from regard.layers.roles import find_roles
@@ -245,8 +246,10 @@ def test_any_width_has_heads_and_groups_that_fit(width, groups):
     assert 2 * width <= layer.inner < 2 * width + layer.heads
 
 
-def test_it_says_what_computes_it():
+def test_it_says_what_computes_it(monkeypatch):
     assert str(Mamba2(8).backend).startswith("torch (the tensors are on cpu")
+    monkeypatch.setattr(state_space_heads, "choose_backend", lambda *asked: Backend("triton"))
+    assert str(Mamba2(8).backend) == "triton (in half precision; else torch, by products of matrices)"
 
 
 def test_limits_that_leave_no_step_are_refused():

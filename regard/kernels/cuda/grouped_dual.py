@@ -22,6 +22,7 @@ import triton.language as tl
 from torch import Tensor
 
 PROGRAMS = 512               # wanted of the backward pass, a few for each processor of a GPU
+ROOM = 200_000               # bytes of shared memory that the tiles of two heads need
 LEAST = 16                   # of each side of a product
 
 
@@ -102,8 +103,8 @@ def _differentiate(
     batch, time, heads, groups, width, states, per_program,
     Q: tl.constexpr, P: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr,
 ):
-    chunk, share, place = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
-    chunks, row, group = tl.num_programs(0), place // groups, place % groups
+    chunk, share, chunks = tl.program_id(0), tl.program_id(1), tl.num_programs(0)
+    row, group = (tl.program_id(2) // groups).to(tl.int64), tl.program_id(2) % groups
     q, p, n = tl.arange(0, Q), tl.arange(0, P), tl.arange(0, N)
     t = chunk * Q + q
     real = t < time
@@ -156,7 +157,7 @@ def _differentiate(
     dmatch = dmatch.to(b.dtype)
     db += tl.dot(tl.trans(dmatch), c, input_precision=PRECISION)
     dc += tl.dot(dmatch, b, input_precision=PRECISION)
-    of_share = share * batch * time * groups * states
+    of_share = share.to(tl.int64) * batch * time * groups * states
     tl.store(db_at + of_share + codes, db, mask=coded)
     tl.store(dc_at + of_share + codes, dc, mask=coded)
 
@@ -188,7 +189,7 @@ def backward(
     db, dc = (b.new_empty(shares, *b.shape, dtype=torch.float32) for _ in range(2))
     _differentiate[(chunks, shares, batch * groups)](
         dy, x, log_decay, b, c, starts, dstarts, dx, dfade, db, dc, batch, *sizes(x, b), of_group // shares,
-        **tiles(x, b, chunk), num_warps=8, num_stages=2)
+        **tiles(x, b, chunk), num_warps=8, num_stages=stages(x.device))
     return dx, dfade, db.sum(0).to(b.dtype), dc.sum(0).to(c.dtype), dh
 
 
@@ -204,6 +205,13 @@ def pass_states(
         x, log_decay, b, x if first is None else first, starts, last, *sizes(x, b), HAS_FIRST=first is not None,
         BACKWARD=backward, **tiles(x, b, chunk), num_warps=4)
     return starts, last
+
+
+def stages(device: torch.device) -> int:
+    """2 to load a head while the one before is multiplied, where there is memory for both, as on an H200."""
+    if device.type != "cuda":
+        return 1
+    return 2 if getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0) >= ROOM else 1
 
 
 def sizes(x: Tensor, b: Tensor) -> tuple[int, int, int, int, int]:
