@@ -24,7 +24,8 @@ from regard.kernels import Backend
 from regard.kernels.state_space_dual import state_space_dual, state_space_dual_loop
 
 CHUNK = 64                   # steps of one product in Triton
-WIDEST, MOST_STATES = 128, 256           # a head, its states: a matrix of them has to fit beside its gradients
+WIDEST, MOST_STATES = 64, 128            # a head, its states: two such matrices have to fit in shared memory
+HOPPER = (9, 0)              # the compute capability that the kernels were made for: before it registers run out
 HALF = (torch.bfloat16, torch.float16)
 Dual = Callable[..., tuple[Tensor, Tensor]]
 
@@ -84,6 +85,8 @@ def choose_path(device: torch.device, dtype: torch.dtype, width: int, states: in
 @functools.cache
 def triton_problem(index: int, bfloat16: bool, width: int, states: int) -> str:
     """Why Triton cannot be used on this device, in one line, tried once; empty if it can."""
+    if index < torch.cuda.device_count() and torch.cuda.get_device_capability(index) < HOPPER:
+        return "the Triton kernel is for Hopper GPUs and later ones"
     try:
         from regard.kernels.cuda import grouped_dual as triton_dual
 

@@ -70,9 +70,15 @@ def test_the_path_is_told_with_the_reason(monkeypatch):
     monkeypatch.setattr(module, "triton_problem", lambda *given: "")
     assert str(choose_backend(cuda, torch.bfloat16, 64, 128)) == "triton"
     assert str(choose_backend(cuda, torch.float32, 64, 128)) == "torch (the Triton kernel multiplies in half precision)"
-    assert "heads of up to 128 channels and 256 states" in str(choose_backend(cuda, torch.float16, 64, 512))
+    assert "heads of up to 64 channels and 128 states" in str(choose_backend(cuda, torch.float16, 64, 512))
     monkeypatch.setattr(module, "triton_problem", lambda *given: "no compiler")
     assert str(choose_backend(cuda, torch.bfloat16, 64, 128)) == "torch (no compiler)"
+
+
+def test_an_older_gpu_takes_torchs_products(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (8, 0))
+    assert module.triton_problem(7, True, 16, 16) == "the Triton kernel is for Hopper GPUs and later ones"
 
 
 @needs_triton

@@ -80,6 +80,28 @@ def test_the_layer_is_the_equations_of_the_paper(kind):
     np.testing.assert_allclose(layer(u)[0].detach().numpy(), expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
+PLANTED = {
+    "one norm over all groups": lambda layer: setattr(layer.norm, "groups", 1),
+    "no limits of the steps": lambda layer: setattr(layer, "limits", (0.0, math.inf)),
+    "taps from the other end": lambda layer: layer.conv.weight.copy_(layer.conv.weight.flip(2)),
+    "no skip": lambda layer: layer.skip.zero_(),
+    "one decay for all heads": lambda layer: layer.log_rate.copy_(layer.log_rate.mean().expand(layer.heads)),
+    "steps without their bias": lambda layer: layer.step_bias.zero_(),
+    "b and c of the other group": lambda layer: setattr(
+        layer, "recur", lambda x, delta, b, c, h: Mamba2.recur(layer, x, delta, b.flip(2), c.flip(2), h)),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_another_equation_is_seen(bug):
+    layer, u = drawn(head_width=5, groups=2, least_step=0.3, most_step=0.9), torch.randn(1, T, D, dtype=torch.float64)
+    expected = by_numpy(layer, u[0].numpy(), 0.3, 0.9)
+    with torch.no_grad():
+        assert np.abs(layer(u)[0][0].numpy() - expected).max() < 1e-12 * np.abs(expected).max()
+        PLANTED[bug](layer)
+        assert np.abs(layer(u)[0][0].numpy() - expected).max() > 1e-3 * np.abs(expected).max()
+
+
 def peer_of(groups, limits=(0.0, math.inf), tied=False):
     """transformers' model with weights that hide nothing."""
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -124,14 +146,14 @@ def ours_of(peer, groups, limits=(0.0, math.inf), tied=False):
 def test_it_is_the_model_of_transformers(groups, limits, tied):
     peer = peer_of(groups, limits, tied)
     model = ours_of(peer, groups, limits, tied)
-    tokens = torch.randint(3, 31, (2, 21))
+    tokens = torch.randint(3, 31, (2, 70))
     with torch.no_grad():
         expected = peer(tokens).logits.log_softmax(-1)
         ours = model.score(tokens[:, :-1], tokens[:, 1:])[0]
         wanted = expected[:, :-1].gather(-1, tokens[:, 1:, None])[..., 0]
         assert (ours - wanted).abs().max() < 1e-4
-        state, stepped = model.start(2, 21), []
-        for t in range(21):
+        state, stepped = model.start(2, 70), []
+        for t in range(70):
             scores, state = model.step(tokens[:, t:t + 1], state)
             stepped.append(scores.log_softmax(-1))
         assert (torch.stack(stepped, 1) - expected).abs().max() < 1e-4
