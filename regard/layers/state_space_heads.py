@@ -73,7 +73,9 @@ class Mamba2(SequenceLayer):
         self.out = nn.Linear(self.inner, width, bias=False)
 
     def parameter_roles(self) -> dict[str, Role]:
-        return {"out.weight": RESIDUAL}
+        codes = self.groups * self.states                                      # `into` gives z, x, b, c and the steps
+        return {"into.weight": Role("matrix", (self.inner, self.inner, codes, codes, self.heads)),
+                "out.weight": RESIDUAL}
 
     @property
     def a(self) -> Tensor:

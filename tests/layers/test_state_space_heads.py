@@ -255,7 +255,10 @@ def test_a_watcher_sees_the_mean_kernel_of_heads_that_share_their_codes(sizes, m
 
 def test_no_vector_of_rates_is_taken_for_a_matrix_and_it_starts_by_adding_nothing():
     layer = build_mamba2(Mamba2Settings(layers=1), 11).stack.layers[0].mixer
-    assert {name for name, role in find_roles(layer).items() if role.kind == "matrix"} == {"into.weight", "out.weight"}
+    roles = find_roles(layer)
+    assert {name for name, role in roles.items() if role.kind == "matrix"} == {"into.weight", "out.weight"}
+    assert roles["into.weight"].parts == (256, 256, 128, 128, 4) and sum(roles["into.weight"].parts) == len(
+        layer.into.weight)
     steps = torch.nn.functional.softplus(layer.step_bias)
     assert not layer.out.weight.any() and (layer.a < 0).all()
     assert steps.min() >= 0.99e-3 and steps.max() <= 1.01e-1
