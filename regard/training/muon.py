@@ -106,7 +106,7 @@ class Muon(torch.optim.Optimizer):
         torch._foreach_add_(parameters, steps)
 
     def _update_unequal(self, parameters: list[Tensor], group: dict[str, Any], sizes: tuple[int, ...]) -> None:
-        """The same for tensors of matrices of so many rows each; matrices at one place are made orthogonal together."""
+        """Update tensors whose matrices have so many rows each; matrices at one place are made orthogonal together."""
         ahead = torch.stack(self._look_ahead(parameters, group)).split(sizes, 1)            # each (N, rows, columns)
         steps = torch.cat([orthogonal(each) * scale_of(*each.shape[1:]) for each in ahead], 1) * -group["lr"]
         torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
@@ -127,5 +127,5 @@ class Muon(torch.optim.Optimizer):
 
 
 def scale_of(rows: int, columns: int) -> float:
-    """What an orthogonal matrix is multiplied by, so that a tall one changes its outputs as much as a square one."""
+    """The factor of an orthogonal matrix, with which a tall one changes its outputs as much as a square one."""
     return float(max(1.0, rows / columns) ** 0.5)
