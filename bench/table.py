@@ -65,6 +65,14 @@ def mamba() -> str | None:
     return None if best is None else f"{best['tokens_a_second']:,} tokens/s"
 
 
+def mamba2() -> str | None:
+    run = kept("mamba2") or {}
+    best = max((each["tokens_a_second"] for each in run.get("train", ())
+                if each.get("train") == "mamba2" and "tokens_a_second" in each), default=None)
+    return None if best is None or not run.get("times mamba") else (
+        f"{best:,} tokens/s, {run['times mamba']:.2f} of `mamba` in the same command")
+
+
 def scan() -> str | None:
     paths = (kept("scan") or {"paths": []})["paths"]
     found = {tuple(row["shape"]): row for row in paths if row["path"] == "scan"}
@@ -96,6 +104,8 @@ ON_GPU = (
     Row("the same: beam 5", "JoeyNMT 98 to 125 sentences/s", "2,000",
         translated(lambda run: f"{run['sentences_a_second']:,.0f} sentences/s"), "bench/translate.py"),
     Row("Mamba, 24 x 768", "transformers 188 tokens/s", "150,000", mamba, "bench/mamba.py"),
+    *(() if kept("mamba2") is None else (
+        Row("Mamba-2, 24 x 768", "`mamba` at the same width", "2 of `mamba`", mamba2, "bench/mamba.py"),)),
     Row("scan of a linear RNN, both ways, 8x2048x1024 / 8x16384x1024", "flash-linear-attention 0.95 / 2.80 ms",
         "0.5 / 2.2 ms", scan, "bench/scan.py"),
     Row("GPT-2's size, writing, 1 text", "transformers and nanoGPT 11 tokens/s", "2,000", written(1),

@@ -28,7 +28,7 @@ PARTS = {
     "kernels": [f"regard/kernels/{name}.py" for name in
                 ("add_norm", "attend_next", "attend_source", "attention", "cpu/packing", "sample", "dropout",
                  "feed_forward", "host", "in_blocks", "linear", "log_softmax", "norm", "precision", "fused_recurrence",
-                 "rotary", "scan", "selective_scan", "state_space_dual")],
+                 "rotary", "scan", "selective_scan", "state_space_dual", "grouped_dual")],
     "losses": ["regard/models/head.py", "regard/kernels/cross_entropy.py",
                "regard/tasks/*.py", "regard/tasks/*/task.py", "regard/tasks/lm/batches.py",
                "regard/tasks/masked/hiding.py", "regard/data/batching/text_batches.py",

@@ -174,7 +174,7 @@ class Role:
     """The kind of a parameter, for optimisers and initialisers: see layers/roles.py."""
 
     kind: str                # "matrix" · "weight" · "embedding" · "gain"
-    parts: int = 1           # equally large matrices in one tensor: queries, keys and values are three
+    parts: int | tuple[int, ...] = 1       # equally large matrices in one tensor: q, k, v are three; or rows of each
     residual: bool = False   # what it gives is added to a residual stream: it starts at zero
 
 

@@ -35,6 +35,7 @@ FORMS: dict[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("lm", "transformer"): ({"window": 64}, {"positions": "alibi"}),
     ("lm", "linear-rnn"): ({"form": "diagonal"}, {"form": "matrix"}),
     ("lm", "mamba"): ({"decay": "channel"},),
+    ("lm", "mamba2"): ({"groups": 2, "head_width": 8},),
     ("lm", "hybrid"): ({"pattern": ("mamba", "gru")},),
     ("translate", "rnn-attention"): ({"score": "scaled-dot"}, {"when": "before"}),
 }

@@ -29,8 +29,8 @@ from scaling_parts.ngrams import counted
 
 LETTERS = CharTokenizer([" ", *(chr(ord("A") + at) for at in range(VOCAB - FIRST - 2))])      # one less: for <mask>
 # n^2 numbers to show; and a masked model is asked for each token with that one hidden, so that it reads all n times.
-SHOWN = {"lm transformer": 2.0, "lm hybrid": 2.0, "lm linear-rnn": 2.0, "lm mamba": 2.0, "masked rnn": 2.0,
-         "masked transformer": 3.0}
+SHOWN = {"lm transformer": 2.0, "lm hybrid": 2.0, "lm linear-rnn": 2.0, "lm mamba": 2.0, "lm mamba2": 2.0,
+         "masked rnn": 2.0, "masked transformer": 3.0}
 LONGEST = 1024
 
 

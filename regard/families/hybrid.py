@@ -23,6 +23,7 @@ from regard.layers.linear_recurrence import GatedRecurrence
 from regard.layers.recurrent import Elman
 from regard.layers.self_attention import SelfAttention
 from regard.layers.state_space import SelectiveSSM
+from regard.layers.state_space_heads import Mamba2
 from regard.models.neural import NeuralLM
 
 # The layers of a pattern: each reads vectors of the width and gives vectors of the width.
@@ -34,6 +35,7 @@ MIXERS: dict[str, Callable[[BlockSettings], SequenceLayer]] = {
     "lstm": lambda s: LSTM(s.width, s.width),
     "linear-rnn": lambda s: GatedRecurrence(s.width, s.width),
     "mamba": lambda s: SelectiveSSM(s.width, decay="head"),
+    "mamba2": lambda s: Mamba2(s.width, state=64),
 }
 
 

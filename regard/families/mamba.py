@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
-from regard.config import at_least, one_of
+from regard.config import one_of
 from regard.families.family import Family, LayerKind, initialise, tiny
-from regard.families.setting_groups import NormSettings
+from regard.families.setting_groups import StateSpaceSettings
 from regard.families.sizes import sizes_of
 from regard.layers.convolution import CausalConvolution
 from regard.layers.stack import Block, Stack, make_norm
@@ -15,18 +16,13 @@ from regard.models.neural import NeuralLM
 
 
 @dataclass(frozen=True)
-class MambaSettings(NormSettings):
+class MambaSettings(StateSpaceSettings):
     norm: str = "rms"                      # rms, as in the paper · layer
-    state: int = 16                        # numbers each channel remembers
-    expand: float = 2.0                    # channels inside a layer / width
-    conv: int = 4                          # positions the short convolution reads
-    decay: str = "head"                    # head: Mamba-2, matrix products · channel: Mamba, a scan
+    decay: str = "head"                    # head: one a head, matrix products · channel: Mamba, a scan
 
     def __post_init__(self) -> None:
         one_of("model.decay", self.decay, DECAYS)
         super().__post_init__()
-        at_least("model", self, 1, "state", "conv", most=1024)
-        at_least("model", self, 0.1, "expand", most=100)
 
 
 def build_mamba(s: MambaSettings, vocab: int) -> NeuralLM:
@@ -40,7 +36,7 @@ def build_mamba(s: MambaSettings, vocab: int) -> NeuralLM:
     return model
 
 
-def resize_mamba(s: MambaSettings, size: int) -> MambaSettings:
+def resize_mamba(s: Any, size: int) -> Any:
     """Widths in steps as coarse as a twentieth of the parameters allows: even numbers are faster, eights more so."""
     step = next(n for n in (8, 4, 2, 1) if size >= 32 * n or n == 1)
     return replace(s, width=size // step * step)

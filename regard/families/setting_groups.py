@@ -86,6 +86,20 @@ class NormSettings(TiedSettings):
 
 
 @dataclass(frozen=True)
+class StateSpaceSettings(NormSettings):
+    """Residual blocks with a state space each."""
+
+    state: int = 16                        # numbers each channel remembers
+    expand: float = 2.0                    # channels inside a layer / width
+    conv: int = 4                          # positions the short convolution reads
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("model", self, 1, "state", "conv", most=1024)
+        at_least("model", self, 0.1, "expand", most=100)
+
+
+@dataclass(frozen=True)
 class FeedForwardSettings(NormSettings):
     """Residual blocks with a feed-forward layer each."""
 

@@ -141,6 +141,7 @@ caption-transformer    gpu     inf    3               3       256    4      0.1 
 Row = tuple[float | None, dict[str, Any]]                            # up to which limit, None: if it fits; the sizes
 TRAINED = ("batch", "learning_rate")                                 # columns that are settings of training
 NAMED = ("layers", "width", "hidden")                                # columns that name a size
+CPU_STATES = 64              # of each channel of `mamba2`
 LARGE_VOCAB = 2048           # a larger vocabulary is too much to learn twice: its embedding is also the output matrix
 
 
@@ -209,6 +210,11 @@ def of_stack(times: float) -> WeightCount:
         times * s["layers"] * s["width"]**2 + vocab * s["width"] * (1 if vocab > LARGE_VOCAB else 2))
 
 
+def of_mamba2(s: Mapping[str, Any], vocab: int) -> int:
+    """Weights of a stack of `mamba` with a CPU's states, whose b and c are read from the width."""
+    return of_stack(6)(s, vocab) + int(2 * CPU_STATES * s["layers"] * s["width"])
+
+
 def of_pairs(s: Mapping[str, Any], vocab: int) -> int:
     """Weights of an encoder and a decoder of so many layers each, with one embedding."""
     return int(28 * s["layers"] * s["width"]**2 + vocab * s["width"])
@@ -253,6 +259,9 @@ RECIPES = {
     # 768 trains 1.35 times as fast with it.
     "mamba": Recipe("mamba", ONCE | SLOWER, OFTEN | SLOWER, of_stack(6), asked=("layers",),
                     cpu=Sizes({"decay": "head"}), gpu=Sizes({"decay": "channel"})),
+    # The sizes of `mamba`. States cost products of matrices: half as many on a CPU as were published.
+    "mamba2": Recipe("mamba", ONCE | SLOWER, OFTEN | SLOWER, of_mamba2, asked=("layers",),
+                     cpu=Sizes({"state": CPU_STATES}), gpu=Sizes({"state": 128})),
     # A recurrence is trained with care: a rate at which attention learns well makes it diverge.
     "rnn": Recipe("rnn", MUON | dict(learning_rate=6e-3, muon_rate=0.02) | UNCOMPILED, None, of_recurrence(1), 64),
     # Smaller than a simple recurrence, as each gate has its own matrices; gates also bear a higher rate.

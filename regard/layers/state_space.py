@@ -5,13 +5,15 @@
     y[t] = c[t] . h[t] + skip u[t],                    the output is W_out (y silu(z))
 
 `decay = "channel"`: every channel has its own delta, and its own decay for each of its N states (Mamba); computed by
-a scan. `decay = "head"`: all states of a head of P channels fade alike (Mamba-2); computed by products of matrices.
+a scan. `decay = "head"`: all states of a head of P channels fade alike, as in Mamba-2, which is another block
+(layers/state_space_heads.py); computed by products of matrices.
 B batch · T time · D inner channels · N states · H heads · P channels of a head · G groups of channels
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -159,15 +161,22 @@ class SelectiveSSM(SequenceLayer):
         """(B, G, T, T): the mean kernel of each of at most 8 groups of neighbouring channels or heads; and which."""
         size = delta.shape[-1]
         bounds = [round(g * size / min(size, MOST_GROUPS)) for g in range(min(size, MOST_GROUPS) + 1)]
-        slices = [slice(*each) for each in pairwise(bounds)]
-        values = delta.new_zeros(len(delta), len(slices), delta.shape[1], delta.shape[1])
-        for g, group in enumerate(slices):
-            for at in range(group.start, group.stop, 16):                             # a few channels at a time
-                values[:, g] += self.kernel(delta, b, c, slice(at, min(at + 16, group.stop))).sum(1)
-            values[:, g] /= group.stop - group.start
+        groups = list(pairwise(bounds))
+        values = mean_kernels(lambda channels: self.kernel(delta, b, c, channels), delta, groups)
         unit = "head" if self.heads else "channel"
-        return values, dict(
-            of=f"the mean over each group of {unit}s", unit=unit, groups=[(each.start, each.stop) for each in slices])
+        return values, dict(of=f"the mean over each group of {unit}s", unit=unit, groups=groups)
+
+
+def mean_kernels(
+    kernel: Callable[[slice], Tensor], delta: Tensor, groups: Sequence[tuple[int, int]]
+) -> Tensor:
+    """(B, G, T, T): the mean of the kernels of each group, from its first channel up to its last."""
+    values = delta.new_zeros(len(delta), len(groups), delta.shape[1], delta.shape[1])
+    for g, (start, stop) in enumerate(groups):
+        for at in range(start, stop, 16):                                             # a few channels at a time
+            values[:, g] += kernel(slice(at, min(at + 16, stop))).sum(1)
+        values[:, g] /= stop - start
+    return values
 
 
 def passed(delta: Tensor) -> Tensor:

@@ -49,8 +49,8 @@ def state_space_sheet(reading: Reading, group: int, row: int, column: int, chann
     delta, a, u, output = of_one_channel(reading.layer, about, channel)
     sheet.put("delta", delta[:, channel])
     sheet.put("a", a[channel])
-    sheet.put("codes", about["b"][0])
-    sheet.put("c", about["c"][0, row])
+    sheet.put("codes", codes_of_channel(reading.layer, about["b"], channel))
+    sheet.put("c", codes_of_channel(reading.layer, about["c"], channel)[row])
     sheet.work("b", "pick", "codes", how={"index": column})
     sheet.step("given")
     if column <= row:
@@ -80,6 +80,11 @@ def of_one_channel(layer: Any, about: dict[str, Any], channel: int) -> tuple[Ten
         return delta, a, u[:, channel], output[:, channel]
     first = channel * (u.shape[-1] // layer.heads)
     return delta, a[:, None].expand(-1, layer.states), u[:, first], output[:, first]
+
+
+def codes_of_channel(layer: Any, codes: Tensor, channel: int) -> Tensor:
+    """(T, N): what the channel writes or reads with, of codes (1, T, N), or (1, T, G, N) of groups of heads."""
+    return codes[0] if codes.ndim == 3 else codes[0, :, channel * codes.shape[2] // layer.heads]
 
 
 def fade_steps(sheet: Sheet, row: int, column: int) -> None:

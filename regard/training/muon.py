@@ -68,32 +68,36 @@ class Muon(torch.optim.Optimizer):
     """For the matrices inside a network; embeddings, gains and biases want AdamW.
 
     `parameters` says how many matrices are stacked in each: queries, keys and values are three, each made orthogonal
-    by itself.
+    by itself; or how many rows each of them has, where they are not equally large.
     """
 
     def __init__(
-        self, parameters: Mapping[nn.Parameter, int], lr: float | Tensor, momentum: float = 0.95,
+        self, parameters: Mapping[nn.Parameter, int | tuple[int, ...]], lr: float | Tensor, momentum: float = 0.95,
         weight_decay: float = 0.0,
     ):
-        self.parts: dict[Any, int] = dict(parameters)
+        self.parts: dict[Any, int] = {each: parts for each, parts in parameters.items() if isinstance(parts, int)}
+        self.rows: dict[Any, tuple[int, ...]] = {
+            each: parts for each, parts in parameters.items() if isinstance(parts, tuple)}
         super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:                  # type: ignore[override]
         for group in self.param_groups:
             alike: dict[tuple[int, int, torch.dtype], list[Tensor]] = defaultdict(list)
+            unequal: dict[tuple[tuple[int, ...], int, torch.dtype], list[Tensor]] = defaultdict(list)
             for parameter in group["params"]:
-                if parameter.grad is not None:
+                if parameter.grad is not None and parameter in self.rows:
+                    unequal[self.rows[parameter], parameter.shape[1], parameter.dtype].append(parameter)
+                elif parameter.grad is not None:
                     rows, columns = parameter.shape
                     alike[rows // self.parts[parameter], columns, parameter.dtype].append(parameter)
             for (rows, columns, _), parameters in alike.items():
-                self._update(parameters, group, rows, max(1.0, rows / columns) ** 0.5)
+                self._update(parameters, group, rows, scale_of(rows, columns))
+            for (sizes, _, _), parameters in unequal.items():
+                self._update_unequal(parameters, group, sizes)
 
     def _update(self, parameters: list[Tensor], group: dict[str, Any], rows: int, scale: float) -> None:
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        momenta = [self._momentum(parameter) for parameter in parameters]
-        torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
-        ahead = torch._foreach_lerp(gradients, momenta, group["momentum"])
+        ahead = self._look_ahead(parameters, group)
         matrices = torch.cat([each.unflatten(0, (-1, rows)) for each in ahead])             # (N, rows, columns)
         updates = orthogonal(matrices).split([self.parts[parameter] for parameter in parameters])
         torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
@@ -101,8 +105,27 @@ class Muon(torch.optim.Optimizer):
         torch._foreach_mul_(steps, -scale * group["lr"])
         torch._foreach_add_(parameters, steps)
 
+    def _update_unequal(self, parameters: list[Tensor], group: dict[str, Any], sizes: tuple[int, ...]) -> None:
+        """Update tensors whose matrices have so many rows each; matrices at one place are made orthogonal together."""
+        ahead = torch.stack(self._look_ahead(parameters, group)).split(sizes, 1)            # each (N, rows, columns)
+        steps = torch.cat([orthogonal(each) * scale_of(*each.shape[1:]) for each in ahead], 1) * -group["lr"]
+        torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+        torch._foreach_add_(parameters, list(steps.unbind()))
+
+    def _look_ahead(self, parameters: list[Tensor], group: dict[str, Any]) -> list[Tensor]:
+        """Gradients with their momenta, as Nesterov adds them."""
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        momenta = [self._momentum(parameter) for parameter in parameters]
+        torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
+        return list(torch._foreach_lerp(gradients, momenta, group["momentum"]))
+
     def _momentum(self, parameter: Tensor) -> Tensor:
         state = self.state[parameter]
         if "momentum" not in state:
             state["momentum"] = torch.zeros_like(parameter)
         return state["momentum"]
+
+
+def scale_of(rows: int, columns: int) -> float:
+    """The factor of an orthogonal matrix, with which a tall one changes its outputs as much as a square one."""
+    return float(max(1.0, rows / columns) ** 0.5)

@@ -46,7 +46,7 @@ def test_the_browser_finds_what_pytorch_has_for_every_score_and_every_kind(page,
                 layer(torch.randn(1, 7, 16))
             sheet = attention_sheet(seen.readings[0], 3, 5, 4)
             assert page.evaluate(REDO, as_json(sheet)) < 1e-5, score
-    for name in ("linear-rnn", "mamba", "ngram", "hybrid", "rnn"):
+    for name in ("linear-rnn", "mamba", "mamba2", "ngram", "hybrid", "rnn"):
         trained = models.language_model(name)
         seen = look(trained, Request(text=models.TEXT))
         for track in seen.tracks:

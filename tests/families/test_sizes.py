@@ -59,7 +59,7 @@ def test_another_size_in_the_table_is_seen(monkeypatch):
         test_settings_and_sizes_are_the_measured_ones("lm transformer")
 
 
-FITTED = {"lm transformer": 4096, "lm lstm": 4096, "lm mamba": 69, "translate transformer": 2048,
+FITTED = {"lm transformer": 4096, "lm lstm": 4096, "lm mamba": 69, "lm mamba2": 69, "translate transformer": 2048,
           "translate rnn-attention": 2048}
 
 

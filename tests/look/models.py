@@ -33,6 +33,7 @@ SMALL = {
     "lstm": dict(width=12, hidden=12, context=CONTEXT, dropout=0.0),
     "linear-rnn": dict(layers=2, width=16, context=CONTEXT, dropout=0.0),
     "mamba": dict(layers=2, width=16, context=CONTEXT, dropout=0.0),
+    "mamba2": dict(layers=2, width=16, state=8, head_width=2, groups=4, context=CONTEXT, dropout=0.0),
     "window": dict(width=12, context=CONTEXT, dropout=0.0),
     "average": dict(width=12, context=CONTEXT, dropout=0.0),
     "hybrid": dict(layers=4, width=16, heads=2, context=CONTEXT, pattern=("mamba", "attention", "linear-rnn")),

@@ -200,7 +200,7 @@ def test_an_edit_reaches_no_earlier_row_and_no_other_read():
 
 
 def test_one_channel_of_a_kernel_may_be_chosen():
-    for name, group in (("linear-rnn", 2), ("mamba", 1)):
+    for name, group in (("linear-rnn", 2), ("mamba", 1), ("mamba2", 3)):
         trained, seen = seen_of("lm", name)
         track = seen.track("kernel")
         first = arithmetic(trained, seen, track, 1, group, 6, 3)

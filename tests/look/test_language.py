@@ -17,8 +17,8 @@ from regard.watching import watch
 from tests.look.models import CONTEXT, LANGUAGE, TEXT, language_model, tokenizer
 
 CUT = len("the cat sat on the mat and the")                 # ends with a word: its tokens are the first of the whole
-TRACKS = {"transformer": {"self"}, "linear-rnn": {"kernel"}, "mamba": {"kernel"}, "ngram": {"back-off"},
-          "hybrid": {"self", "kernel", "kernel-2"}}
+TRACKS = {"transformer": {"self"}, "linear-rnn": {"kernel"}, "mamba": {"kernel"}, "mamba2": {"kernel"},
+          "ngram": {"back-off"}, "hybrid": {"self", "kernel", "kernel-2"}}
 INFLUENCE = {"influence-gradient", "influence-sensitivity", "influence-occlusion"}
 
 

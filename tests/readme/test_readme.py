@@ -40,7 +40,8 @@ TINY = {
     "transformer": f"{SMALL} --heads 2",
     "rnn": RECURRENT,
     "ngram": "", "average": SMALL, "window": SMALL, "gru": RECURRENT, "lstm": RECURRENT, "linear-rnn": SMALL,
-    "mamba": SMALL, "hybrid": f"{SMALL} --heads 2", "rnn-attention": RECURRENT, "prefix": f"{SMALL} --heads 2",
+    "mamba": SMALL, "mamba2": SMALL, "hybrid": f"{SMALL} --heads 2", "rnn-attention": RECURRENT,
+    "prefix": f"{SMALL} --heads 2",
 }
 TINY_TABLES = {"model": {"layers": 1, "width": 16, "heads": 2, "context": 32}, "training": {"steps": 4, "batch": 4}}
 TINY_COMPARE = "--steps 2 --seeds 1 --params 30k --device cpu"

@@ -45,3 +45,21 @@ def test_a_gradient_of_zero_changes_nothing_and_is_no_number_trouble():
     weight.grad = torch.zeros_like(weight)
     Muon({weight: 1}, lr=0.1).step()
     assert torch.equal(weight, torch.ones(4, 8))
+
+
+@pytest.mark.parametrize("parts, rows", [((6, 6, 2, 5), (6, 6, 2, 5)), (3, (4, 4, 4))], ids=str)
+def test_matrices_in_one_tensor_are_stepped_as_if_they_were_apart(parts, rows):
+    torch.manual_seed(0)
+    together = [torch.nn.Parameter(torch.randn(sum(rows), 4, dtype=torch.float64)) for _ in range(2)]
+    apart = [[torch.nn.Parameter(each.clone()) for each in tensor.detach().split(rows)] for tensor in together]
+    one = Muon(dict.fromkeys(together, parts), 0.1, weight_decay=0.2)
+    other = Muon({each: 1 for tensor in apart for each in tensor}, 0.1, weight_decay=0.2)
+    for _ in range(3):
+        for tensor, own in zip(together, apart, strict=True):
+            tensor.grad = torch.randn_like(tensor)
+            for each, gradient in zip(own, tensor.grad.split(rows), strict=True):
+                each.grad = gradient.clone()
+        one.step()
+        other.step()
+    for tensor, own in zip(together, apart, strict=True):
+        torch.testing.assert_close(tensor.detach(), torch.cat([each.detach() for each in own]), rtol=0, atol=1e-12)
