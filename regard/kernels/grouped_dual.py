@@ -77,6 +77,12 @@ def choose_backend(device: torch.device, dtype: torch.dtype, width: int, states:
     return Backend("torch", reason) if reason else Backend("triton")
 
 
+def training_backend(device: torch.device, width: int, states: int) -> Backend:
+    """The back-end of training in bfloat16, and what other types take."""
+    found = choose_backend(device, torch.bfloat16, width, states)
+    return Backend(found.name, found.reason or "in half precision; else torch, by products of matrices")
+
+
 @torch.compiler.assume_constant_result              # the compiler asks, and does not look at how it is found out
 def choose_path(device: torch.device, dtype: torch.dtype, width: int, states: int) -> str:
     return choose_backend(device, dtype, width, states).name

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from regard.contract import Memory, Role, SequenceLayer, State
 from regard.kernels import Backend
-from regard.kernels.grouped_dual import choose_backend, grouped_dual, grouped_dual_loop
+from regard.kernels.grouped_dual import grouped_dual, grouped_dual_loop, training_backend
 from regard.layers.convolution import CausalConvolution, Tail
 from regard.layers.norms import EPS, GroupedRMSNorm
 from regard.layers.roles import RESIDUAL
@@ -85,8 +85,7 @@ class Mamba2(SequenceLayer):
     @property
     def backend(self) -> Backend:
         """The code that computes the recurrence where the weights are, triton or torch, and why or when."""
-        found = choose_backend(self.log_rate.device, torch.bfloat16, self.inner // self.heads, self.states)
-        return Backend(found.name, found.reason or "in half precision; else torch, by products of matrices")
+        return training_backend(self.log_rate.device, self.inner // self.heads, self.states)
 
     def start(self, batch: int, capacity: int | None = None, memory: Memory | None = None) -> Mamba2State | None:
         tail = self.conv.start(batch, capacity)
