@@ -13,11 +13,13 @@ def pytest_configure(config):
 
     Else each process compiles them anew, ten seconds for the header alone; workers inherit the variable."""
     gc.disable()                                                     # while tests are collected nothing is garbage
+    config.sync, os.fsync = os.fsync, os.fstat                       # no test's files need outlive a power cut
     if CODE not in os.environ:
         config.compiled_code = os.environ[CODE] = tempfile.mkdtemp(prefix="regard-tests-")
 
 
 def pytest_unconfigure(config):
+    os.fsync = config.sync
     if hasattr(config, "compiled_code"):
         del os.environ[CODE]
         shutil.rmtree(config.compiled_code, ignore_errors=True)
