@@ -68,12 +68,23 @@ def parameters(reader: Examined) -> None:
 
 def check_gradients(outputs: Callable[[], Tensor], named: dict[str, Tensor]) -> None:
     """Against finite differences; gradcheck nudges the very tensors that the thing computes with."""
-    for name, tensor in named.items():
-        try:
-            torch.autograd.gradcheck(lambda _: outputs(), (tensor,), fast_mode=True, nondet_tol=1e-10)
-        except GradcheckError as error:
-            told = " ".join(str(error).split())
-            raise LawBroken("gradients", f"the gradient of {name} is not that of the output: {told[:160]}") from None
+    together = _find_wrong_gradient(outputs, *named.values())
+    if together is None:
+        return
+    for name, tensor in named.items():                                         # one by one, to say which
+        told = _find_wrong_gradient(outputs, tensor)
+        if told is not None:
+            raise LawBroken("gradients", f"the gradient of {name} is not that of the output: {told}")
+    raise LawBroken("gradients", f"a gradient is not that of the output: {together}")
+
+
+def _find_wrong_gradient(outputs: Callable[[], Tensor], *tensors: Tensor) -> str | None:
+    """Return what gradcheck says against the gradients of these tensors; None where it says nothing."""
+    try:
+        torch.autograd.gradcheck(lambda *_: outputs(), tensors, fast_mode=True, nondet_tol=1e-10)
+    except GradcheckError as error:
+        return " ".join(str(error).split())[:160]
+    return None
 
 
 def _same_when_cut(reader: Reader, inputs: Tensor) -> None:

@@ -122,6 +122,11 @@ class Reader(Examined):
     def source_in_noise(self) -> Any:
         """The source with one more pad, and garbage at every pad; None where it has no pads."""
 
+    def enough_rows(self, count: int) -> int:
+        """At least so many rows: as many for each source."""
+        groups = max(1, self.sources)
+        return -(-count // groups) * groups
+
     def with_source(self, source: Any) -> Self:
         """A copy of the reader with another source."""
         return type(self)(self.thing, source, time=self.time, seed=self.seed)

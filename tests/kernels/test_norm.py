@@ -39,7 +39,7 @@ def test_a_scale_of_zero_has_a_gradient_too(kind):
 @pytest.mark.parametrize("kind", NORMS)
 def test_a_compiled_model_keeps_less_and_learns_the_same(kind, monkeypatch):
     torch.manual_seed(0)
-    model = build_transformer(TransformerSettings(layers=2, width=64, heads=2, context=32, norm=kind), 20)
+    model = build_transformer(TransformerSettings(layers=1, width=64, heads=2, context=32, norm=kind), 20)
     tokens = torch.randint(20, (4, 32))
     rest = tokens.roll(-1, 1), torch.ones(4, 32)
     kept, found = {}, {}
@@ -59,4 +59,4 @@ def test_a_compiled_model_keeps_less_and_learns_the_same(kind, monkeypatch):
     torch.compiler.reset()
     assert (found["ours"] - found["torch's"]).norm() < 0.02 * found["torch's"].norm()
     stream = 4 * 32 * 64 * 2                                   # bytes of what runs between two layers
-    assert kept["torch's"] - kept["ours"] >= 3 * stream        # four norms, and one at the end
+    assert kept["torch's"] - kept["ours"] >= 2 * stream        # two norms, and one at the end

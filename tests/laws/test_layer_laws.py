@@ -27,7 +27,7 @@ def test_in_train_mode_too_a_cut_changes_nothing(name):
 @pytest.mark.parametrize("name", names("LAYERS"))
 def test_a_compiled_whole_read_gives_the_same(name):
     torch._dynamo.reset()
-    reader = layer_reader(name, "float64")
+    reader = layer_reader(name, "float64", time=4)                     # a recurrence is written out step by step
     inputs = reader.draw(reader.batch, reader.time)
     compiled = torch.compile(reader.whole, backend="aot_eager")
     with reader.mode(training=True):

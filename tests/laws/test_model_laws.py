@@ -28,7 +28,7 @@ def test_in_train_mode_too_a_cut_changes_nothing(name):
 @pytest.mark.parametrize("name", names("FAMILIES"))
 def test_a_compiled_score_gives_the_same_and_sees_no_future(name):
     torch._dynamo.reset()
-    reader = model_reader(name, "float64")
+    reader = model_reader(name, "float64", time=4)                     # a recurrence is written out step by step
     if not isinstance(reader.thing, Learner):
         pytest.skip("it is not compiled: it does not learn by gradients")
     inputs = reader.draw(reader.batch, reader.time)

@@ -10,6 +10,7 @@ from regard.errors import SettingError
 from regard.families import randomised
 from regard.families.mamba2 import Mamba2Settings, build_mamba2
 from regard.kernels import Backend
+from regard.kernels import grouped_dual
 from regard.kernels.grouped_dual import grouped_dual_loop
 from regard.layers import state_space_heads
 from regard.layers.roles import find_roles
@@ -273,7 +274,7 @@ def test_any_width_has_heads_and_groups_that_fit(width, groups):
 
 def test_it_says_what_computes_it(monkeypatch):
     assert str(Mamba2(8).backend).startswith("torch (the tensors are on cpu")
-    monkeypatch.setattr(state_space_heads, "choose_backend", lambda *asked: Backend("triton"))
+    monkeypatch.setattr(grouped_dual, "choose_backend", lambda *asked: Backend("triton"))
     assert str(Mamba2(8).backend) == "triton (in half precision; else torch, by products of matrices)"
 
 

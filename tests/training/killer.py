@@ -29,6 +29,7 @@ from regard.training.run import TrainRequest, run_training
 
 assert numpy.ctypeslib and numpy.ma and safetensors.torch          # every child would import them anew
 torch.set_num_threads(1)
+os.fsync = os.fstat                                    # what a killed process wrote is there without the disk's help
 sample.NEW = 3                                         # tokens
 SampleLog.due = lambda self, seconds: True             # not by the clock, which differs from life to life
 
