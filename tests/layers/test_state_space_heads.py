@@ -9,8 +9,7 @@ import torch
 from regard.errors import SettingError
 from regard.families import randomised
 from regard.families.mamba2 import Mamba2Settings, build_mamba2
-from regard.kernels import Backend
-from regard.kernels import grouped_dual
+from regard.kernels import Backend, grouped_dual
 from regard.kernels.grouped_dual import grouped_dual_loop
 from regard.layers import state_space_heads
 from regard.layers.roles import find_roles
