@@ -129,4 +129,5 @@ def open_written(subject: ExportSubject, path: Path) -> OpenedExport:
 
     return OpenedExport(
         "transformers", transformers.__version__, log_probs, greedy if subject.writes_on else None,
-        encode=lambda text: tokenizer.encode(text, add_special_tokens=False), decode=tokenizer.decode)
+        encode=lambda text: tokenizer.encode(text, add_special_tokens=False),
+        decode=lambda tokens: str(tokenizer.decode(tokens)))
