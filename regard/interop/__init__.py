@@ -37,7 +37,7 @@ class TargetRow:
 TARGETS = {
     "hf": TargetRow("a folder that transformers opens, with tokenizer and model card", "transformers", "regard[hf]",
                     ("float32", "float16")),
-    "gguf": TargetRow("one file for llama.cpp", "llama.cpp", "regard[gguf]", ("f32", "f16", "q8_0"), ".gguf"),
+    "gguf": TargetRow("one file for llama.cpp", "llama.cpp", "llama-cpp-python", ("f32", "f16", "q8_0"), ".gguf"),
     "ct2": TargetRow("a folder for CTranslate2", "CTranslate2", "regard[ct2]", ("float32", "float16", "int8")),
     "onnx": TargetRow("graphs for onnxruntime, their state as inputs and outputs", "onnxruntime", "regard[onnx]",
                       ("float32",)),
