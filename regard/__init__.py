@@ -32,6 +32,7 @@ _HOME = {
     "show": "notebook",
     "train": "training.run",
     "export": "interop.export",
+    "import_model": "interop.importing",
 }
 
 __all__ = ["__version__", *sorted(_HOME)]

@@ -36,6 +36,7 @@ COMMANDS = {
     "show": ("show", "Draw what a model read of a text: in the terminal, or as HTML, SVG, PNG or CSV."),
     "serve": ("serve", "Open a page on which trained models are looked at, and serve them to other tools."),
     "export": ("export", "Write a model for another program, open it there, and compare."),
+    "import": ("import_model", "Make a run of a model that another program wrote."),
     "compare": ("compare", "Train several families under one budget, and put them side by side."),
     "scale": ("scale", "Say what ten times more minutes, parameters or data would give, from short runs."),
     "lab": ("lab", "Every claim of the lectures as an experiment with a verdict."),

@@ -14,10 +14,11 @@ import torch
 
 from regard.config import at_least
 from regard.contract import Source
+from regard.families.blocks import embedding_scale, final_norm, heads_of
 from regard.families.family import Family, initialise, tiny
 from regard.families.setting_groups import LARGEST
 from regard.families.sizes import sizes_of
-from regard.families.transformer import embedding_scale, final_norm, heads_of, resize_transformer
+from regard.families.transformer import resize_transformer
 from regard.families.translate import (
     CrossSettings,
     RecurrentDecoderSettings,

@@ -13,16 +13,10 @@ from itertools import cycle, islice
 from regard.config import convert
 from regard.contract import SequenceLayer
 from regard.errors import SettingError, did_you_mean
+from regard.families.blocks import older, self_attention_of
 from regard.families.family import Family, tiny
 from regard.families.sizes import Scale, Sizes, Tables, default_sizes, sizes_of
-from regard.families.transformer import (
-    BlockSettings,
-    build_blocks,
-    older,
-    reads_on,
-    resize_transformer,
-    self_attention_of,
-)
+from regard.families.transformer import BlockSettings, build_blocks, reads_on, resize_transformer
 from regard.families.user import is_user_layer, user_layer
 from regard.layers.gated import GRU, LSTM
 from regard.layers.linear_recurrence import GatedRecurrence

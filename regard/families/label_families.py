@@ -9,11 +9,12 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from regard.config import at_least, shares
 from regard.contract import SequenceLayer
+from regard.families.blocks import older
 from regard.families.family import Family, tiny
 from regard.families.masked_encoders import CELLS, MaskedTransformerSettings, transformer_encoder
 from regard.families.setting_groups import LARGEST, HiddenSettings, PerceptronSettings, resize_hidden
 from regard.families.sizes import sizes_of
-from regard.families.transformer import older, resize_transformer
+from regard.families.transformer import resize_transformer
 from regard.layers.average import WordDropout
 from regard.layers.bidirectional import Bidirectional
 from regard.layers.perceptron import Perceptron

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from regard.config import at_least, one_of
 from regard.contract import SequenceLayer
+from regard.families.blocks import feed_forward, norm_options
 from regard.families.family import Family, LayerKind, initialise, tiny
 from regard.families.setting_groups import FeedForwardSettings
 from regard.families.sizes import sizes_of
-from regard.families.transformer import feed_forward, norm_options
 from regard.layers.linear_recurrence import DiagonalRecurrence, GatedRecurrence, MatrixRecurrence
 from regard.layers.stack import Block, Stack, make_norm
 from regard.models.neural import NeuralLM

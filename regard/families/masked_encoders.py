@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 
 from regard.config import one_of
 from regard.contract import SequenceLayer
+from regard.families.blocks import embedding_scale, encoder_of, older
 from regard.families.family import Family, initialise, tiny
 from regard.families.setting_groups import HiddenSettings, TiedSettings
 from regard.families.sizes import masked_transformer_sizes, sizes_of
-from regard.families.transformer import AttentionDropoutSettings, embedding_scale, encoder_of, older, resize_transformer
+from regard.families.transformer import AttentionDropoutSettings, resize_transformer
 from regard.layers.gated import GRU, LSTM
 from regard.layers.recurrent import Elman
 from regard.models.encoders import RecurrentEncoder, TransformerEncoder

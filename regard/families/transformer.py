@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
-
-from torch import nn
 
 from regard.config import at_least, one_of, shares
 from regard.contract import SequenceLayer
 from regard.errors import SettingError
+from regard.families.blocks import (
+    block_options,
+    embedding_scale,
+    feed_forward,
+    final_norm,
+    older_decoder,
+    position_layers,
+    self_attention_of,
+)
 from regard.families.family import Family, LayerKind, initialise, tiny
 from regard.families.setting_groups import LARGEST, FeedForwardSettings, HeadSettings
 from regard.families.sizes import sizes_of
 from regard.layers.feedforward import FeedForward
-from regard.layers.positions import (
-    EVEN_ALIBI,
-    RELATIVE,
-    ROTARY_BASE,
-    LearnedPositions,
-    SinusoidalPositions,
-    turned_channels,
-)
+from regard.layers.positions import RELATIVE, ROTARY_BASE, LearnedPositions, SinusoidalPositions, turned_channels
 from regard.layers.projections import check_kv_heads, head_widths
 from regard.layers.self_attention import SelfAttention
-from regard.layers.stack import PLACEMENTS, Block, Stack, make_norm
+from regard.layers.stack import PLACEMENTS, Block, Stack
 from regard.models.neural import NeuralLM
 
 POSITIONS = ("learned", "sinusoidal", *RELATIVE)
@@ -110,75 +110,10 @@ def build_blocks(s: StackSettings, vocab: int, mixers: Iterable[SequenceLayer], 
     return model
 
 
-def position_layers(positions: str, width: int, context: int) -> list[SequenceLayer]:
-    """The layer that adds a vector for each position, for the kinds that are added."""
-    if positions == "learned":
-        return [LearnedPositions(width, context)]
-    return [SinusoidalPositions(width)] if positions == "sinusoidal" else []
-
-
-def embedding_scale(s: Any) -> float:
-    """The factor of embeddings: with sinusoids, by default, the square root of the width.
-
-    A sinusoid has the length sqrt(width / 2) and never changes. An embedding starts seven times shorter or more, and is
-    hardly seen beside it. Learned positions start no longer than embeddings and are learned with them.
-    """
-    scaled = s.embedding_scale == "width" or (s.embedding_scale == "auto" and s.positions == "sinusoidal")
-    return float(s.width**0.5) if scaled else 1.0
-
-
-def older(table: Mapping[str, Any]) -> dict[str, Any]:
-    """A [model] table, with what runs meant by saying nothing before there was a scale, and slopes as published."""
-    even = {"positions": EVEN_ALIBI} if "eps" not in table and table.get("positions") == "alibi" else {}
-    return {"embedding_scale": "none", **table, **even}
-
-
-def older_decoder(table: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for a Transformer: before norms had one eps, those of queries and keys had this."""
-    return {**({} if "eps" in table else {"qk_eps": 1e-6}), **older(table)}
-
-
 def attention(s: TransformerSettings) -> SelfAttention:
     return SelfAttention(
         s.width, **self_attention_of(s), kv_heads=s.kv_heads, window=s.window, qk_norm=s.qk_norm,
         eps=s.qk_eps or s.eps, softcap=s.attention_softcap, dropout=s.attention_dropout)
-
-
-def heads_of(s: Any) -> dict[str, Any]:
-    """The settings that every attention takes, a recurrent decoder's too."""
-    return dict(heads=s.heads, f=s.f, head_width=s.head_width, value_width=s.value_width)
-
-
-def self_attention_of(s: Any) -> dict[str, Any]:
-    """The settings of attention in a stack to the stack's own positions."""
-    return dict(**heads_of(s), positions=s.positions if s.positions in RELATIVE else "none",
-                rotary_base=s.rotary_base, rotary_share=s.rotary_share, bias=s.bias)
-
-
-def feed_forward(s: Any) -> FeedForward:
-    return FeedForward(s.width, expand=s.expand, activation=s.activation, bias=s.bias == "all")
-
-
-def encoder_of(s: Any) -> dict[str, Any]:
-    """The settings of an encoder of residual blocks."""
-    return dict(**heads_of(s), layers=s.layers, positions=s.positions, rotary_base=s.rotary_base,
-                rotary_share=s.rotary_share, bias=s.bias, activation=s.activation, expand=s.expand, norm=s.norm,
-                eps=s.eps, placement=s.placement, dropout=s.dropout, attention_dropout=s.attention_dropout)
-
-
-def norm_options(s: Any) -> dict[str, Any]:
-    return dict(eps=s.eps, bias=s.bias == "all")
-
-
-def block_options(s: Any) -> dict[str, Any]:
-    """The settings of a residual block, whatever stands in it."""
-    return dict(norm=s.norm, **norm_options(s), placement=s.placement, dropout=s.dropout,
-                parallel=getattr(s, "parallel", False))
-
-
-def final_norm(s: Any) -> nn.Module | None:
-    """Pre-norm leaves the sum of all blocks as it is, so that it wants a norm at the end; post-norm has had its own."""
-    return make_norm(s.norm, s.width, **norm_options(s)) if s.placement == "pre" else None
 
 
 def reads_on(window: int, positions: str) -> bool:

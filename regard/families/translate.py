@@ -18,13 +18,8 @@ import torch
 from regard.config import at_least, one_of
 from regard.contract import SequenceLayer, Source
 from regard.errors import SettingError
-from regard.families.family import Family, initialise, tiny
-from regard.families.hybrid import MIXERS
-from regard.families.setting_groups import LARGEST, HiddenSettings, SourceSettings, TiedSettings
-from regard.families.sizes import sizes_of
-from regard.families.transformer import (
-    AttentionDropoutSettings,
-    BlockSettings,
+from regard.families import blocks
+from regard.families.blocks import (
     block_options,
     embedding_scale,
     encoder_of,
@@ -32,10 +27,13 @@ from regard.families.transformer import (
     final_norm,
     heads_of,
     position_layers,
-    resize_transformer,
     self_attention_of,
 )
-from regard.families.transformer import older as older_transformer
+from regard.families.family import Family, initialise, tiny
+from regard.families.hybrid import MIXERS
+from regard.families.setting_groups import LARGEST, HiddenSettings, SourceSettings, TiedSettings
+from regard.families.sizes import sizes_of
+from regard.families.transformer import AttentionDropoutSettings, BlockSettings, resize_transformer
 from regard.layers.attentive import CELLS, READERS, WHEN, AttentiveRecurrence, make_cell
 from regard.layers.cross_attention import CrossAttention
 from regard.layers.projections import compared, head_widths, nearest
@@ -176,7 +174,7 @@ class PairTransformerSettings(PairStackSettings):
 
 
 def older_pair(table: Mapping[str, Any]) -> dict[str, Any]:
-    return older_transformer(older(table))
+    return blocks.older(older(table))
 
 
 def build_transformer(s: PairTransformerSettings, vocab: Vocabularies) -> Seq2Seq:

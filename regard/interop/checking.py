@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from regard.contract import Source
-from regard.data.batching.pair_batches import Pictures
 from regard.decoding.sampling import Sampling
 from regard.decoding.stream import generate_tokens
 from regard.errors import RunError
@@ -69,7 +68,7 @@ def _held_out(subject: ExportSubject) -> list[CheckLine]:
     target = _cut(corpus.valid, subject)
     if not hasattr(corpus, "source_valid"):
         return [CheckLine(line) for line in target]
-    if isinstance(corpus.source_valid, Pictures):
+    if subject.reads_pictures:
         some = np.linspace(0, len(corpus.source_valid) - 1, len(target)).astype(int)
         pictures = corpus.source_valid.padded(some)[0]
         return [CheckLine(line, picture) for line, picture in zip(target, pictures, strict=True)]
@@ -183,7 +182,7 @@ def check_export(
         if theirs.shape != ours.shape:
             raise RunError(f"{opened.program} {opened.version} gives {tuple(theirs.shape)} log-probabilities where the "
                            f"model gives {tuple(ours.shape)}: the export was not kept")
-        largest = max(largest, largest_difference(ours, theirs))
+        largest = float(np.maximum(largest, largest_difference(ours, theirs)))          # max would lose a NaN
         margin = ours.topk(2).values
         near = (margin[:, 0] - margin[:, 1]) <= 2 * tolerance.difference               # as good as equal
         equal = ours.argmax(-1) == theirs.argmax(-1)

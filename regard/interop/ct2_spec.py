@@ -120,7 +120,7 @@ def fill_cross_attention(spec: Any, attention: AttentionLayout) -> None:
 
 
 def fill_feed(spec: Any, feed: FeedForwardLayout) -> None:
-    """What is bent is the gate where there is one."""
+    """Fill a feed-forward layer: the gate, where there is one, goes through the activation."""
     if feed.gate is None:
         fill_affine(spec.linear_0, feed.up)
     else:

@@ -26,7 +26,7 @@ from regard.interop.layout import (
 
 @dataclass(frozen=True)
 class Form:
-    """How one of llama.cpp's Transformers is stored."""
+    """The storage of one of llama.cpp's Transformers."""
 
     halved: bool = True                    # channel i of a head turns with channel i + K/2; else neighbours do
     fused: bool = False                    # q, k and v in one tensor

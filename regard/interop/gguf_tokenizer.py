@@ -17,7 +17,7 @@ NORMAL, UNKNOWN, CONTROL = 1, 2, 3                  # llama.cpp's types of token
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class GGUFVocabulary:
     """Tokens in the order of their ids, and merges in the order of their ranks."""
 
     tokens: tuple[str, ...]
@@ -29,7 +29,7 @@ class Vocabulary:
         return special + [NORMAL] * (len(self.tokens) - len(special))
 
 
-def read_vocabulary(tokenizer: Tokenizer) -> Vocabulary:
+def read_vocabulary(tokenizer: Tokenizer) -> GGUFVocabulary:
     """Return the vocabulary for llama.cpp; a kind that it cannot hold is a SettingError."""
     if tokenizer.kind not in ("bpe", "byte"):
         raise SettingError(f"tokenizer.kind = {tokenizer.kind}: llama.cpp has no tokenizer that gives the same ids; "
@@ -37,13 +37,13 @@ def read_vocabulary(tokenizer: Tokenizer) -> Vocabulary:
     model = tokenizer.to_dict()["model"]
     tokens = sorted(model["vocab"], key=model["vocab"].__getitem__)
     merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in model["merges"]]
-    return Vocabulary(tuple(tokens), tuple(merges or [NO_MERGE]))
+    return GGUFVocabulary(tuple(tokens), tuple(merges or [NO_MERGE]))
 
 
 NO_MERGE = f"{SPECIALS[PAD]} {SPECIALS[PAD]}"       # llama.cpp wants a list that is not empty; no text holds these
 
 
-def add_tokenizer(writer: Any, vocabulary: Vocabulary) -> None:
+def add_tokenizer(writer: Any, vocabulary: GGUFVocabulary) -> None:
     """Write the vocabulary. A text begins with <bos>, which llama.cpp adds; <eos> in a text stays text."""
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(PATTERN)

@@ -175,7 +175,7 @@ class LlamaLike:
 
 
 def biased_parts(biases: dict[str, Any]) -> tuple[bool, bool, bool]:
-    """Whether queries, keys and values have biases, the output of attention, and the feed-forward layer."""
+    """Return True for each that has biases: queries, keys and values; the output of attention; feed-forward."""
     every, attention = biases.get("use_bias", False), biases.get("attention_bias", False)
     return (every or attention or biases.get("use_qkv_bias", False), every or attention,
             every or biases.get("mlp_bias", False))

@@ -22,14 +22,13 @@ from torch import Tensor, nn
 
 from regard.contract import Source
 from regard.interop.onnx_state import Axes, StateForm, find_form
-from regard.models.vision import PatchEncoder
 
 BATCH, TIME, LENGTH = 2, 7, 5              # of the examples that the exporter reads; each is free, and they differ
 UNBOUNDED = 2**15                          # room for a state that takes as much whatever is read
 
 
 @dataclass(frozen=True)
-class Graph:
+class ExportGraph:
     """A function of tensors to export: the module, an example, and the names of what goes in and out."""
 
     name: str
@@ -91,7 +90,7 @@ class WholeMasked(nn.Module):
 # ------------------------------------------------------------------------------------------------ a model's graphs
 
 
-def stepping_graphs(model: Any, capacity: int | None) -> list[Graph]:
+def stepping_graphs(model: Any, capacity: int | None) -> list[ExportGraph]:
     """Return start and step of a model that writes from left to right."""
     room = UNBOUNDED if capacity is None else capacity
     source, longer = example_source(model, LENGTH), example_source(model, LENGTH + 1)
@@ -104,12 +103,12 @@ def stepping_graphs(model: Any, capacity: int | None) -> list[Graph]:
         model.step(tokens, form.like.clone())
     state = tuple(form.like.clone().tensors().values())
     return [
-        Graph("start", Start(model, form, room), example, names, axes, form.names, form.axes),
-        Graph("step", Step(model, form), (tokens, *state), ("tokens", *form.names), ({0: "batch"}, *form.axes),
+        ExportGraph("start", Start(model, form, room), example, names, axes, form.names, form.axes),
+        ExportGraph("step", Step(model, form), (tokens, *state), ("tokens", *form.names), ({0: "batch"}, *form.axes),
               ("log_probs", *form.outputs), ({0: "batch"}, *form.axes))]
 
 
-def whole_graph(model: Any, limit: int | None) -> Graph | None:
+def whole_graph(model: Any, limit: int | None) -> ExportGraph | None:
     """Return the graph that reads whole texts; None for a model that reads one token after another by its nature."""
     if any(getattr(module, "one_by_one", False) for module in model.modules()):
         return None
@@ -117,15 +116,15 @@ def whole_graph(model: Any, limit: int | None) -> Graph | None:
     axes = {0: "batch", 1: "time"}
     if not hasattr(model, "step"):
         lengths = torch.tensor([tokens.shape[1], tokens.shape[1] - 1])
-        return Graph("whole", WholeMasked(model), (tokens, lengths), ("tokens", "lengths"), (axes, {0: "batch"}),
-                     ("log_probs",), (axes,))
+        return ExportGraph("whole", WholeMasked(model), (tokens, lengths), ("tokens", "lengths"), (axes, {0: "batch"}),
+                           ("log_probs",), (axes,))
     names, example, of_source = source_ports(model, example_source(model, LENGTH))
-    return Graph("whole", Whole(model), (tokens, *example), ("tokens", *names), (axes, *of_source), ("log_probs",),
-                 (axes,))
+    return ExportGraph("whole", Whole(model), (tokens, *example), ("tokens", *names), (axes, *of_source),
+                       ("log_probs",), (axes,))
 
 
 def reads_pictures(model: Any) -> bool:
-    return isinstance(getattr(model, "encoder", None), PatchEncoder)
+    return hasattr(getattr(model, "encoder", None), "grid")
 
 
 def example_source(model: Any, length: int) -> Source | None:
@@ -151,7 +150,7 @@ def source_ports(
 # -------------------------------------------------------------------------------------------------- the exporter
 
 
-def translate(graph: Graph) -> Any:
+def translate(graph: ExportGraph) -> Any:
     """Return the graph as a program of ONNX."""
     shapes: Any = graph.axes
     if isinstance(graph.module, Step):     # its tensors of the state are one argument to the exporter

@@ -17,7 +17,6 @@ from torch import Tensor
 from regard.config import fill
 from regard.errors import RegardError, SettingError
 from regard.interop.layout import Layout, read_layout
-from regard.models.vision import PatchEncoder
 
 
 @dataclass(frozen=True)
@@ -70,10 +69,10 @@ class ExportSubject:
         """True for a model that writes from left to right, and not for one that fills blanks or labels."""
         return hasattr(self.network, "step")
 
-
     @property
     def reads_pictures(self) -> bool:
-        return isinstance(getattr(self.network, "encoder", None), PatchEncoder)
+        """True for a model whose source is a picture, of one size."""
+        return hasattr(getattr(self.network, "encoder", None), "grid")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from regard import storage
 from regard.data.tokens.vocabulary import SOURCE
 from regard.errors import RunError, SettingError
 from regard.interop.onnx_graphs import (
-    Graph,
+    ExportGraph,
     describe,
     reads_pictures,
     stepping_graphs,
@@ -68,7 +68,7 @@ def write_whole(network: Any, capacity: int | None, folder: Path, about: dict[st
         about["without"]["whole"] = str(error)
 
 
-def write_graph(graph: Graph, folder: Path) -> dict[str, Any]:
+def write_graph(graph: ExportGraph, folder: Path) -> dict[str, Any]:
     """Write a graph and return its description; a model that the exporter cannot read is a RunError."""
     file = f"{graph.name}.onnx"
     try:
@@ -103,7 +103,7 @@ def check_installed() -> None:
 
 def kind_of(network: Any) -> str:
     """Return what the model reads: a text, a source, a picture, or a text with blanks (masked)."""
-    if isinstance(network, MaskedModel):
+    if hasattr(network, "mask"):
         return "masked"
     if not network.needs_source:
         return "text"
@@ -123,7 +123,7 @@ def longest(subject: ExportSubject) -> int | None:
 def special_tokens(subject: ExportSubject) -> dict[str, Any]:
     """Return the tokens with a meaning of their own: where a text begins and ends, and those that are never written."""
     t = subject.tokenizer
-    if isinstance(subject.network, MaskedModel):
+    if hasattr(subject.network, "mask"):
         return {"begin": t.bos, "end": t.eos, "closing": [t.eos] * subject.trained.framed, "mask": subject.network.mask,
                 "banned": [t.pad, t.bos, t.eos, t.unk, subject.network.mask]}
     special = subject.trained.special_tokens

@@ -2,9 +2,9 @@
 
     linear · feed_forward · norm · add_norm · dropout · rotary                     vectors, position by position
     attention · in_blocks · attend_next · attend_source                            softmax(q k^T) v
-    fused_recurrence · scan · selective_scan · state_space_dual                    loops over time
+    fused_recurrence · scan · matrix_scan · selective_scan · state_space_dual      loops over time
     log_softmax · cross_entropy · sample                                           the vocabulary
-    precision · host                                                               types, and numbers known to Python
+    precision · host · exported                                  types, numbers known to Python, lengths that are not
 
 Each file has its readable definition (`by_definition`, or a loop), which tests hold equal to every back-end: those of
 `cuda/` (Triton, cuBLAS) and of `cpu/` (C, oneDNN, packed weights). Nobody has to guess whether Triton runs:

@@ -1,4 +1,4 @@
-"""What kernels do while a model is exported: a length is any length, and a loop over time stays a loop.
+"""Exporting: a length is any length, and a loop over time stays a loop.
 
 torch.export would unroll a loop of Python and fix its length. As torch's `scan` it is one operation, which other
 programs have, too (ONNX calls it Scan).   B batch · T time
@@ -32,7 +32,7 @@ def pieces(x: Tensor, size: int, axis: int) -> Sequence[Tensor]:
 def loop(
     step: Callable[[Vectors, Vectors], tuple[Vectors, Tensor]], carried: Vectors, inputs: Vectors
 ) -> tuple[Vectors, Tensor]:
-    """What is carried after the last step, and the output of each, (B, T, ...).
+    """Return the vectors carried after the last step, and the output of each step, (B, T, ...).
 
     `step` gives what is carried on and an output from what was carried and the inputs (B, ...) of a position.
     """

@@ -21,7 +21,7 @@ def attend_in_blocks(
 ) -> Tensor:
     """(B, H, T, K): each query reads itself and the W - 1 before it, by `attend`; with `slopes`, less the farther."""
     batch, time = q.shape[0], q.shape[2]
-    blocks = -(-time // window)
+    blocks = (time + window - 1) // window                 # ONNX would round -(-time // window) the other way
     rest = blocks * window - time                                                     # pads, at the right
     own = side_by_side(F.pad(q, (0, 0, 0, rest)), window)                             # (B N, H, W, K)
     keys, values = (with_the_one_before(F.pad(x, (0, 0, window, rest)), window) for x in (k, v))

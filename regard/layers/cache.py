@@ -213,8 +213,9 @@ class WindowCache(State):
         slot = torch.arange(window, device=holds.device)
         taken = torch.where(holds >= before[:, None], window + holds - before[:, None], slot)
         taken = taken.clamp(min=0)[..., None, None]
-        cache = WindowCache(
-            keys=readable.keys.take_along_dim(taken, 1), values=readable.values.take_along_dim(taken, 1), count=after)
+        keys, values = (each.gather(1, taken.expand(-1, -1, *each.shape[2:]))
+                        for each in (readable.keys, readable.values))
+        cache = WindowCache(keys, values, after)
         return cache, readable
 
 

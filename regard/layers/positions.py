@@ -135,7 +135,7 @@ class Rotary(nn.Module):
         if head_width % 2:
             raise SettingError(f"heads of width {head_width} cannot turn in pairs: choose model.width and model.heads "
                                "so that width / heads is even, an even model.head_width, or model.positions = learned")
-        self.turned, self.base = turned_channels(head_width, share), base
+        self.turned, self.base, self.share = turned_channels(head_width, share), base, share
         self.still = (head_width - self.turned) // 2                                  # pairs
         self.register_buffer("pairs", torch.arange(0, self.turned, 2), persistent=False)
 

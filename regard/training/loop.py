@@ -144,6 +144,7 @@ def validate(job: TrainingJob, position: TrainingPosition, clock: Clock) -> Trai
     """Measure on the held-out part; keep the weights if they are the best so far."""
     began = time.monotonic()
     measured = job.measure()
+    took = time.monotonic() - began
     now = cost(measured)
     better = now < position.best
     position = replace(position, best=min(now, position.best), waited=0 if better else position.waited + 1,
@@ -155,7 +156,7 @@ def validate(job: TrainingJob, position: TrainingPosition, clock: Clock) -> Trai
         job.checkpoints.keep_weights()
     job.sample(position)
     if job.pace is not None:
-        job.pace.count_validation(time.monotonic() - began)
+        job.pace.count_validation(took, time.monotonic() - began - took)
     return position
 
 

@@ -37,9 +37,10 @@ class Pace:
     elsewhere: float = 0.0               # seconds since then that did not go into steps
     ending: bool = False                 # the schedule is being brought to its end
 
-    def count_validation(self, seconds: float) -> None:
+    def count_validation(self, seconds: float, sampling: float = 0.0) -> None:
+        """Count a validation, and the writing of a sample after it, which is rare and takes longest the first time."""
         self.validation = max(self.validation, seconds)
-        self.elsewhere += seconds
+        self.elsewhere += seconds + sampling
 
     def replan(self, step: int, clock: float, s: TrainingSettings) -> TrainingSettings | None:
         """Return the settings with another number of steps, if the pace asks for it."""

@@ -58,7 +58,7 @@ def test_every_target_has_a_module_with_what_a_target_has():
     (dict(softcap=30.0), "model.softcap = 30.0"), (dict(f="tanh"), "model.f = tanh"),
     (dict(placement="post"), "model.placement = post"), (dict(attention_softcap=5.0), "model.attention_softcap = 5.0"),
     (dict(value_width=4), "model.value_width = 4"), (dict(logit_bias=True), "model.logit_bias = true"),
-    (dict(qk_norm=True), "model.qk_norm = true"), (dict(positions="alibi", window=8), "model.window = 8"),
+    (dict(qk_norm=True), "model.qk_norm = true"), (dict(positions="alibi", window=8), "model.positions = alibi"),
     (dict(parallel=True, **RMS), "model.parallel = true"), (dict(rotary_share=0.5, **RMS), "model.rotary_share = 0.5"),
 ])
 def test_a_setting_that_no_class_holds_is_named_with_the_nearest_that_one_does(settings, stands):
@@ -72,7 +72,7 @@ def test_a_setting_that_no_class_holds_is_named_with_the_nearest_that_one_does(s
 
 def test_the_nearest_setting_that_an_error_names_can_be_exported():
     layout = read_layout(make_trained(f="tanh", softcap=3.0, window=5).model)
-    with pytest.raises(SettingError, match=r"model.softcap = 0.0, model.f = none \(Starcoder2ForCausalLM\)"):
+    with pytest.raises(SettingError, match=r"model.f = none, model.softcap = 0.0 \(Starcoder2ForCausalLM\)"):
         find_architecture("hf", layout)
     assert find_architecture("hf", read_layout(make_trained(window=5).model)).name == "Starcoder2ForCausalLM"
 

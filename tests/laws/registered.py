@@ -31,7 +31,7 @@ SETTINGS: dict[str, Any] = {
         **FOREIGN, layers=2, decoder_layers=1, positions="sinusoidal", placement="post", activation="silu",
         dropout=0.0), Vocabularies(11, 11, shared=True)),
     "prefix-foreign": (TRANSLATE["prefix"], PrefixSettings(
-        **FOREIGN, layers=1, positions="alibi", rotary_share=0.5, activation="silu", dropout=0.0), Vocabularies(11, 11))}
+        **FOREIGN, layers=1, positions="alibi", activation="silu", dropout=0.0), Vocabularies(11, 11))}
 VARIANTS = {name: replace(family, name=name, example=tiny(family.build, settings, vocab))
             for name, (family, settings, vocab) in SETTINGS.items()}
 TABLES: dict[str, dict[str, Any]] = {

@@ -48,7 +48,8 @@ def test_a_share_of_the_channels_turns_by_powers_of_the_base_and_the_rest_stands
             expected[:, t, 2 * i:2 * i + 2] = x[:, t, 2 * i:2 * i + 2] @ turn.T
     np.testing.assert_allclose(found, expected, atol=1e-12)
     rates = numbers(rotary.rates(torch.device("cpu")))
-    np.testing.assert_allclose(rates, [base ** (-2 * i / turned) if i < turned // 2 else 0 for i in range(4)], rtol=1e-6)
+    expected = [base ** (-2 * i / turned) if i < turned // 2 else 0 for i in range(4)]
+    np.testing.assert_allclose(rates, expected, rtol=1e-6)
 
 
 def published_slopes(heads):

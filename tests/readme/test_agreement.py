@@ -28,6 +28,7 @@ MODULE = re.compile(r"`(regard(?:\.\w+)+)(?:\(\))?`")
 IMPORT = re.compile(r"^from (regard(?:\.\w+)*) import (\w+(?:, \w+)*)$", re.M)
 NO_SETTINGS = {"a.b", "training.learning_rat", "model.safetensors"}      # examples of a form and of a typo, and a file
 HEADERS = {"Host", "Origin"}                 # of HTTP
+OF_TRANSFORMERS = {"AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForMaskedLM", "AutoTokenizer"}
 OF_OTHER_TOOLS = {                           # options in commands that are not ours, or of bench/ and make
     "--break-system-packages", "--json", "--lf", "--count", "--seed", "--workers", "--tree", "--list"}
 
@@ -66,7 +67,10 @@ def known_classes() -> frozenset[str]:
     named = {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     aliases = {target.id for tree in trees for node in tree.body if isinstance(node, ast.Assign)
                for target in node.targets if isinstance(target, ast.Name)}
-    return frozenset(named | aliases | {"None", "True", "False"} | HEADERS)
+    from regard.interop.architectures import ARCHITECTURES
+
+    exported = {row.name for rows in ARCHITECTURES.values() for row in rows}
+    return frozenset(named | aliases | {"None", "True", "False"} | HEADERS | OF_TRANSFORMERS | exported)
 
 
 @cache

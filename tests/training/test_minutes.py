@@ -14,16 +14,19 @@ from regard.training.schedule import place_in_schedule, rate
 from regard.training.settings import TrainingSettings
 
 
-def simulate(step_seconds, *, seconds=100.0, steps=1000, validation=0.0, every=100, **limits):
-    """A run whose step `n` takes step_seconds(n); return the settings at its end, and the time it took."""
+def simulate(step_seconds, *, seconds=100.0, steps=1000, validation=0.0, every=100, first_sample=0.0, **limits):
+    """A run whose step `n` takes step_seconds(n); return the settings at its end, and the time it took.
+
+    After the first validation a sample is written, for which the model that writes is compiled."""
     s, clock, step = TrainingSettings(steps=steps, valid_every=every), 0.0, 0
     pace = Pace(seconds, **limits)
     while step < s.steps:
         clock += step_seconds(step)
         step += 1
         if step % every == 0 or step == s.steps:
-            clock += validation
-            pace.count_validation(validation)
+            clock += validation + first_sample
+            pace.count_validation(validation, first_sample)
+            first_sample = 0.0
         s = pace.replan(step, clock, s) or s
     return s, clock
 
@@ -53,6 +56,12 @@ def test_time_is_left_for_the_work_behind_the_last_step():
 def test_a_validation_is_reckoned_with_before_one_was_measured():
     _, took = simulate(lambda n: 0.1, validation=20.0, every=10_000, validation_steps=200)
     assert took == pytest.approx(100, rel=0.05)
+
+
+def test_a_first_sample_that_takes_long_does_not_end_the_run():
+    s, took = simulate(lambda n: 0.02, seconds=41.0, steps=1800, validation=1.0, every=120, first_sample=5.0,
+                       passes_after=5.0)
+    assert took + 5.0 == pytest.approx(41, rel=0.05) and s.steps > 1000
 
 
 def test_the_text_is_read_no_more_often_than_it_shall_be():

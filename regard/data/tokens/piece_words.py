@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from regard.data.tokens.characters import ByteStream, CharTokenizer
+from regard.data.tokens.foreign import ForeignTokenizer
 from regard.data.tokens.vocabulary import FIRST, Tokenizer
 from regard.data.tokens.words import WhitespaceTokenizer, WordTokenizer
 
@@ -65,6 +66,8 @@ def piece_spans(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> list[Spa
     """The bytes of the text that each token stands for."""
     if isinstance(tokenizer, WhitespaceTokenizer):
         return spans_of(text, tokenizer.split(text))
+    if isinstance(tokenizer, ForeignTokenizer):
+        return tokenizer.spans(text)
     if isinstance(tokenizer, CharTokenizer):                 # where an unknown one is <unk>
         sizes = [len(character.encode()) for character in text]
     else:

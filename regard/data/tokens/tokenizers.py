@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from regard.data.tokens.characters import EVERY_CHARACTER, ByteTokenizer, CharTokenizer, train_characters
+from regard.data.tokens.foreign import FOREIGN, ForeignTokenizer
 from regard.data.tokens.subwords import SMALLEST, SubwordTokenizer, train_subwords
 from regard.data.tokens.vocabulary import FIRST, SPECIALS, StreamDecoder, Tokenizer
 from regard.data.tokens.words import SPACES, WORDS, WhitespaceTokenizer, WordTokenizer, train_words
@@ -94,6 +95,8 @@ def tokenizer_from_json(text: str, name: str = "tokenizer.json") -> Tokenizer:
 
 
 def _from_value(value: dict[str, Any]) -> Tokenizer:
+    if FOREIGN in value:
+        return ForeignTokenizer.from_dict(value)
     model = value["model"]
     if model["type"] == "BPE" and not model["merges"]:
         found: Tokenizer = ByteTokenizer()

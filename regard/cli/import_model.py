@@ -1,0 +1,33 @@
+"""`regard import`: a model of another program becomes a run."""
+
+from __future__ import annotations
+
+import click
+
+from regard.cli.options import JSON, print_json
+
+
+@click.command("import")
+@click.argument("source")
+@click.option("-o", "--out", metavar="RUN", help="Where to write the run.  [default: runs/NAME]")
+@click.option("--context", type=int, metavar="N", help="Read at most so many tokens at once.  [default: as many as the "
+              "model can]")
+@JSON
+def command(source: str, out: str | None, context: int | None, as_json: bool) -> None:
+    """Make a run of the model in SOURCE: a folder of transformers (GPT-2, GPT-NeoX, Llama, Mistral, Qwen, Mamba,
+    Marian), or an n-gram as an ARPA file.
+
+    Weights are read from safetensors, and nothing in the folder is run. What does not fit is an error, and nothing is
+    written.
+    """
+    from dataclasses import asdict
+
+    from regard.interop.importing import import_run
+
+    done = import_run(source, out, context=context)
+    if as_json:
+        print_json({**asdict(done), "path": str(done.path)})
+        return
+    added = f", {done.added} of them added" if done.added else ""
+    click.echo(f"{done.path}  {done.kind} as {done.family}: {done.parameters:,} parameters, {done.vocab:,} "
+               f"tokens{added}, in {done.seconds:.1f} s")

@@ -1,0 +1,203 @@
+"""Tokenizers that other programs made: their own tokenizer.json, with ids counted as ours are.
+
+Ids 0 to 3 are <pad> <bos> <eos> <unk> everywhere here. So the file's tokens in these roles come first, and all others
+follow in the order they had. A role that no token has, or whose token has another role already, is a row of its own
+behind which no token of the file stands.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from regard.data.tokens.characters import ByteStream, byte_letters, readable
+from regard.data.tokens.subwords import quiet_forks
+from regard.data.tokens.vocabulary import FIRST, SPECIALS, UNK, Ids, StreamDecoder, Tokenizer, check_text
+from regard.errors import DataError
+
+FOREIGN = "regard"               # the part of the file that is ours
+ADDED = -1                       # in the place of a token's id: a row that no token stands behind
+SPACE = "\u2581"                 # how SentencePiece writes one
+LANGUAGE = re.compile(r">>.*?<<", re.DOTALL)
+UNFINISHED = "\ufffd"
+
+
+class ForeignTokenizer(Tokenizer):
+    """A tokenizer.json as it was found, over `size` ids of its own; `specials` are those of our roles, in our order.
+
+    Marian counts its pieces otherwise than the model that cuts texts into them: `pieces` are its own, by id.
+    """
+
+    kind = "foreign"
+
+    def __init__(self, value: dict[str, Any], specials: Sequence[int], size: int, pieces: Sequence[str] = ()):
+        import tokenizers
+
+        quiet_forks()
+        self.value, self.size, self.pieces = value, size, list(pieces)
+        self._id_of = {piece: id for id, piece in enumerate(self.pieces)}
+        self.order = permuted(specials, size)                  # of each of our ids, the file's, or ADDED
+        self.vocab_size = len(self.order)
+        self._library: Any = tokenizers.Tokenizer.from_str(json.dumps(value))
+        self._library.no_padding()
+        self._library.no_truncation()
+        self._library.encode_special_tokens = True             # <s> in a text is three characters
+        ids = self._id_of if self.pieces else self._library.get_vocab()
+        if (largest := max(ids.values(), default=0)) >= size:
+            raise DataError(f"the tokenizer has a token {largest:,} and the model only {size:,} rows: "
+                            "they are of different models")
+        known = self.order != ADDED
+        self._ours = np.full(size, ADDED, np.int32)
+        self._ours[self.order[known]] = np.arange(self.vocab_size, dtype=np.int32)[known]
+        self._bytes: list[bytes] = []                          # of each token, if tokens are strings of bytes
+        if '"ByteLevel"' in json.dumps(value.get("decoder")):
+            special = {id for id, token in self._library.get_added_tokens_decoder().items() if token.special}
+            names = [None if id in special else self._library.id_to_token(id) for id in self.order[FIRST:].tolist()]
+            self._bytes = [b"" if name is None else bytes_of(name) for name in names]
+        self.lossless = bool(self._bytes) and value.get("normalizer") is None
+
+    @property
+    def added(self) -> int:
+        """The number of rows that no token of the file stands behind."""
+        return int((self.order == ADDED).sum())
+
+    # ----------------------------------------------------------------------------------- text to ids
+
+    def encode(self, text: str) -> Ids:
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
+        checked = [check_text(text) for text in texts]
+        if self.pieces:
+            return [self._ours[self._ids_of_pieces(text)] for text in checked]
+        found = self._library.encode_batch_fast(checked, add_special_tokens=False)
+        return [self._ours[np.asarray(each.ids, np.int64)] for each in found]
+
+    def _ids_of_pieces(self, text: str) -> np.ndarray:
+        """The file's ids; a first `>>fr<<`, by which a translator is told its target, is one token."""
+        code = LANGUAGE.match(text)
+        found = self._library.encode(text[code.end():] if code else text, add_special_tokens=False).tokens
+        found = [] if found == [SPACE] else found              # a blank text has no pieces
+        unknown = int(self.order[UNK])
+        ids = [self._id_of.get(piece, unknown) for piece in (*([code.group()] if code else ()), *found)]
+        return np.asarray(ids, np.int64)
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """The bytes of the text that each of its tokens stands for; tokens of one character share its bytes."""
+        ends = np.cumsum([0, *(len(character.encode()) for character in text)])
+        offsets = self._library.encode(check_text(text), add_special_tokens=False).offsets
+        return [(int(ends[first]), int(ends[last])) for first, last in offsets]
+
+    # ----------------------------------------------------------------------------------- ids to text
+
+    def decode(self, ids: Iterable[int]) -> str:
+        if self._bytes:
+            return b"".join([self._bytes[int(id) - FIRST] for id in ids if id >= FIRST]).decode(errors="replace")
+        foreign = self.order[np.asarray([int(id) for id in ids if id >= FIRST], np.int64)]
+        if self.pieces:
+            return "".join([self.pieces[id] for id in foreign]).replace(SPACE, " ").lstrip(" ")
+        text: str = self._library.decode(foreign.tolist(), skip_special_tokens=True)
+        return text
+
+    def token(self, id: int) -> str:
+        if id < FIRST:
+            return SPECIALS[id]
+        name = self.name(id)
+        if name is None:
+            return f"<{self.order[id]}>"
+        return readable(bytes_of(name)) if self._bytes else str(name).replace(SPACE, " ")
+
+    def stream(self, after: Iterable[int] = ()) -> StreamDecoder:
+        if self.pieces:
+            return PieceStream(self, after)
+        return ByteStream(self._bytes, after) if self._bytes else ForeignStream(self, after)
+
+    def name(self, id: int) -> str | None:
+        """The token as its file writes it; None for one of our roles, and for a row beyond the tokenizer's own."""
+        if id < FIRST:
+            return None
+        if self.pieces:
+            return self.pieces[self.order[id]]
+        found: str | None = self._library.id_to_token(int(self.order[id]))
+        return found
+
+    # -------------------------------------------------------------------------------------- its file
+
+    def to_dict(self) -> dict[str, Any]:
+        ours: dict[str, Any] = {"specials": self.order[:FIRST].tolist(), "size": self.size}
+        if self.pieces:
+            ours["pieces"] = self.pieces
+        return {FOREIGN: ours, **self.value}
+
+    @staticmethod
+    def from_dict(value: dict[str, Any]) -> ForeignTokenizer:
+        ours = value[FOREIGN]
+        rest = {name: part for name, part in value.items() if name != FOREIGN}
+        return ForeignTokenizer(rest, ours["specials"], ours["size"], ours.get("pieces", ()))
+
+
+BYTES = {letter: value for value, letter in enumerate(byte_letters())}
+
+
+def bytes_of(name: str) -> bytes:
+    """The bytes whose letters a byte-level token is written in; of one that is added as text, this text."""
+    return bytes(BYTES[letter] for letter in name) if all(letter in BYTES for letter in name) else name.encode()
+
+
+def permuted(specials: Sequence[int], size: int) -> np.ndarray:
+    """(V,): the file's id of each of ours, the specials first; ADDED where there is none."""
+    taken = [id for id in specials if id != ADDED]
+    if len(specials) != FIRST or len(set(taken)) < len(taken) or any(not 0 <= id < size for id in taken):
+        raise ValueError(f"its special tokens {list(specials)} are not four different ones below {size}")
+    return np.concatenate([np.asarray(specials, np.int64), np.setdiff1d(np.arange(size), taken)])
+
+
+class PieceStream(StreamDecoder):
+    """Lets out each piece as it comes; spaces before the first word are none."""
+
+    def __init__(self, tokenizer: ForeignTokenizer, after: Iterable[int] = ()):
+        self.tokenizer, self.began = tokenizer, False
+        for id in after:
+            self.push(int(id))
+
+    def push(self, id: int) -> str:
+        text = (self.tokenizer.name(id) or "").replace(SPACE, " ")
+        text = text if self.began else text.lstrip(" ")
+        self.began = self.began or bool(text)
+        return text
+
+
+class ForeignStream(StreamDecoder):
+    """Decodes the last few ids again with each new one, and lets out what that adds, once nothing can change it.
+
+    A run of byte tokens is text as a whole or not at all, so that it waits for the token after it.
+    """
+
+    def __init__(self, tokenizer: ForeignTokenizer, after: Iterable[int] = ()):
+        self.tokenizer = tokenizer
+        self.ids: list[int] = []                               # those before what was let out last, and all since
+        self.read = 0                                          # how many of them were let out
+        for id in after:
+            self.push(int(id))
+        self.read = len(self.ids)
+
+    def push(self, id: int) -> str:
+        name = self.tokenizer.name(id)
+        if name is None:
+            return ""
+        self.ids.append(id)
+        text = self.flush()
+        if text.endswith(UNFINISHED) or (len(name) == 6 and name.startswith("<0x")):
+            return ""
+        self.ids, self.read = self.ids[self.read:], len(self.ids) - self.read
+        return text
+
+    def flush(self) -> str:
+        before, now = self.tokenizer.decode(self.ids[:self.read]), self.tokenizer.decode(self.ids)
+        while not now.startswith(before):                      # what ended unfinished is another character now
+            before = before[:-1]
+        return now[len(before):]

@@ -1,0 +1,197 @@
+"""Import: a model of another program becomes a run, with everything that runs can do.
+
+    model = regard.import_model("gpt2")              # a folder of transformers, or an ARPA file
+    print(model.generate("Once upon a time"))
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard import storage
+from regard.config import as_values, fill
+from regard.data.pairs.pair_corpus import PairTokenizerSettings
+from regard.data.pairs.pairs import PairSettings
+from regard.data.reading.corpus import DataSettings, TokenizerSettings
+from regard.data.tokens.vocabulary import FIRST
+from regard.data.tokens.words import WhitespaceTokenizer
+from regard.errors import DataError, SettingError
+from regard.families.ngram import NGramSettings
+from regard.interop.foreign_rows import add_rows, load_foreign_tokenizer
+from regard.interop.from_hf import convert_model
+from regard.interop.from_marian import add_marian_rows, convert_marian, load_marian_tokenizers
+from regard.interop.hf_folder import CONFIG, Config, FoundWeights, load_json
+from regard.manifest import FORMAT
+from regard.models.ngram import read_arpa
+from regard.run_folder import RunFolder
+from regard.tasks import task_named
+from regard.tasks.trained_model import count_parameters
+from regard.trained import load
+from regard.training.settings import TrainingSettings
+
+TRANSLATORS = ("marian",)
+ARPA = (".arpa", ".arpa.gz", ".lm", ".lm.gz")
+# Fine-tuning takes a third of it: a model that has learned already is moved by small steps.
+RATE = 1.5e-4
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The result of an import."""
+
+    path: Path                             # the run
+    kind: str                              # what it was: "gpt2", "arpa"
+    family: str
+    parameters: int
+    vocab: int
+    added: int                             # rows that no token of the other program stands behind
+    seconds: float
+
+
+def import_model(source: str | Path, out: str | Path | None = None, *, context: int | None = None) -> Any:
+    """Import a model, and return it as `regard.load` does."""
+    return load(import_run(source, out, context=context).path)
+
+
+def import_run(source: str | Path, out: str | Path | None = None, *, context: int | None = None) -> Imported:
+    """Write the model at `source` as a run: all of it, or nothing.
+
+    `context` is how many tokens it shall read at once, where that is fewer than it can.
+    """
+    began, source = time.monotonic(), Path(source)
+    path = Path(out) if out is not None else Path("runs") / source.name.split(".")[0]
+    if path.exists():
+        raise SettingError(f"-o {path} exists already: give another path, or remove it")
+    if not source.exists():
+        raise DataError(f"there is nothing at {source}: give the folder of a model, or an ARPA file")
+    if source.is_dir():
+        found = read_folder(source, context)
+    elif source.name.endswith(ARPA):
+        found = read_counts(source)
+    else:
+        raise DataError(f"{source} is no folder of a model, and no ARPA file ({', '.join(ARPA)})")
+    storage.make_folder(path.parent)
+    part = storage.own_part(path)
+    try:
+        write_run(RunFolder(part), source, found)
+        storage.move_folder(part, path)
+    finally:
+        if part.exists():
+            shutil.rmtree(part, ignore_errors=True)
+    return Imported(path, found.kind, found.family, count_parameters(found.model), found.tokenizer.vocab_size,
+                    getattr(getattr(found.tokenizer, "main", found.tokenizer), "added", 0), time.monotonic() - began)
+
+
+def write_run(folder: RunFolder, source: Path, found: ForeignModel) -> None:
+    """Write the files of a run; what only training knows is as a run that reads this text anew would begin."""
+    folder.begin()
+    training = replace(TrainingSettings(), optimizer="adamw", learning_rate=RATE, muon_rate=RATE)
+    folder.save_tokenizer(found.tokenizer)
+    folder.save_settings({
+        "run": {"format": FORMAT, "task": found.task, "family": found.family, "imported": source.name},
+        "data": as_values(found.data), "tokenizer": as_values(found.tokens), "model": as_values(found.settings),
+        "training": as_values(training)})
+    folder.save_weights(found.model.saved_tensors())
+
+
+# ------------------------------------------------------------------------------------------ what is read
+
+
+@dataclass(frozen=True)
+class ForeignModel:
+    """A model of another program in our terms."""
+
+    kind: str                              # what it was
+    task: str
+    family: str
+    tokenizer: Any                         # or the pair of a translator
+    data: Any                              # the [data] table
+    tokens: TokenizerSettings              # the [tokenizer] table
+    settings: Any                          # the [model] table
+    model: Any
+
+
+def read_folder(source: Path, context: int | None) -> ForeignModel:
+    """A folder of transformers."""
+    config = Config(load_json(source / CONFIG), str(source / CONFIG))
+    kind = config.text("model_type", default="")
+    if kind in TRANSLATORS:
+        return read_translator(source, config, context)
+    converted = convert_model(config, FoundWeights(source))
+    tokenizer, alike = load_foreign_tokenizer(source, config, len(converted.tensors["embedding.weight"]))
+    model, tensors = add_rows(converted, tokenizer, alike)
+    settings, network = build_network("lm", converted.family, tokenizer, cut_context(model, tensors, context), source)
+    return ForeignModel(kind, "lm", converted.family, tokenizer, DataSettings((), documents="file"),
+                        TokenizerSettings(tokenizer.kind, tokenizer.vocab_size), settings, network)
+
+
+def read_translator(source: Path, config: Config, context: int | None) -> ForeignModel:
+    """A translator of Marian's, with two SentencePiece models."""
+    tokenizer = load_marian_tokenizers(source, config)
+    model, tensors = convert_marian(config, FoundWeights(source))
+    tensors = add_marian_rows(tensors, tokenizer.target, config)
+    settings, network = build_network("translate", "transformer", tokenizer, cut_context(model, tensors, context),
+                                      source)
+    return ForeignModel(config.text("model_type"), "translate", "transformer", tokenizer,
+                        PairSettings((), langs=languages(source)),
+                        PairTokenizerSettings(tokenizer.kind, tokenizer.vocab_size, shared=False), settings, network)
+
+
+def languages(source: Path) -> str:
+    """Return both languages as `fr-en`, where the folder names them."""
+    path = source / "tokenizer_config.json"
+    named = load_json(path) if path.is_file() else {}
+    both = [named.get("source_lang"), named.get("target_lang")]
+    return "-".join(map(str, both)) if all(isinstance(name, str) and name.isalpha() for name in both) else ""
+
+
+def build_network(
+    task: str, name: str, tokenizer: Any, converted: tuple[dict[str, Any], dict[str, Tensor]], source: Path
+) -> tuple[Any, Any]:
+    """Return the settings and the network with these tensors."""
+    model, tensors = converted
+    family = task_named(task).family(name)
+    settings: Any = fill(family.settings, {**model, "dropout": 0.0}, "model")
+    assert family.build is not None
+    network = family.build(settings, task_named(task).vocab(tokenizer))
+    load_checked(network, tensors, source)
+    return settings, network.eval()
+
+
+def cut_context(
+    model: dict[str, Any], tensors: dict[str, Tensor], context: int | None
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read fewer tokens at once; learned positions beyond them are left out."""
+    if context is None:
+        return model, tensors
+    if not 2 <= context <= model["context"]:
+        raise SettingError(f"--context {context}: the model reads from 2 to {model['context']:,} tokens at once")
+    table = tensors.get("stack.layers.0.table")
+    return {**model, "context": context}, tensors if table is None else {
+        **tensors, "stack.layers.0.table": table[:context]}
+
+
+def load_checked(network: Any, tensors: Mapping[str, Tensor], source: Path) -> None:
+    """Load the tensors; one that is not finite would make every answer meaningless."""
+    for name, tensor in tensors.items():
+        if not math.isfinite(float(tensor.sum(dtype=torch.float64))):
+            raise DataError(f"{source}: the weights of {name} are not all numbers: fetch the folder again")
+    network.load_tensors(dict(tensors))
+
+
+def read_counts(source: Path) -> ForeignModel:
+    """An ARPA file: its words are the tokens, and spaces stand between them."""
+    model, words = read_arpa(source)
+    settings = NGramSettings(order=len(model.orders), counts=False)
+    tokenizer = WhitespaceTokenizer(words[FIRST:])
+    return ForeignModel("arpa", "lm", "ngram", tokenizer, DataSettings((), documents="line"),
+                        TokenizerSettings(tokenizer.kind, tokenizer.vocab_size), settings, model)

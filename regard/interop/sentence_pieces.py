@@ -1,0 +1,92 @@
+"""SentencePiece models as the value of a tokenizer.json: pieces with their scores, and how texts are normalised before.
+
+Such a file is a protocol buffer. Of its fields three are read: the pieces, the kind of model and the normaliser, which
+is a table that tokenizers reads as it is.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from regard.errors import DataError
+
+LARGEST = 2**26                # bytes
+PIECES, TRAINER, NORMALISER = 1, 2, 3                          # fields of the file
+UNIGRAM, FROM_TEXT = 1, (1, 4)                                 # a kind of model, and types of pieces that texts have
+UNMATCHED = "no piece"         # what is unknown: spaces are marks by then, so that no text has it
+METASPACE = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}
+
+
+def load_sentence_pieces(path: Path) -> dict[str, Any]:
+    """Return the value of a tokenizer.json that cuts texts as this file does."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise ValueError(f"it is larger than {LARGEST:,} bytes")
+        return read_pieces(path.read_bytes())
+    except (OSError, ValueError, IndexError, struct.error) as error:
+        raise DataError(f"could not read {path} ({error}): fetch it again") from None
+
+
+def read_pieces(raw: bytes) -> dict[str, Any]:
+    vocab: list[tuple[str, float]] = [(UNMATCHED, 0.0)]
+    steps: list[dict[str, Any]] = []
+    for field, value in fields(raw):
+        if field == PIECES:
+            parts = dict(fields(value))
+            if parts.get(3, 1) in FROM_TEXT:
+                vocab.append((parts[1].decode(), struct.unpack("<f", parts.get(2, bytes(4)))[0]))
+        elif field == TRAINER and dict(fields(value)).get(3, UNIGRAM) != UNIGRAM:
+            raise ValueError("it is no unigram model")
+        elif field == NORMALISER:
+            steps = normaliser(dict(fields(value)))
+    if len(vocab) < 2:
+        raise ValueError("it has no pieces")
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [],
+            "normalizer": {"type": "Sequence", "normalizers": steps}, "pre_tokenizer": METASPACE,
+            "post_processor": None, "decoder": METASPACE,
+            "model": {"type": "Unigram", "unk_id": 0, "vocab": vocab, "byte_fallback": False}}
+
+
+def normaliser(parts: dict[int, Any]) -> list[dict[str, Any]]:
+    table = parts.get(2, b"")
+    steps: list[dict[str, Any]] = []
+    if table:
+        steps.append({"type": "Precompiled", "precompiled_charsmap": base64.b64encode(table).decode()})
+    if not parts.get(3, 1):
+        raise ValueError("it sets no space before a text")
+    if parts.get(4, 1):                                        # spaces in a row count as one, those around a text not
+        steps += [{"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
+                  {"type": "Strip", "strip_left": True, "strip_right": True}]
+    return steps
+
+
+def fields(raw: bytes) -> Iterator[tuple[int, Any]]:
+    """Yield the number and the value of each field: a whole number, or bytes."""
+    at = 0
+    while at < len(raw):
+        key, at = varint(raw, at)
+        if key & 7 == 0:
+            value, at = varint(raw, at)
+            yield key >> 3, value
+            continue
+        size, at = varint(raw, at) if key & 7 == 2 else ({1: 8, 5: 4}[key & 7], at) if key & 7 in (1, 5) else (-1, at)
+        if size < 0 or at + size > len(raw):
+            raise ValueError("it is no SentencePiece model, or cut off")
+        yield key >> 3, raw[at:at + size]
+        at += size
+
+
+def varint(raw: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = raw[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+        if shift > 63:
+            raise ValueError("it is no SentencePiece model")
