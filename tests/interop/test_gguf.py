@@ -143,7 +143,7 @@ def test_a_tokenizer_that_llama_cpp_has_not_is_refused_with_the_cure(kind, tmp_p
     (dict(softcap=5.0), r"model\.softcap = 5\.0"),
     (dict(kv_heads=2, rotary_share=0.5), r"model\.kv_heads = 2.*gptneox|model\.rotary_share = 0\.5.*starcoder2"),
     (dict(logit_bias=True), r"model\.logit_bias = true.*false"),
-    (dict(norm="rms", activation="relu2", bias="all"), r"model\.bias = all.*none \(arcee\)"),
+    (dict(norm="rms", activation="relu2", bias="all"), r"model\.activation = relu2.*swiglu \(llama\)"),
     (dict(family="mamba", norm="layer", decay="channel"), r"model\.norm = layer.*rms \(mamba\)"),
     (dict(family="mamba", norm="rms", decay="head"), r"model\.decay = head.*channel"),
     (dict(family="mamba", norm="rms", decay="channel", expand=3.0), r"model\.expand = 3\.0.*2\.0 \(mamba\)"),
