@@ -13,7 +13,7 @@ WORKERS ?= 2
 COUNT ?= 300
 SEED ?= 7
 
-.PHONY: setup demo test check lint types packages mutants house resolve audit clean same-python
+.PHONY: setup demo test check lint types packages mutants house resolve interop audit clean same-python
 setup: $(DEV)
 
 $(PIP): | same-python
@@ -78,6 +78,14 @@ resolve: $(PIP)
 # Known holes in what is installed, where an advisory database can be reached. CI does not need it.
 house:                       # counts of the tree: what a reader opens, and what the design forbids
 	@$(PYTHON) bench/house.py
+
+# llama.cpp is compiled for this, which takes some minutes: it has an environment of its own, and CI does without it.
+interop: $(DEV)
+	@test -x $(VENV)/interop/bin/python || $(BIN)/python -m venv $(VENV)/interop
+	@$(BIN)/python -c "import site, pathlib; print(site.getsitepackages()[0])" > \
+	  "$$($(VENV)/interop/bin/python -c 'import site; print(site.getsitepackages()[0])')/regard.pth"
+	@$(VENV)/interop/bin/python -m pip install -qq --disable-pip-version-check llama-cpp-python==0.3.36
+	@$(VENV)/interop/bin/python bench/interop.py
 
 audit: $(PIP)
 	@test -x $(VENV)/audit/bin/pip-audit || { $(BIN)/python -m venv $(VENV)/audit && \
