@@ -12,8 +12,8 @@ from tests.interop.made_models import make_trained
 
 pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed (regard[ct2])")
 
-LINES = ["The fox sat by the sea.", "a red kite", "", "Once upon a time", "naïve café", "up and away", "12 and the boat",
-         "the sea, the sea", "« Été »", "by the small fox"]
+LINES = ["The fox sat by the sea.", "a red kite", "", "Once upon a time", "naïve café", "up and away",
+         "12 and the boat", "the sea, the sea", "« Été »", "by the small fox"]
 
 
 @pytest.fixture
