@@ -15,6 +15,7 @@ from torch import Tensor
 
 from regard.contract import Source
 from regard.decoding.sampling import Sampling
+from regard.decoding.special_tokens import text_special_tokens
 from regard.decoding.stream import generate_tokens
 from regard.errors import RunError
 from regard.interop.target import ExportSubject, OpenedExport, Tolerance
@@ -107,10 +108,10 @@ def _written(subject: ExportSubject) -> list[CheckLine]:
         if subject.reads_pictures:
             sources = torch.randint(0, 256, (LINES, 3, *network.encoder.size), generator=generator).byte().numpy()
         return [CheckLine((t.bos, *row), source) for row, source in zip(rows, sources, strict=True)]
-    rows = [[t.bos] for _ in range(LINES)]
+    rows, special = [[t.bos] for _ in range(LINES)], text_special_tokens(t)
     alive = [True] * LINES
     for step in generate_tokens(network, [[t.bos]] * LINES, new_tokens=most - 1, sampling=Sampling(1.0, 0, 1.0, 0),
-                                end=t.eos, banned=(t.pad, t.bos)):
+                                end=special.end, banned=special.banned):
         for n, token in enumerate(step):
             alive[n] = alive[n] and token is not None
             if alive[n]:

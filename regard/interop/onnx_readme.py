@@ -45,7 +45,7 @@ pixels = np.load(sys.argv[1])                              # (height, width, 3) 
 tokens = [special["begin"]]
 state = start.run(None, {"pixels": pixels.transpose(2, 0, 1)[None]})
 ''' + LOOP,
-    "masked": '''import json
+    "blanks": '''import json
 import sys
 
 import numpy as np
@@ -66,16 +66,16 @@ print(tokenizer.decode([int(log_probs.argmax())]))
 ''',
 }
 CALLS = {"text": "'Once upon a time'", "source": "'a line to read'", "picture": "picture.npy",
-         "masked": "'The ____ sleeps.'"}
+         "blanks": "'The ____ sleeps.'"}
 DOES = {"text": "continues a text", "source": "writes what follows from a text", "picture": "describes a picture",
-        "masked": "fills a blank"}
+        "blanks": "fills a blank"}
 
 
 def write_readme(name: str, kind: str, about: dict[str, Any], one_text: bool) -> str:
     """Return the text of README.md: what the graphs are, and a program that uses them."""
     graphs = "\n".join(f"* `{graph['file']}`: {signature(graph)}" for graph in about["graphs"].values())
     both = ", those of the source included" if one_text else ""
-    stepping = "" if kind == "masked" else f'''
+    stepping = "" if kind == "blanks" else f'''
 A state is a list of tensors, documented in `graphs.json`. What `start` gives goes into `step`, in its order, and what
 `step` gives after the log-probabilities goes into the next `step`. A state has room for "capacity" tokens (null: any
 number){both}, and one row for each text of a batch: to go on with other rows, as a beam search does, take them from

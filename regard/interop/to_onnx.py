@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import storage
-from regard.data.tokens.vocabulary import SOURCE
+from regard.data.tokens.vocabulary import FIRST, SOURCE
 from regard.errors import RunError, SettingError
 from regard.interop.onnx_graphs import (
     ExportGraph,
@@ -44,7 +44,7 @@ def write(subject: ExportSubject, path: Path) -> str:
         "special_tokens": special_tokens(subject), "state": [], "graphs": {}, "without": {}}
     if kind == "source":
         about["source_tokenizer"] = "tokenizer.json" if subject.tokenizer.shared else SOURCE
-    for graph in [] if kind == "masked" else stepping_graphs(network, capacity):
+    for graph in [] if kind == "blanks" else stepping_graphs(network, capacity):
         about["graphs"][graph.name] = write_graph(graph, path)
         about["state"] = [name for name in graph.inputs if name != "tokens"]
     write_whole(network, capacity, path, about)
@@ -102,9 +102,9 @@ def check_installed() -> None:
 
 
 def kind_of(network: Any) -> str:
-    """Return what the model reads: a text, a source, a picture, or a text with blanks (masked)."""
+    """Return what the model reads: a text, a source, a picture, or a text with blanks."""
     if hasattr(network, "mask"):
-        return "masked"
+        return "blanks"
     if not network.needs_source:
         return "text"
     return "picture" if reads_pictures(network) else "source"
@@ -125,7 +125,7 @@ def special_tokens(subject: ExportSubject) -> dict[str, Any]:
     t = subject.tokenizer
     if hasattr(subject.network, "mask"):
         return {"begin": t.bos, "end": t.eos, "closing": [t.eos] * subject.trained.framed, "mask": subject.network.mask,
-                "banned": [t.pad, t.bos, t.eos, t.unk, subject.network.mask]}
+                "banned": [*range(FIRST), subject.network.mask]}
     special = subject.trained.special_tokens
     return {"begin": special.begin, "end": special.end, "source_end": t.eos, "pad": t.pad, "unknown": t.unk,
             "banned": list(special.banned)}

@@ -83,9 +83,12 @@ def training_backend(device: torch.device, width: int, states: int) -> Backend:
     return Backend(found.name, found.reason or "in half precision; else torch, by products of matrices")
 
 
-@torch.compiler.assume_constant_result              # the compiler asks, and does not look at how it is found out
 def choose_path(device: torch.device, dtype: torch.dtype, width: int, states: int) -> str:
     return choose_backend(device, dtype, width, states).name
+
+
+# The compiler asks, and does not look at how it is found out: see log_softmax.py.
+choose_path._dynamo_marked_constant = True                    # type: ignore[attr-defined]
 
 
 @functools.cache

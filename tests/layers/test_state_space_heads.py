@@ -111,6 +111,8 @@ def peer_of(groups, limits=(0.0, math.inf), tied=False):
         n_groups=groups, chunk_size=8, time_step_limit=limits, tie_word_embeddings=tied, pad_token_id=0,
         bos_token_id=1, eos_token_id=2)
     peer = transformers.Mamba2ForCausalLM(config).eval()
+    if groups > 1 and not hasattr(peer.backbone.layers[0].mixer.norm, "group_size"):
+        pytest.skip(f"transformers {transformers.__version__} has one gated norm for all groups; 5.23 has the paper's")
     with torch.no_grad():
         for name, weight in peer.named_parameters():
             around = 1.0 if "norm" in name else 0.0
@@ -162,8 +164,8 @@ def test_it_is_the_model_of_transformers(groups, limits, tied):
 
 
 def test_it_writes_the_text_that_transformers_writes():
-    peer = peer_of(2)
-    model, prompt = ours_of(peer, 2), torch.tensor([[1, 5, 9]])
+    peer = peer_of(1)
+    model, prompt = ours_of(peer, 1), torch.tensor([[1, 5, 9]])
     expected = peer.generate(prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=20, min_new_tokens=20,
                              do_sample=False)[0, 3:].tolist()
     with torch.no_grad():
