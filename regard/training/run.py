@@ -102,7 +102,8 @@ def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, 
     describe_model(plan.family.name, plan.model, model, say)
     if plan.why:
         say(f"           {plan.why}")
-    if request.family is None and plan.base is None and plan.task.card.runner_up and plan.device.type == "cpu":
+    usual = request.family is None and plan.base is None and plan.family.name == plan.task.usual
+    if usual and plan.task.card.runner_up and plan.device.type == "cpu":
         say(f"           the usual family; next came {plan.task.card.runner_up} (--family)")
     if plan.ngram is not None:
         count_beside(plan, folder, say)
