@@ -88,7 +88,7 @@ def ask(session, *tensors):
 
 
 def assert_equal(theirs, ours):
-    np.testing.assert_allclose(theirs, ours, atol=5e-6, rtol=0)
+    np.testing.assert_allclose(theirs, ours, atol=2e-5, rtol=0)         # 5.7e-6 on one CPU; the promise is 1e-4
 
 
 @torch.no_grad()
