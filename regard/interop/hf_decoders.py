@@ -20,7 +20,6 @@ from regard.interop.layout import (
     BlockLayout,
     DecoderLayout,
     HeadLayout,
-    MambaLayout,
     MaskedLayout,
     NormLayout,
     StackLayout,
@@ -246,39 +245,6 @@ def mpt(layout: DecoderLayout, context: int) -> tuple[dict[str, Any], Tensors]:
             "attn_config": {"alibi": True}, "use_cache": True, "tie_word_embeddings": tied}, tensors
 
 
-# ---------------------------------------------------------------------------------------------- Mamba
-
-
-def mamba(layout: MambaLayout, context: int) -> tuple[dict[str, Any], Tensors]:
-    """The narrow middle of the steps and the codes b and c are one matrix there."""
-    tensors: Tensors = {"backbone.embeddings.weight": layout.embedding}
-    for number, block in enumerate(layout.blocks):
-        name = f"backbone.layers.{number}"
-        put(tensors, f"{name}.norm", block.norm)
-        put(tensors, f"{name}.mixer.in_proj", block.into)
-        tensors[f"{name}.mixer.conv1d.weight"] = block.conv[:, None]
-        tensors[f"{name}.mixer.conv1d.bias"] = block.conv_bias
-        tensors[f"{name}.mixer.x_proj.weight"] = torch.cat((block.step_in.weight, block.codes.weight))
-        put(tensors, f"{name}.mixer.dt_proj", block.step_out)
-        tensors[f"{name}.mixer.A_log"] = block.log_rate
-        tensors[f"{name}.mixer.D"] = block.skip
-        put(tensors, f"{name}.mixer.out_proj", block.out)
-    put(tensors, "backbone.norm_f", layout.norm)
-    if not layout.head.tied:
-        tensors["lm_head.weight"] = layout.head.weight
-    first = layout.blocks[0]
-    inner, width = len(first.skip), layout.embedding.shape[1]
-    return {"model_type": "mamba", "vocab_size": len(layout.embedding), "hidden_size": width,
-            "num_hidden_layers": len(layout.blocks), "state_size": first.log_rate.shape[1],
-            "expand": whole(inner / width), "intermediate_size": inner, "conv_kernel": first.conv.shape[1],
-            "time_step_rank": len(first.step_in.weight), "layer_norm_epsilon": layout.norm.eps, "use_bias": False,
-            "use_conv_bias": True, "tie_word_embeddings": layout.head.tied}, tensors
-
-
-def whole(number: float) -> float:
-    return int(number) if number == int(number) else number
-
-
 DECODERS: dict[str, Any] = {
     "GPTNeoXForCausalLM": neox,
     "Starcoder2ForCausalLM": LlamaLike(
@@ -294,5 +260,4 @@ DECODERS: dict[str, Any] = {
     "EuroBertForMaskedLM": LlamaLike("eurobert", biases=attention_and_feed),
     "GPT2LMHeadModel": gpt2,
     "MptForCausalLM": mpt,
-    "MambaForCausalLM": mamba,
 }

@@ -27,8 +27,8 @@ from regard.data.tokens.vocabulary import FIRST
 from regard.data.tokens.words import WhitespaceTokenizer
 from regard.errors import DataError, SettingError
 from regard.families.ngram import NGramSettings
+from regard.interop.converters import convert_model
 from regard.interop.foreign_rows import add_rows, load_foreign_tokenizer
-from regard.interop.from_hf import convert_model
 from regard.interop.from_marian import add_marian_rows, convert_marian, load_marian_tokenizers
 from regard.interop.hf_folder import CONFIG, Config, FoundWeights, load_json
 from regard.manifest import FORMAT

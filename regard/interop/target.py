@@ -16,7 +16,8 @@ from torch import Tensor
 
 from regard.config import fill
 from regard.errors import RegardError, SettingError
-from regard.interop.layout import Layout, read_layout
+from regard.interop.layout import Layout
+from regard.interop.layout_reading import read_layout
 
 
 @dataclass(frozen=True)

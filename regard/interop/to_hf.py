@@ -17,6 +17,7 @@ from torch import Tensor
 from regard import storage
 from regard.interop.architectures import find_architecture
 from regard.interop.hf_decoders import DECODERS
+from regard.interop.hf_states import STATES
 from regard.interop.hf_tokenizer import tokenizer_files
 from regard.interop.hf_translators import TRANSLATORS
 from regard.interop.layout import Layout
@@ -24,7 +25,7 @@ from regard.interop.model_card import write_card
 from regard.interop.target import EXACT, ROUNDED, ExportSubject, OpenedExport, Tolerance, plain, precision_dtype
 
 Converted = tuple[dict[str, Any], dict[str, Tensor]]           # config.json, and the tensors by transformers' names
-WRITERS: dict[str, Callable[[Layout, int], Converted]] = {**DECODERS, **TRANSLATORS}
+WRITERS: dict[str, Callable[[Layout, int], Converted]] = {**DECODERS, **STATES, **TRANSLATORS}
 
 
 def write(subject: ExportSubject, path: Path) -> str:

@@ -81,6 +81,8 @@ MODELS = {
                                       **ONE), BYTES),
     "mamba": ("Mamba", dict(hidden_size=32, num_hidden_layers=2, state_size=5, conv_kernel=3, expand=2,
                             pad_token_id=0, **ONE), BYTES),
+    "mamba2": ("Mamba2", dict(hidden_size=32, num_hidden_layers=2, state_size=5, conv_kernel=3, expand=2, num_heads=4,
+                              head_dim=16, n_groups=1, time_step_limit=[0.1, 2.0], pad_token_id=0, **ONE), BYTES),
 }
 ROWS = 400                                 # of a model; its tokenizer has fewer tokens
 

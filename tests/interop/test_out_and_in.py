@@ -19,6 +19,7 @@ MODELS = {
     "mistral": ("transformer", dict(heads=4, window=7, **LLAMA)),
     "qwen3": ("transformer", dict(heads=4, qk_norm=True, head_width=12, **LLAMA)),
     "mamba": ("mamba", dict(decay="channel")),
+    "mamba2": ("mamba2", dict(state=8, head_width=16)),
 }
 
 
