@@ -90,7 +90,7 @@ def sizes(stack: StackLayout, context: int) -> dict[str, Any]:
 def neox(layout: DecoderLayout, context: int) -> tuple[dict[str, Any], Tensors]:
     """Queries, keys and values are one matrix there, head by head."""
     stack, tensors = layout.stack, Tensors()
-    tied = put_embedding(tensors, stack, layout.head, "gpt_neox.embed_in.weight", "lm_head.weight")
+    tied = put_embedding(tensors, stack, layout.head, "gpt_neox.embed_in.weight", "embed_out.weight")
     first = stack.blocks[0]
     biased = first.attention.q.bias is not None
     for number, block in enumerate(stack.blocks):

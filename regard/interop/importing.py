@@ -29,7 +29,7 @@ from regard.errors import DataError, SettingError
 from regard.families.ngram import NGramSettings
 from regard.interop.converters import convert_model
 from regard.interop.foreign_rows import add_rows, load_foreign_tokenizer
-from regard.interop.from_marian import add_marian_rows, convert_marian, load_marian_tokenizers
+from regard.interop.from_marian import convert_marian, load_marian_tokenizers
 from regard.interop.hf_folder import CONFIG, Config, FoundWeights, load_json
 from regard.manifest import FORMAT
 from regard.models.ngram import read_arpa
@@ -128,9 +128,9 @@ def read_folder(source: Path, context: int | None) -> ForeignModel:
     if kind in TRANSLATORS:
         return read_translator(source, config, context)
     converted = convert_model(config, FoundWeights(source))
-    tokenizer, alike = load_foreign_tokenizer(source, config, len(converted.tensors["embedding.weight"]))
-    model, tensors = add_rows(converted, tokenizer, alike)
-    settings, network = build_network("lm", converted.family, tokenizer, cut_context(model, tensors, context), source)
+    tokenizer = load_foreign_tokenizer(source, config, len(converted.tensors["embedding.weight"]))
+    cut = cut_context(converted.model, add_rows(converted.tensors, tokenizer), context)
+    settings, network = build_network("lm", converted.family, tokenizer, cut, source)
     return ForeignModel(kind, "lm", converted.family, tokenizer, DataSettings((), documents="file"),
                         TokenizerSettings(tokenizer.kind, tokenizer.vocab_size), settings, network)
 
@@ -139,9 +139,8 @@ def read_translator(source: Path, config: Config, context: int | None) -> Foreig
     """A translator of Marian's, with two SentencePiece models."""
     tokenizer = load_marian_tokenizers(source, config)
     model, tensors = convert_marian(config, FoundWeights(source))
-    tensors = add_marian_rows(tensors, tokenizer.target, config)
-    settings, network = build_network("translate", "transformer", tokenizer, cut_context(model, tensors, context),
-                                      source)
+    cut = cut_context(model, add_rows(tensors, tokenizer.target), context)
+    settings, network = build_network("translate", "transformer", tokenizer, cut, source)
     return ForeignModel(config.text("model_type"), "translate", "transformer", tokenizer,
                         PairSettings((), langs=languages(source)),
                         PairTokenizerSettings(tokenizer.kind, tokenizer.vocab_size, shared=False), settings, network)
@@ -177,6 +176,7 @@ def build_network(
     with NothingDrawn():
         network = family.build(settings, task_named(task).vocab(tokenizer))
     load_checked(network, tensors, source)
+    network.leave_out(tokenizer)
     return settings, network.eval()
 
 

@@ -6,11 +6,14 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import regard
 from regard.data.tokens.foreign import ADDED
 from regard.data.tokens.vocabulary import FIRST, Tokenizer
 from regard.errors import RegardError
+from regard.interop import checking
+from regard.interop.export import export
 from regard.interop.importing import import_model, import_run
 
 from .foreign_models import CONTEXT, FUZZ, MODELS, ROWS, TEXT, build
@@ -113,6 +116,39 @@ def test_a_token_of_two_roles_is_counted_once(imported):
     gpt2, llama = imported("gpt2")[1].tokenizer, imported("llama")[1].tokenizer
     assert gpt2.order[:5].tolist() == [ADDED, ADDED, 0, ADDED, 1] and gpt2.vocab_size == ROWS + 3
     assert llama.order[:5].tolist() == [ADDED, 1, 2, 0, 3] and llama.vocab_size == ROWS + 1
+
+
+# ------------------------------------------------------------------------------------------ out again
+
+LEAVES = {"gpt2": "GPT2LMHeadModel", "gpt2-relu-untied": "GPT2LMHeadModel", "pythia": "GPTNeoXForCausalLM",
+          "neox-sequential": "GPTNeoXForCausalLM", "llama": "LlamaForCausalLM",
+          "llama-grouped-biased": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "qwen2": "LlamaForCausalLM",
+          "qwen3": "Qwen3ForCausalLM", "starcoder2": "Starcoder2ForCausalLM", "mamba": "MambaForCausalLM"}
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_it_leaves_as_it_came(name, imported, tmp_path, monkeypatch):
+    monkeypatch.setattr(checking, "LINES", 6)
+    _, trained, folder = imported(name)
+    done = export(trained, "hf", tmp_path / "out")
+    assert done.kind == LEAVES[name] and done.checked.difference < 1e-4 and done.checked.same_text
+    before, after = (load_file(each / "model.safetensors") for each in (folder, tmp_path / "out"))
+    for tensor_name, tensor in before.items():
+        assert torch.equal(after[tensor_name], tensor), tensor_name
+    assert not any(after[tensor_name].any() for tensor_name in set(after) - set(before))    # biases that it must have
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        first, second = (json.loads((each / file).read_text()) for each in (folder, tmp_path / "out"))
+        assert first == second
+    settings = [json.loads((each / "config.json").read_text()) for each in (folder, tmp_path / "out")]
+    for role in ("bos", "eos"):
+        found, wanted = (each.get(f"{role}_token_id") for each in reversed(settings))
+        assert found == (settings[0]["eos_token_id"] if wanted is None else wanted)
+
+
+def test_what_no_class_holds_stays(imported, tmp_path):
+    with pytest.raises(RegardError, match=r"model\.least_step = 0\.1, model\.most_step = 2\.0: --to hf cannot hold it"):
+        export(imported("mamba2")[1], "hf", tmp_path / "out")
+    assert not list(tmp_path.iterdir())
 
 
 # ------------------------------------------------------------------------------------------ afterwards
