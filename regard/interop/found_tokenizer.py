@@ -11,6 +11,7 @@ from regard import storage
 from regard.data.tokens.foreign import ADDED, ForeignTokenizer
 from regard.data.tokens.vocabulary import SPECIALS
 from regard.interop.foreign_rows import KEPT
+from regard.interop.target import ExportSubject
 
 CONFIG = KEPT[0]
 NOT_KEPT = ("auto_map",)                   # entries that would have a program fetch code and run it
@@ -45,6 +46,14 @@ def config_of(tokenizer: ForeignTokenizer, context: int) -> dict[str, Any]:
 def write_found(tokenizer: ForeignTokenizer, folder: Path, context: int) -> None:
     for name, raw in found_files(tokenizer, context).items():
         storage.write_part(folder / name, raw)
+
+
+def save_tokenizer(subject: ExportSubject, folder: Path) -> None:
+    """Write the tokenizers beside an export: the model's own, or the one that it came with."""
+    if subject.found is None:
+        subject.tokenizer.save(folder)
+    else:
+        write_found(subject.found, folder, subject.trained.context)
 
 
 def dump(value: Any) -> bytes:

@@ -37,14 +37,14 @@ def write(subject: ExportSubject, path: Path) -> str:
     """Write the file; return llama.cpp's name of the architecture."""
     layout = subject.layout
     kind = find_architecture("gguf", layout).name
-    vocabulary = read_vocabulary(subject.tokenizer)
+    vocabulary = read_vocabulary(subject)
     assert isinstance(layout, DecoderLayout | MambaLayout | Mamba2Layout), "the table names no other"
     context = int(layout.context or subject.trained.context)
     writer = make_writer(path, kind)
     writer.add_name(subject.name)
     writer.add_file_type(FILE_TYPES[subject.precision])
     writer.add_quantization_version(2)
-    writer.add_vocab_size(subject.network.vocab)
+    writer.add_vocab_size(subject.counting.size)
     writer.add_context_length(context)
     if isinstance(layout, MambaLayout):
         add_mamba_settings(writer, layout)
@@ -55,7 +55,7 @@ def write(subject: ExportSubject, path: Path) -> str:
     else:
         add_settings(writer, layout, kind)
         tensors = decoder_tensors(layout, FORMS[kind], context)
-    add_tokenizer(writer, vocabulary)
+    add_tokenizer(writer, vocabulary, subject)
     add_tensors(writer, tensors, subject.precision)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -173,7 +173,7 @@ def open_written(subject: ExportSubject, path: Path) -> OpenedExport:
 
     def greedy(tokens: Sequence[int], count: int, source: Sequence[int] | None = None) -> list[int]:
         written = [int(read(tokens)[-1].argmax())]
-        while len(written) < count and written[-1] != subject.tokenizer.eos:
+        while len(written) < count and written[-1] != subject.token("eos"):
             model.eval(written[-1:])
             written.append(int(model.scores[len(tokens) + len(written) - 1].argmax()))
         return written

@@ -141,6 +141,17 @@ class ForeignTokenizer(Tokenizer):
         found: str | None = self._library.id_to_token(int(self.order[id]))
         return found
 
+    @property
+    def is_byte_level(self) -> bool:
+        """True if tokens are strings of bytes that were merged."""
+        return bool(self._bytes) and self.value["model"].get("type") == "BPE"
+
+    def around(self) -> tuple[list[int], list[int]]:
+        """The ids that the file sets before a text and behind it, as it counts them."""
+        found, inner = (self._library.encode("a", add_special_tokens=add).ids for add in (True, False))
+        first = next((n for n in range(len(found)) if found[n:n + len(inner)] == inner), 0)
+        return found[:first], found[first + len(inner):]
+
     def file_names(self) -> list[str | None]:
         """Every token as the file writes it, by the file's ids; None for a row beyond the tokenizer's own."""
         if self.pieces:
