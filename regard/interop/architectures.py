@@ -100,6 +100,8 @@ ARCHITECTURES: dict[str, tuple[Architecture, ...]] = {
         Architecture("MambaForCausalLM", MambaLayout, RMS),
         Architecture("Mamba2ForCausalLM", Mamba2Layout, {**RMS, "expand": WHOLE}),
         Architecture("EuroBertForMaskedLM", MaskedLayout, {**GATED, **BIASED, "head_width": ANY}),
+        Architecture("EuroBertForMaskedLM", MaskedLayout, {
+            **GATED, "bias": ("all",), "head_width": ANY, "logit_bias": (True,)}),
         Architecture("PegasusForConditionalGeneration", EncoderDecoderLayout, {
             **FREE, "positions": ("sinusoidal",), "shared": (True,), "logit_bias": ANY}),
         Architecture("MarianMTModel", EncoderDecoderLayout, {

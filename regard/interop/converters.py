@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from regard.errors import DataError, did_you_mean
+from regard.interop.from_eurobert import convert_eurobert
 from regard.interop.from_hf import Converted, LlamaNames, all_layers_slide, convert_gpt2, convert_neox
 from regard.interop.from_mamba import convert_mamba, convert_mamba2
 from regard.interop.hf_folder import Config, FoundWeights
@@ -20,6 +21,7 @@ CONVERTERS: dict[str, Callable[[Config, FoundWeights], Converted]] = {
                              windowed=lambda config: True),
     "mamba": convert_mamba,
     "mamba2": convert_mamba2,
+    "eurobert": convert_eurobert,
 }
 
 

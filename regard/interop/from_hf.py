@@ -25,9 +25,10 @@ ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "ge
 class Converted:
     """A model in our terms, its rows still counted as the other program does."""
 
-    family: str                            # of the task lm
+    family: str
     model: dict[str, Any]                  # the [model] table
     tensors: dict[str, Tensor]             # "embedding.weight", and "head.weight" unless it is tied, have V rows
+    task: str = "lm"
 
 
 # ------------------------------------------------------------------------------------------- parts
@@ -195,6 +196,9 @@ class LlamaNames:
         for number in range(layers):
             self.put_block(tensors, weights, number, width, inner, own, turned, heads, kv_heads)
         self.put(tensors, weights, "model.norm", "norm", width)
+        biased = biases(tensors)
+        if (bias := weights.maybe("lm_head.bias", vocab)) is not None:
+            tensors["head.bias"] = bias
         tied = put_head(tensors, weights, (vocab, width), config.flag("tie_word_embeddings", False), "lm_head.weight")
         named = activation(config, "hidden_act", default="silu")
         if self.gated and named != "silu":
@@ -205,9 +209,9 @@ class LlamaNames:
             "layers": layers, "width": width, "heads": heads, "context": context, **turning,
             "kv_heads": 0 if kv_heads == heads else kv_heads, "head_width": 0 if own * heads == width else own,
             "qk_norm": "stack.layers.0.mixer.q_norm.weight" in tensors, "window": 0 if window >= context else window,
-            "norm": self.norm, "eps": config.number(self.eps, default=1e-6), "bias": biases(tensors),
-            "activation": "swiglu" if self.gated else named, "expand": inner / width * (1.5 if self.gated else 1),
-            "tied": tied}, tensors)
+            "norm": self.norm, "eps": config.number(self.eps, default=1e-6), "bias": biased,
+            "logit_bias": bias is not None, "activation": "swiglu" if self.gated else named,
+            "expand": inner / width * (1.5 if self.gated else 1), "tied": tied}, tensors)
 
     def put_block(
         self, tensors: dict[str, Tensor], weights: FoundWeights, number: int, width: int, inner: int, own: int,

@@ -137,6 +137,7 @@ class LlamaLike:
     up: str = "mlp.up_proj"
     down: str = "mlp.down_proj"
     norm_bias: bool = False
+    head_bias: bool = False                # the head has one where feed-forward layers have
     biases: Callable[[BlockLayout], dict[str, Any]] = lambda block: {}      # its settings of biases
     more: Callable[[BlockLayout, int], dict[str, Any]] = lambda block, layers: {}
 
@@ -146,6 +147,9 @@ class LlamaLike:
         assert stack.norm is not None
         tied = put_embedding(tensors, stack, layout.head, "model.embed_tokens.weight", "lm_head.weight")
         biases = self.biases(first)
+        if self.head_bias and biases["mlp_bias"]:
+            bias = layout.head.bias
+            tensors["lm_head.bias"] = stack.embedding.new_zeros(len(stack.embedding)) if bias is None else bias
         for number, block in enumerate(stack.blocks):
             self.put_block(tensors, f"model.layers.{number}", block, stack.norm.eps, biases)
         put(tensors, "model.norm", stack.norm, self.norm_bias)
@@ -257,7 +261,7 @@ DECODERS: dict[str, Any] = {
     "StableLmForCausalLM": LlamaLike("stablelm", eps="layer_norm_eps", norm_bias=True,
                                      biases=lambda block: {"use_qkv_bias": any_bias(block)}),
     "ArceeForCausalLM": LlamaLike("arcee", biases=attention_and_feed),
-    "EuroBertForMaskedLM": LlamaLike("eurobert", biases=attention_and_feed),
+    "EuroBertForMaskedLM": LlamaLike("eurobert", head_bias=True, biases=attention_and_feed),
     "GPT2LMHeadModel": gpt2,
     "MptForCausalLM": mpt,
 }

@@ -128,10 +128,12 @@ def read_folder(source: Path, context: int | None) -> ForeignModel:
     if kind in TRANSLATORS:
         return read_translator(source, config, context)
     converted = convert_model(config, FoundWeights(source))
-    tokenizer = load_foreign_tokenizer(source, config, len(converted.tensors["embedding.weight"]))
+    task = converted.task
+    rows = len(converted.tensors["encoder.embedding.weight" if task == "masked" else "embedding.weight"])
+    tokenizer = load_foreign_tokenizer(source, config, rows, masked=task == "masked")
     cut = cut_context(converted.model, add_rows(converted.tensors, tokenizer), context)
-    settings, network = build_network("lm", converted.family, tokenizer, cut, source)
-    return ForeignModel(kind, "lm", converted.family, tokenizer, DataSettings((), documents="file"),
+    settings, network = build_network(task, converted.family, tokenizer, cut, source)
+    return ForeignModel(kind, task, converted.family, tokenizer, DataSettings((), documents="file"),
                         TokenizerSettings(tokenizer.kind, tokenizer.vocab_size), settings, network)
 
 

@@ -20,7 +20,7 @@ from regard.interop.gguf_tokenizer import pattern_of
 from regard.interop.importing import import_model, import_run
 from regard.interop.target import ExportSubject
 
-from .foreign_models import CONTEXT, FUZZ, MODELS, ROWS, TEXT, build
+from .foreign_models import CONTEXT, FUZZ, MASKED, MODELS, ROWS, TEXT, build
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed, whose classes are needed")
 
@@ -120,6 +120,33 @@ def test_a_token_of_two_roles_is_counted_once(imported):
     gpt2, llama = imported("gpt2")[1].tokenizer, imported("llama")[1].tokenizer
     assert gpt2.order[:5].tolist() == [ADDED, ADDED, 0, ADDED, 1] and gpt2.vocab_size == ROWS + 3
     assert llama.order[:5].tolist() == [ADDED, 1, 2, 0, 3] and llama.vocab_size == ROWS + 1
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", MASKED)
+def test_a_model_of_blanks_says_the_same_and_leaves_as_it_came(name, imported, tmp_path, monkeypatch):
+    theirs, trained, folder = imported(name)
+    model, order = trained.model, torch.from_numpy(trained.tokenizer.rows)
+    assert trained.task.name == "masked" and int(order[model.mask]) == 2 and model.vocab == ROWS + 2
+    ids = np.random.default_rng(0).integers(FIRST, model.mask, 40)
+    ids[[3, 20]] = model.mask
+    wanted = theirs(order[torch.from_numpy(ids)][None]).logits[0].float().log_softmax(-1)
+    found = model.predict(torch.from_numpy(ids)[None], torch.arange(40)[None])[0]
+    known = order != ADDED
+    torch.testing.assert_close(found[:, known], wanted[:, order[known]], rtol=0, atol=1e-4)
+    assert (found[:, ~known].exp() == 0).all()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    for text in [*FUZZ, TEXT[:300], "a <|mask|> in a text"]:
+        wanted_ids = tokenizer.encode(text, add_special_tokens=False)
+        assert [int(order[id]) for id in trained.tokenizer.encode(text)] == wanted_ids and 2 not in wanted_ids
+    assert trained.fill("The ___ sat.").blanks[0] and trained.vectors(["The cat"]).shape == (1, 32)
+    monkeypatch.setattr(checking, "LINES", 6)
+    done = export(trained, "hf", tmp_path / "out")
+    assert done.kind == "EuroBertForMaskedLM" and done.checked.difference < 1e-4
+    before, after = (load_file(each / "model.safetensors") for each in (folder, tmp_path / "out"))
+    same = [tensor_name for tensor_name, tensor in before.items() if torch.equal(after[tensor_name], tensor)]
+    assert set(before) - set(same) == set() or name == "eurobert-grouped-biased"         # its keys are written out
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["mask_token_id"] == 2
 
 
 # ------------------------------------------------------------------------------------------ out again
