@@ -7,9 +7,10 @@ empty, and are left out of the softmax, so that all others keep their probabilit
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -26,18 +27,27 @@ ROLES = ("pad", "bos", "eos", "unk")       # as our ids have them
 FIRST_SERVED = ("eos", "bos", "unk", "pad")
 OF_TOKENS = ("embedding.weight", "encoder.embedding.weight", "head.weight", "head.bias")     # a row for each
 KEPT = ("tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja")
+MERGES = "merges.txt"          # of a GPT-2 that is older than tokenizer.json
 LARGEST_KEPT = 2**22           # bytes: larger ones are none of these, and an export does without
 
 
-def load_foreign_tokenizer(folder: Path, config: Config, rows: int, masked: bool = False) -> Tokenizer:
-    """Return the tokenizer of a model that knows so many tokens; of a masked model, one of them is for blanks."""
-    value = tokenizer_value(folder)
+def load_foreign_tokenizer(
+    folder: Path, config: Config, rows: int, *, masked: bool = False, value: dict[str, Any] | None = None,
+    usual: Mapping[str, str] = MappingProxyType({}),
+) -> Tokenizer:
+    """Return the tokenizer of a model that knows so many tokens; of a masked model, one of them is for blanks.
+
+    `value` is its tokenizer.json, where it was loaded already, and `usual` the token in a role that no file names.
+    """
+    value = tokenizer_value(folder) if value is None else value
     mask = token_of("mask", folder, config, value, rows) if masked else None
     if masked and mask is None:
         raise DataError(f"{config.name} has no mask_token_id, which a masked model must have")
     if mask in (None, rows - 1) and (ours := own_subwords(value, rows if mask is None else mask)) is not None:
         return ours
     wanted = {role: token_of(role, folder, config, value, rows) for role in ROLES}
+    for role, name in usual.items():
+        wanted[role] = id_of(name, value) if wanted[role] is None else wanted[role]
     taken: dict[str, int] = {}
     for role in FIRST_SERVED:
         own = wanted[role]
@@ -84,10 +94,10 @@ def own_subwords(value: dict[str, Any], rows: int) -> SubwordTokenizer | None:
 
 def tokenizer_value(folder: Path) -> dict[str, Any]:
     """Return tokenizer.json; of a folder with vocab.json and merges.txt alone, what stands for them."""
-    if (folder / TOKENIZER).is_file() or not (folder / "merges.txt").is_file():
+    if (folder / TOKENIZER).is_file() or not (folder / MERGES).is_file():
         return load_json(folder / TOKENIZER)
     vocab = load_json(folder / "vocab.json")
-    lines = (folder / "merges.txt").read_text("utf-8", "replace").splitlines()
+    lines = (folder / MERGES).read_text("utf-8", "replace").splitlines()
     merges = [line for line in lines if line and not line.startswith("#version")]
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     special = [{"id": vocab[name], "content": name, "single_word": False, "lstrip": False, "rstrip": False,
