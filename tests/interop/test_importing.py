@@ -394,7 +394,7 @@ def test_a_tokenizer_of_another_model_is_refused(folder, tmp_path):
 
 def test_what_is_nothing_and_what_exists_are_refused(folder, tmp_path):
     assert "there is nothing at" in refused(tmp_path / "none", tmp_path)
-    assert "is no folder of a model, and no ARPA file" in refused(folder / "config.json", tmp_path)
+    assert "is no folder of a model, no ckpt.pt and no ARPA file" in refused(folder / "config.json", tmp_path)
     (tmp_path / "here").mkdir()
     with pytest.raises(RegardError, match="exists already: give another path, or remove it"):
         import_run(folder, tmp_path / "here")
