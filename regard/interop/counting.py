@@ -102,10 +102,10 @@ def recount_network(network: Any, counting: Counting, of_source: Counting) -> An
         return network
     made = deepcopy(network)
     made.vocab = len(rows)
-    embeddings = {id(made.embedding): (made.embedding, rows)}
+    embeddings: list[tuple[Any, Tensor | None]] = [(made.embedding, rows)]
     if (own := getattr(getattr(made, "encoder", None), "embedding", made.embedding)) is not made.embedding:
-        embeddings[id(own)] = (own, of_source.rows)
-    for embedding, some in embeddings.values():
+        embeddings.append((own, of_source.rows))
+    for embedding, some in embeddings:
         embedding.weight, embedding.alike = nn.Parameter(embedding.weight.detach()[some]), None
         embedding.num_embeddings = len(embedding.weight)
     head = made.head

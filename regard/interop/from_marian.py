@@ -23,6 +23,7 @@ from regard.interop.hf_folder import Config, FoundWeights, load_json
 from regard.interop.sentence_pieces import load_raw, load_sentence_pieces
 
 SOURCE, TARGET, VOCAB = "source.spm", "target.spm", "vocab.json"
+SHARED = "model.shared.weight"
 
 
 @dataclass
@@ -78,9 +79,8 @@ class MarianReader:
 
 def convert_marian(config: Config, weights: FoundWeights) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return the [model] table and the tensors, their rows still counted as Marian does."""
-    for name, only in (("share_encoder_decoder_embeddings", True), ("normalize_embedding", False),
-                       ("normalize_before", False), ("add_final_layer_norm", False)):
-        config.require(name, only, default=only)
+    for name in ("normalize_embedding", "normalize_before", "add_final_layer_norm"):
+        config.require(name, False, default=False)
     width, heads, inner, layers, decoder_layers = (config.size(name) for name in (
         "d_model", "encoder_attention_heads", "encoder_ffn_dim", "encoder_layers", "decoder_layers"))
     for name, value in (("decoder_attention_heads", heads), ("decoder_ffn_dim", inner)):
@@ -96,20 +96,29 @@ def convert_marian(config: Config, weights: FoundWeights) -> tuple[dict[str, Any
         reader.put_self_attention(theirs, ours)
         reader.put_cross_attention(theirs, ours := f"stack.layers.{2 * number + 2}")
         reader.put_feed(theirs, ours, inner)
-    shared = "model.shared.weight"
-    both = reader.embedding(vocab, shared, "model.decoder.embed_tokens.weight", "model.encoder.embed_tokens.weight")
+    tensors = embeddings_of(reader, config, vocab)
     bias = weights.maybe("final_logits_bias", 1, vocab)
-    tensors = {**reader.tensors, "embedding.weight": both, "encoder.embedding.weight": both.clone(),
-               "head.bias": torch.zeros(vocab) if bias is None else bias[0]}
+    tensors |= {**reader.tensors, "head.bias": torch.zeros(vocab) if bias is None else bias[0]}
     tied = config.flag("tie_word_embeddings", True)
     if not tied:
         tensors["head.weight"] = reader.embedding(vocab, "lm_head.weight")
     sides = [f"model.{side}.embed_{part}.weight" for side in ("encoder", "decoder") for part in ("tokens", "positions")]
-    weights.finish(shared, "lm_head.weight", *sides)
+    weights.finish(SHARED, "lm_head.weight", *sides)
     return {"layers": layers, "decoder_layers": decoder_layers, "width": width, "heads": heads, "context": context,
             "positions": "sinusoidal", "placement": "post", "bias": "all", "logit_bias": True, "tied": tied,
             "activation": activation(config, "activation_function", default="gelu"), "expand": inner / width,
             "embedding_scale": "width" if config.flag("scale_embedding", False) else "none"}, tensors
+
+
+def embeddings_of(reader: MarianReader, config: Config, vocab: int) -> dict[str, Tensor]:
+    """Return the embeddings of both sides, which are one matrix in most models."""
+    encoder, decoder = (f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder"))
+    if config.flag("share_encoder_decoder_embeddings", True):
+        both = reader.embedding(vocab, SHARED, decoder, encoder)
+        return {"embedding.weight": both, "encoder.embedding.weight": both.clone()}
+    config.require("decoder_vocab_size", vocab, default=vocab)
+    return {"embedding.weight": reader.embedding(vocab, decoder),
+            "encoder.embedding.weight": reader.embedding(vocab, encoder)}
 
 
 # ------------------------------------------------------------------------------------------ vocabulary

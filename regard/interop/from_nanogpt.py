@@ -132,9 +132,9 @@ def read_table(itos: Any, path: Path, rows: int) -> Tokenizer:
         raise DataError(f"{path} has {len(characters):,} characters and the model {rows:,} tokens: they are of "
                         "different models")
     vocab = {character: id for id, character in enumerate(characters)}
-    value = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
-             "pre_tokenizer": split_at(EVERY_CHARACTER, "Isolated"), "post_processor": None,
-             "decoder": {"type": "Fuse"},
-             "model": {"type": "WordLevel", "vocab": {**vocab, UNKNOWN: rows}, "unk_token": UNKNOWN}}
+    value: dict[str, Any] = {
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+        "pre_tokenizer": split_at(EVERY_CHARACTER, "Isolated"), "post_processor": None, "decoder": {"type": "Fuse"},
+        "model": {"type": "WordLevel", "vocab": {**vocab, UNKNOWN: rows}, "unk_token": UNKNOWN}}
     with readable_tokenizer(path.parent, path):
         return ForeignTokenizer(value, [ADDED] * FIRST, rows, alike={BOS: vocab.get("\n", 0)})

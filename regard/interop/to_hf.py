@@ -75,8 +75,8 @@ def special_ids(subject: ExportSubject) -> dict[str, Any]:
 
 def generation_settings(subject: ExportSubject) -> dict[str, Any]:
     """Return how `regard generate` and `regard translate` write: tokens that they never write are suppressed."""
-    of = subject.counting.of
-    banned = {of(token) for token in subject.trained.special_tokens.banned if token not in subject.tokenizer.missing}
+    missing = subject.tokenizer.missing
+    banned = subject.counting.theirs([id for id in subject.trained.special_tokens.banned if id not in missing])
     settings = {**special_ids(subject), "suppress_tokens": sorted(banned)}
     if not getattr(subject.network, "needs_source", False):
         return {**settings, "do_sample": True, "top_k": 0, "max_new_tokens": 256}
