@@ -38,7 +38,7 @@ def load(
     folder.check_tokenizer()
     tokenizer = saved.load_tokenizer(folder.tokenizer_path)
     settings = kind.settings_of_run(tables.get("model", {}))
-    model = restore(kind, settings, saved.vocab(tokenizer), folder.read_weights())
+    model = restore(kind, settings, saved.vocab(tokenizer), folder.read_weights(), tokenizer)
     if saved.mixing is not None and "ngram" in tables and not alone:
         model = saved.mixing.load(model, folder, tables)
     if isinstance(model, nn.Module):
@@ -55,13 +55,14 @@ def run_family(tables: dict[str, dict[str, Any]], folder: RunFolder, trust: bool
         raise RunError(f"{folder.settings_path} is incomplete: it has no {missing}") from None
 
 
-def restore(kind: Family, settings: Any, vocab: Any, tensors: dict[str, Tensor]) -> Any:
-    """Return the model of a family with these settings and saved tensors."""
+def restore(kind: Family, settings: Any, vocab: Any, tensors: dict[str, Tensor], tokenizer: Any) -> Any:
+    """Return the model of a family with these settings and saved tensors, for this tokenizer."""
     if kind.restore is not None:
         return kind.restore(settings, vocab, tensors)
     assert kind.build is not None
     model = kind.build(settings, vocab)
     model.load_tensors(tensors)
+    model.leave_out(tokenizer)
     return model
 
 

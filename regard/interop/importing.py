@@ -27,9 +27,10 @@ from regard.data.tokens.vocabulary import FIRST
 from regard.data.tokens.words import WhitespaceTokenizer
 from regard.errors import DataError, SettingError
 from regard.families.ngram import NGramSettings
+from regard.interop.converters import convert_model
 from regard.interop.foreign_rows import add_rows, load_foreign_tokenizer
-from regard.interop.from_hf import convert_model
-from regard.interop.from_marian import add_marian_rows, convert_marian, load_marian_tokenizers
+from regard.interop.from_marian import convert_marian, load_marian_tokenizers
+from regard.interop.from_nanogpt import CHECKPOINT, convert_nanogpt, find_tokenizer, is_checkpoint, unpickled
 from regard.interop.hf_folder import CONFIG, Config, FoundWeights, load_json
 from regard.manifest import FORMAT
 from regard.models.ngram import read_arpa
@@ -58,28 +59,28 @@ class Imported:
     seconds: float
 
 
-def import_model(source: str | Path, out: str | Path | None = None, *, context: int | None = None) -> Any:
+def import_model(
+    source: str | Path, out: str | Path | None = None, *, context: int | None = None,
+    tokenizer: str | Path | None = None,
+) -> Any:
     """Import a model, and return it as `regard.load` does."""
-    return load(import_run(source, out, context=context).path)
+    return load(import_run(source, out, context=context, tokenizer=tokenizer).path)
 
 
-def import_run(source: str | Path, out: str | Path | None = None, *, context: int | None = None) -> Imported:
+def import_run(
+    source: str | Path, out: str | Path | None = None, *, context: int | None = None,
+    tokenizer: str | Path | None = None,
+) -> Imported:
     """Write the model at `source` as a run: all of it, or nothing.
 
-    `context` is how many tokens it shall read at once, where that is fewer than it can.
+    `context` is how many tokens it shall read at once, where that is fewer than it can. `tokenizer` is the file of a
+    model that comes without one, a checkpoint of nanoGPT.
     """
     began, source = time.monotonic(), Path(source)
     path = Path(out) if out is not None else Path("runs") / source.name.split(".")[0]
     if path.exists():
         raise SettingError(f"-o {path} exists already: give another path, or remove it")
-    if not source.exists():
-        raise DataError(f"there is nothing at {source}: give the folder of a model, or an ARPA file")
-    if source.is_dir():
-        found = read_folder(source, context)
-    elif source.name.endswith(ARPA):
-        found = read_counts(source)
-    else:
-        raise DataError(f"{source} is no folder of a model, and no ARPA file ({', '.join(ARPA)})")
+    found = read_source(source, context, None if tokenizer is None else Path(tokenizer))
     storage.make_folder(path.parent)
     part = storage.own_part(path)
     try:
@@ -121,6 +122,21 @@ class ForeignModel:
     model: Any
 
 
+def read_source(source: Path, context: int | None, tokenizer: Path | None) -> ForeignModel:
+    """Return the model at a path, whatever it is; what is none of those that are known is one clear line."""
+    if not source.exists():
+        raise DataError(f"there is nothing at {source}: give the folder of a model, a {CHECKPOINT} or an ARPA file")
+    if is_checkpoint(source):
+        return read_checkpoint(source / CHECKPOINT if source.is_dir() else source, context, tokenizer)
+    if tokenizer is not None:
+        raise SettingError(f"--tokenizer {tokenizer}: {source} has its tokens with it; leave it out")
+    if source.is_dir():
+        return read_folder(source, context)
+    if source.name.endswith(ARPA):
+        return read_counts(source)
+    raise DataError(f"{source} is no folder of a model, no {CHECKPOINT} and no ARPA file ({', '.join(ARPA)})")
+
+
 def read_folder(source: Path, context: int | None) -> ForeignModel:
     """A folder of transformers."""
     config = Config(load_json(source / CONFIG), str(source / CONFIG))
@@ -128,20 +144,35 @@ def read_folder(source: Path, context: int | None) -> ForeignModel:
     if kind in TRANSLATORS:
         return read_translator(source, config, context)
     converted = convert_model(config, FoundWeights(source))
-    tokenizer, alike = load_foreign_tokenizer(source, config, len(converted.tensors["embedding.weight"]))
-    model, tensors = add_rows(converted, tokenizer, alike)
-    settings, network = build_network("lm", converted.family, tokenizer, cut_context(model, tensors, context), source)
-    return ForeignModel(kind, "lm", converted.family, tokenizer, DataSettings((), documents="file"),
+    task = converted.task
+    rows = len(converted.tensors["encoder.embedding.weight" if task == "masked" else "embedding.weight"])
+    tokenizer = load_foreign_tokenizer(source, config, rows, masked=task == "masked")
+    cut = cut_context(converted.model, add_rows(converted.tensors, tokenizer), context)
+    settings, network = build_network(task, converted.family, tokenizer, cut, source)
+    return ForeignModel(kind, task, converted.family, tokenizer, DataSettings((), documents="file"),
                         TokenizerSettings(tokenizer.kind, tokenizer.vocab_size), settings, network)
+
+
+def read_checkpoint(source: Path, context: int | None, tokenizer: Path | None) -> ForeignModel:
+    """A checkpoint of nanoGPT, which another process unpickles."""
+    if tokenizer is not None and not tokenizer.exists():
+        raise DataError(f"--tokenizer {tokenizer}: there is nothing there")
+    with unpickled(source) as folder:
+        config = Config(load_json(folder / CONFIG), f"model_args of {source}")
+        converted = convert_nanogpt(config, FoundWeights(folder, str(source), "model_args"))
+    found = find_tokenizer(source, tokenizer, len(converted.tensors["embedding.weight"]))
+    cut = cut_context(converted.model, add_rows(converted.tensors, found), context)
+    settings, network = build_network("lm", converted.family, found, cut, source)
+    return ForeignModel("nanogpt", "lm", converted.family, found, DataSettings((), documents="file"),
+                        TokenizerSettings(found.kind, found.vocab_size), settings, network)
 
 
 def read_translator(source: Path, config: Config, context: int | None) -> ForeignModel:
     """A translator of Marian's, with two SentencePiece models."""
     tokenizer = load_marian_tokenizers(source, config)
     model, tensors = convert_marian(config, FoundWeights(source))
-    tensors = add_marian_rows(tensors, tokenizer.target, config)
-    settings, network = build_network("translate", "transformer", tokenizer, cut_context(model, tensors, context),
-                                      source)
+    cut = cut_context(model, add_rows(tensors, tokenizer.target), context)
+    settings, network = build_network("translate", "transformer", tokenizer, cut, source)
     return ForeignModel(config.text("model_type"), "translate", "transformer", tokenizer,
                         PairSettings((), langs=languages(source)),
                         PairTokenizerSettings(tokenizer.kind, tokenizer.vocab_size, shared=False), settings, network)
@@ -177,6 +208,7 @@ def build_network(
     with NothingDrawn():
         network = family.build(settings, task_named(task).vocab(tokenizer))
     load_checked(network, tensors, source)
+    network.leave_out(tokenizer)
     return settings, network.eval()
 
 

@@ -29,7 +29,7 @@ def write_card(subject: ExportSubject, kind: str) -> str:
     sections = [
         header([] if seq2seq else [f"pipeline_tag: {task}"]), f"# {subject.name}\n", about(subject, kind),
         "## Use\n\n```python\n" + use(subject, auto) + "\n```\n\n" + frame_note(subject),
-        "## Measured\n\n" + measured(subject), "## Trained\n\n" + trained(subject)]
+        "## Measured\n\n" + measured(subject), imported(subject) or "## Trained\n\n" + trained(subject)]
     return "\n".join(section.strip() + "\n" for section in sections)
 
 
@@ -41,7 +41,8 @@ def about(subject: ExportSubject, kind: str) -> str:
     model = subject.trained
     family = model.task.family(model.family)
     count = sum(tensor.numel() for tensor in subject.network.saved_tensors().values())
-    return (f"{family.about[0].upper()}{family.about[1:]}. It has {count:,} parameters, was trained with Regard "
+    came = "imported" if imported(subject) else "trained"
+    return (f"{family.about[0].upper()}{family.about[1:]}. It has {count:,} parameters, was {came} with Regard "
             f"{__version__} and is written here as `{kind}` of transformers.")
 
 
@@ -52,6 +53,8 @@ def use(subject: ExportSubject, auto: str) -> str:
 
 def frame_note(subject: ExportSubject) -> str:
     """Return what the tokenizer adds to a text."""
+    if subject.found is not None:
+        return "The tokenizer is the one that the model came with, and so are its ids."
     if getattr(subject.network, "needs_source", False):
         note = "The tokenizer sets `<eos>` behind a source."
         if not subject.tokenizer.shared:
@@ -108,6 +111,13 @@ def number(value: float) -> str:
 
 
 # ------------------------------------------------------------------------------------------ how it was made
+
+
+def imported(subject: ExportSubject) -> str:
+    """Return the section of a model that was trained elsewhere and not here; nothing for any other."""
+    name = subject.tables["run"].get("imported")
+    return f"## Imported\n\nBy `regard import {name}`. What it was trained on, the card of that model tells." \
+        if name else ""
 
 
 def trained(subject: ExportSubject) -> str:

@@ -24,10 +24,17 @@ METASPACE = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "al
 def load_sentence_pieces(path: Path) -> dict[str, Any]:
     """Return the value of a tokenizer.json that cuts texts as this file does."""
     try:
+        return read_pieces(load_raw(path))
+    except (ValueError, IndexError, AttributeError, struct.error) as error:
+        raise DataError(f"could not read {path} ({error}): fetch it again") from None
+
+
+def load_raw(path: Path) -> bytes:
+    try:
         if path.stat().st_size > LARGEST:
             raise ValueError(f"it is larger than {LARGEST:,} bytes")
-        return read_pieces(path.read_bytes())
-    except (OSError, ValueError, IndexError, struct.error) as error:
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
         raise DataError(f"could not read {path} ({error}): fetch it again") from None
 
 

@@ -165,6 +165,7 @@ def build_model(plan: TrainingPlan) -> Learner:
     if plan.base is not None:
         begin = model.load_tensors if plan.base.task.name == plan.task.name else model.load_encoder
         begin(plan.base.learner.saved_tensors())
+    model.leave_out(plan.corpus.tokenizer)
     return model.to(plan.device)
 
 

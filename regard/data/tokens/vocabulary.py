@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,10 @@ class Tokenizer(ABC):
     spaces_apart: bool = False           # a space between two words belongs to no token
     vocab_size: int
     pad, bos, eos, unk = PAD, BOS, EOS, UNK
+    # Special tokens that a tokenizer of another program lacks, each with the one that it reads as, which may be itself;
+    # and ids behind which no token stands, though the model that came with it has rows for them.
+    missing: Mapping[int, int] = MappingProxyType({})
+    unspelled: tuple[int, ...] = ()
 
     @abstractmethod
     def encode(self, text: str) -> Ids:
@@ -128,6 +133,14 @@ class TokenizerBeside:
     @property
     def vocab_size(self) -> int:
         return self.main.vocab_size
+
+    @property
+    def missing(self) -> Mapping[int, int]:
+        return self.main.missing
+
+    @property
+    def unspelled(self) -> tuple[int, ...]:
+        return self.main.unspelled
 
     def token(self, id: int) -> str:
         return self.main.token(id)
