@@ -12,10 +12,11 @@ from regard.cli.options import JSON, print_json
 @click.option("-o", "--out", metavar="RUN", help="Where to write the run.  [default: runs/NAME]")
 @click.option("--context", type=int, metavar="N", help="Read at most so many tokens at once.  [default: as many as the "
               "model can]")
+@click.option("--revision", metavar="REV", help="Of hub:OWNER/NAME: a branch, a tag or a commit.  [default: main]")
 @JSON
-def command(source: str, out: str | None, context: int | None, as_json: bool) -> None:
+def command(source: str, out: str | None, context: int | None, revision: str | None, as_json: bool) -> None:
     """Make a run of the model in SOURCE: a folder of transformers (GPT-2, GPT-NeoX, Llama, Mistral, Qwen, Mamba,
-    Marian), or an n-gram as an ARPA file.
+    Marian), an n-gram as an ARPA file, or hub:OWNER/NAME, which is fetched from the Hugging Face hub.
 
     Weights are read from safetensors, and nothing in the folder is run. What does not fit is an error, and nothing is
     written.
@@ -24,7 +25,7 @@ def command(source: str, out: str | None, context: int | None, as_json: bool) ->
 
     from regard.interop.importing import import_run
 
-    done = import_run(source, out, context=context)
+    done = import_run(source, out, context=context, revision=revision)
     if as_json:
         print_json({**asdict(done), "path": str(done.path)})
         return
