@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path, PurePosixPath
+from typing import Any
 from urllib.parse import urlsplit
 
 from regard import __version__, storage
@@ -190,7 +191,7 @@ class Hub:
             for each in added:
                 wanted = digests.get(each.path_in_repo)
                 if wanted is not None and each.upload_info.sha256.hex() != wanted:
-                    raise RunError(f"{each.path_or_fileobj} changed while it was uploaded: push again when nothing "
+                    raise RunError(f"{each.path_in_repo} changed while it was uploaded: push again when nothing "
                                    "writes to the run")
             done = self.api.create_commit(
                 self.name, [*added, *map(CommitOperationDelete, gone)], commit_message=message, revision=branch,
@@ -226,7 +227,7 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 def answer_to(error: Exception) -> tuple[int | None, str]:
     """Return the HTTP status of the answer that an error is of, and the hub's code; None where there is none."""
     for each in causes(error):
-        response = getattr(each, "response", None)
+        response: Any = getattr(each, "response", None)
         if (status := getattr(response, "status_code", None)) is not None:
             return int(status), str(response.headers.get("X-Error-Code") or "")
     return None, ""
@@ -243,7 +244,7 @@ def spell_status(status: int) -> str:
 
 
 class WaitingLines(logging.Handler):
-    """Of all that huggingface_hub logs, only how long it waits before it tries again."""
+    """Tells how long huggingface_hub waits before it tries again, and nothing else that it logs."""
 
     def __init__(self, say: Say):
         super().__init__()

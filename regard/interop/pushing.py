@@ -107,8 +107,9 @@ def run_files(folder: RunFolder) -> tuple[dict[str, bytes | Path], dict[str, str
     there = [name for name in (*RECORDED, METRICS) if (folder.path / name).is_file()]
     manifest = folder.adopted().settle()
     settings = portable_settings(folder)
-    manifest = replace(manifest, files={**{name: manifest.files[name] for name in there if name in manifest.files},
-                                        SETTINGS: storage.digest(settings)})
+    manifest = replace(manifest, files={
+        name: storage.digest(settings) if name == SETTINGS else digest
+        for name, digest in manifest.files.items() if name in there})
     files: dict[str, bytes | Path] = {name: as_upload(folder.path / name) for name in there}
     files |= {SETTINGS: settings, MANIFEST: format_manifest(manifest).encode()}
     for name, data in files.items():

@@ -62,6 +62,11 @@ def git_hash(data: bytes) -> str:
     return hashlib.sha1(b"blob " + str(len(data)).encode() + b"\0" + data).hexdigest()
 
 
+def known_by(data: bytes) -> str:
+    """The hash by which the hub knows a file."""
+    return hashlib.sha256(data).hexdigest() if len(data) >= LARGE else git_hash(data)
+
+
 class HubServer(ThreadingHTTPServer):
     daemon_threads = True
 
@@ -96,6 +101,7 @@ class HubServer(ThreadingHTTPServer):
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize, disable_nagle_algorithm = 1 << 16, True                    # an answer in one packet
     server: HubServer
 
     def log_message(self, *_):
@@ -162,7 +168,8 @@ class Handler(BaseHTTPRequestHandler):
         url = {"url": f"{self.server.url}/{name}"}
         if name in self.server.repositories:
             return Answer.of({**url, "error": "You already created this model repo"}, 409)
-        self.server.put(name, {".gitattributes": b"*.safetensors filter=lfs\n"}, private=bool(asked.get("private")))
+        self.server.put(name, {".gitattributes": b"*.safetensors filter=lfs\n"},
+                        private=asked.get("visibility") == "private")
         return Answer.of(url)
 
     def info(self, name, repository, revision):
@@ -182,7 +189,7 @@ class Handler(BaseHTTPRequestHandler):
         tree = found[1] if found else {}
         return Answer.of({"files": [
             {"path": each["path"], "uploadMode": "lfs" if each["size"] >= LARGE else "regular", "shouldIgnore": False,
-             "oid": git_hash(tree[each["path"]]) if each["path"] in tree and each["size"] < LARGE else None}
+             "oid": known_by(tree[each["path"]]) if each["path"] in tree else None}
             for each in asked["files"]]})
 
     def batch(self, asked):
@@ -222,6 +229,5 @@ class Handler(BaseHTTPRequestHandler):
         if found is None or path not in found[1]:
             return Answer.error(404, "EntryNotFound" if found else "RevisionNotFound", "Entry not found")
         data = found[1][path]
-        etag = hashlib.sha256(data).hexdigest() if len(data) >= LARGE else git_hash(data)
-        return Answer(200, data, {"ETag": f'"{etag}"', "X-Repo-Commit": found[0], "Accept-Ranges": "bytes",
+        return Answer(200, data, {"ETag": f'"{known_by(data)}"', "X-Repo-Commit": found[0], "Accept-Ranges": "bytes",
                                   "Content-Disposition": f'inline; filename="{path.rpartition("/")[2]}"'})
