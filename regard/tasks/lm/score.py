@@ -14,7 +14,6 @@ from regard.data.reading.corpus import Corpus
 from regard.data.reading.shards import Shard
 from regard.metrics.perplexity import Surprise, impossible
 from regard.metrics.text_units import interval_over, share_of, unit_ends
-from regard.models.mixture import Mixture
 from regard.tasks.last_measure import MOST_TOKENS, LastFigures, LastMeasure, say_number
 from regard.tasks.lm.trained import Trained
 from regard.tasks.score import Options, Outcome, Row, Say, Scoring, warning_rows
@@ -69,9 +68,9 @@ def measure_test(model: Trained, corpus: Corpus) -> LastFigures:
 
 def score_parts_of(model: Trained, shard: Shard) -> dict[str, Tensor]:
     """Return the log-probability of every token by the model, and by the parts of a mixture under their names."""
-    if not isinstance(model.model, Mixture):
+    if model.mixture is None:
         return {WHOLE: model.token_scores(shard)}
-    return model.part_scores(shard).by_name(model.model)
+    return model.part_scores(shard).by_name(model.mixture)
 
 
 def loss_interval(nats: Tensor, shard: Shard) -> dict[str, Any]:
@@ -84,9 +83,9 @@ def loss_interval(nats: Tensor, shard: Shard) -> dict[str, Any]:
 
 def score_whole(model: Trained, shard: Shard, documents: str | None) -> tuple[Surprise, dict[str, Surprise]]:
     """Return the surprise of the model, and of a mixture those of its parts by their names."""
-    if not isinstance(model.model, Mixture):
+    if model.mixture is None:
         return model.score_shard(shard, documents), {}
-    scores = model.part_scores(shard, documents).by_name(model.model)
+    scores = model.part_scores(shard, documents).by_name(model.mixture)
     parts = {name: model.surprise(shard, -float(each.double().sum())) for name, each in scores.items()}
     return parts["mixture"], parts
 
