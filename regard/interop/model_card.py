@@ -148,7 +148,7 @@ def validation_rows(subject: ExportSubject) -> list[tuple[str, str]]:
 INTERVAL = "_interval"
 NAMES = {"loss": "loss, nats a token", "network_loss": "loss of the network alone",
          "ngram_loss": "loss of an n-gram of the same text", "bits_per_byte": "bits per byte",
-         "tokens": "tokens measured"}
+         "tokens": "tokens measured", "bleu": "BLEU", "rouge": "ROUGE-L", "accuracy": "accuracy in percent"}
 
 
 def spell(name: str) -> str:
