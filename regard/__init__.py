@@ -33,6 +33,8 @@ _HOME = {
     "train": "training.run",
     "export": "interop.export",
     "import_model": "interop.importing",
+    "push": "interop.pushing",
+    "pull": "interop.pulling",
 }
 
 __all__ = ["__version__", *sorted(_HOME)]

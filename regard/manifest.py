@@ -49,8 +49,13 @@ class Manifest:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
+    storage.write_file(folder / MANIFEST, format_manifest(manifest))
+
+
+def format_manifest(manifest: Manifest) -> str:
+    """Return the text of the file, its own hash in it."""
     values = asdict(manifest)
-    storage.write_json(folder / MANIFEST, {**values, "sha256": digest_values(values)})
+    return json.dumps({**values, "sha256": digest_values(values)}, indent=2, ensure_ascii=False) + "\n"
 
 
 def read_manifest(folder: Path) -> Manifest | None:

@@ -47,6 +47,7 @@ SETTINGS, TOKENIZER, SOURCE_TOKENIZER, LABELS, BASELINE, WEIGHTS, METRICS, SAMPL
 NGRAM, MIXTURE, TEST = "ngram.safetensors", "mixture.json", "test.json"
 TOKENIZERS = (TOKENIZER, SOURCE_TOKENIZER, LABELS, BASELINE)   # what a tokenizer saves, as far as it has it
 RECORDED = (SETTINGS, *TOKENIZERS, WEIGHTS, NGRAM, MIXTURE, TEST)        # in the manifest
+HEADING = "every setting of this run, resolved"                # the first line of run.toml
 DAMAGED = "damaged-"           # before the name of a checkpoint that was set aside
 
 
@@ -129,7 +130,7 @@ class RunFolder:
     # ---------------------------------------------------------------------------- settings, tokenizer
 
     def save_settings(self, tables: Mapping[str, Mapping[str, Any]]) -> None:
-        text = write_toml(tables, heading="every setting of this run, resolved")
+        text = write_toml(tables, heading=HEADING)
         self.write_recorded(SETTINGS, text.encode())
 
     def read_settings(self) -> dict[str, dict[str, Any]]:
@@ -226,12 +227,12 @@ class RunFolder:
 
     # ------------------------------------------------------------------------------------- test part
 
-    def save_test(self, figures: Mapping[str, float]) -> None:
+    def save_test(self, figures: Mapping[str, Any]) -> None:
         """Save the figures of the test part, with the hash of the weights that they are of."""
         values = {**figures, "weights": self.adopted().files[WEIGHTS]}
         self.write_recorded(TEST, json.dumps(storage.finite(values), indent=2).encode())
 
-    def read_test(self) -> dict[str, float | None] | None:
+    def read_test(self) -> dict[str, Any] | None:
         """The figures of the test part; None while there are none of the weights as they are now."""
         self.check_file(TEST)
         path = self.path / TEST

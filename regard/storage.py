@@ -35,10 +35,11 @@ def perform(operation: str, path: Path, act: Callable[[], Any]) -> Any:
             before_operation(operation, path)
         return act()
     except OSError as error:
-        raise StorageError(_explain(operation, path, error)) from error
+        raise StorageError(explain(operation, path, error)) from error
 
 
-def _explain(operation: str, path: Path, error: OSError) -> str:
+def explain(operation: str, path: Path, error: OSError) -> str:
+    """Return one line on what the operating system refused."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         free = shutil.disk_usage(_existing_parent(path)).free // 2**20
         return (f"the disk is full ({free} MB free): could not {operation} {path}; "

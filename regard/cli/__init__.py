@@ -37,6 +37,8 @@ COMMANDS = {
     "serve": ("serve", "Open a page on which trained models are looked at, and serve them to other tools."),
     "export": ("export", "Write a model for another program, open it there, and compare."),
     "import": ("import_model", "Make a run of a model that another program wrote."),
+    "push": ("push", "Upload a run to the Hugging Face hub, with a card of what was measured."),
+    "pull": ("pull", "Download a run that was pushed to the Hugging Face hub, and check it."),
     "compare": ("compare", "Train several families under one budget, and put them side by side."),
     "scale": ("scale", "Say what ten times more minutes, parameters or data would give, from short runs."),
     "lab": ("lab", "Every claim of the lectures as an experiment with a verdict."),

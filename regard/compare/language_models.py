@@ -16,12 +16,13 @@ from regard.compare.family_curves import Levels, draw_figure, family_line, plot_
 from regard.compare.plan import ComparisonPlan, Entry, Record, Row
 from regard.compare.recall import CUE, DISTANCES, PASSAGE, SEQUENCES, recall
 from regard.compare.subject import Section, Subject, mean, measured_part, why_not_divided
-from regard.compare.units import unit_bytes, unit_ends
+from regard.compare.units import unit_bytes
 from regard.config import fill
 from regard.data.reading.corpus import Corpus
 from regard.data.tokens.vocabulary import EOS
 from regard.metrics.perplexity import warn_of_unknown
 from regard.metrics.resampling import Counts, Scores
+from regard.metrics.text_units import unit_ends
 from regard.report.charts import Chart
 from regard.report.numbers import NOTHING, shorten, show_bytes, show_count, show_seconds
 from regard.report.page import grid, sample, visible

@@ -8,8 +8,8 @@ from typing import Any
 from regard.compare.plan import ComparisonPlan, Row
 from regard.compare.rows import within_noise
 from regard.compare.subject import subject_of
-from regard.compare.units import FEW
 from regard.metrics.intervals import SEEDS
+from regard.metrics.text_units import FEW
 from regard.report.tables import markdown_table, rich_table, text_table
 
 

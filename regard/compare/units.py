@@ -1,7 +1,7 @@
 """Counts of each unit of the measured text, which a trial stores beside its record: trials/NAME.npz.
 
 A unit is a document, a pair, or a stretch of one long text; differences between families are paired over them
-(`differences`). One array of counts (U, C), whose sums give the number of the table.
+(`differences`, `metrics.text_units`). One array of counts (U, C), whose sums give the number of the table.
 """
 
 from __future__ import annotations
@@ -17,22 +17,6 @@ from regard import storage
 from regard.data.reading.shards import Shard
 from regard.errors import RunError
 from regard.metrics.resampling import Counts
-
-FEW = 10                             # documents; fewer are taken for one long text
-STRETCH, SHORT_STRETCH = 1024, 256   # tokens of such a text that make a unit; the second where it has few of the first
-MOST = 2048                          # units; more are put together, so that what is kept is bounded
-
-
-def unit_ends(shard: Shard) -> tuple[np.ndarray, str]:
-    """The token after each unit of a text, and what a unit is."""
-    tokens = len(shard.tokens)
-    ends, of = np.asarray(shard.ends, dtype=np.int64), "documents"
-    if len(ends) < FEW:
-        size = STRETCH if tokens >= 2 * FEW * STRETCH else SHORT_STRETCH
-        ends, of = np.append(np.arange(size, tokens, size), tokens), f"stretches of {size:,} tokens"
-    if len(ends) <= MOST:
-        return ends, of
-    return ends[np.arange(1, MOST + 1) * len(ends) // MOST - 1], f"groups of {of}"
 
 
 def unit_bytes(shard: Shard, ends: np.ndarray, tokenizer: Any) -> np.ndarray:

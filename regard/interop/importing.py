@@ -1,6 +1,6 @@
 """Import: a model of another program becomes a run, with everything that runs can do.
 
-    model = regard.import_model("gpt2")              # a folder of transformers, or an ARPA file
+    model = regard.import_model("gpt2")              # a folder of transformers, an ARPA file, or hub:OWNER/NAME
     print(model.generate("Once upon a time"))
 """
 
@@ -40,6 +40,7 @@ from regard.tasks.trained_model import count_parameters
 from regard.trained import load
 from regard.training.settings import TrainingSettings
 
+HUB = "hub:"                               # before OWNER/NAME
 TRANSLATORS = ("marian",)
 ARPA = (".arpa", ".arpa.gz", ".lm", ".lm.gz")
 # Fine-tuning takes a third of it: a model that has learned already is moved by small steps.
@@ -61,21 +62,25 @@ class Imported:
 
 def import_model(
     source: str | Path, out: str | Path | None = None, *, context: int | None = None,
-    tokenizer: str | Path | None = None,
+    tokenizer: str | Path | None = None, revision: str | None = None,
 ) -> Any:
     """Import a model, and return it as `regard.load` does."""
-    return load(import_run(source, out, context=context, tokenizer=tokenizer).path)
+    return load(import_run(source, out, context=context, tokenizer=tokenizer, revision=revision).path)
 
 
 def import_run(
     source: str | Path, out: str | Path | None = None, *, context: int | None = None,
-    tokenizer: str | Path | None = None,
+    tokenizer: str | Path | None = None, revision: str | None = None,
 ) -> Imported:
-    """Write the model at `source` as a run: all of it, or nothing.
+    """Write the model at `source`, a path or hub:OWNER/NAME, as a run: all of it, or nothing.
 
     `context` is how many tokens it shall read at once, where that is fewer than it can. `tokenizer` is the file of a
-    model that comes without one, a checkpoint of nanoGPT.
+    model that comes without one, a checkpoint of nanoGPT; `revision` is of the hub.
     """
+    if str(source).startswith(HUB):
+        return import_from_hub(str(source), out, context, tokenizer, revision)
+    if revision is not None:
+        raise SettingError(f"--revision {revision}: {source} is a path; it is of a model {HUB}OWNER/NAME")
     began, source = time.monotonic(), Path(source)
     path = Path(out) if out is not None else Path("runs") / source.name.split(".")[0]
     if path.exists():
@@ -91,6 +96,19 @@ def import_run(
             shutil.rmtree(part, ignore_errors=True)
     return Imported(path, found.kind, found.family, count_parameters(found.model), found.tokenizer.vocab_size,
                     getattr(getattr(found.tokenizer, "main", found.tokenizer), "added", 0), time.monotonic() - began)
+
+
+def import_from_hub(
+    source: str, out: str | Path | None, context: int | None, tokenizer: str | Path | None, revision: str | None
+) -> Imported:
+    """Import a model that is fetched for this from the hub."""
+    from regard.interop.pulling import fetched_model
+
+    path = Path(out) if out is not None else Path("runs") / source.rpartition("/")[2]
+    if path.exists():
+        raise SettingError(f"-o {path} exists already: give another path, or remove it")
+    with fetched_model(source, revision, path) as folder:
+        return import_run(folder, path, context=context, tokenizer=tokenizer)
 
 
 def write_run(folder: RunFolder, source: Path, found: ForeignModel) -> None:

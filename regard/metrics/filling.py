@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from regard.contract import Learner
 from regard.data.batching.text_batches import Batch
+from regard.metrics.resampling import Counts, Interval
+from regard.metrics.text_units import interval_over, share_of
 from regard.models.label_models import LabelModel
 from regard.models.masked import MaskedModel
 
@@ -23,6 +26,7 @@ class FillQuality:
     nats: float
     blanks: int
     right: int
+    units: Counts = field(default_factory=lambda: np.zeros((0, 2)))            # (U, 2): of each row right, and blanks
 
     @property
     def loss(self) -> float:
@@ -35,6 +39,11 @@ class FillQuality:
     @property
     def accuracy(self) -> float:
         return self.right / max(1, self.blanks)
+
+    @property
+    def interval(self) -> Interval | None:
+        """The 95% interval of the accuracy, rows that ask for something drawn again; None of too few."""
+        return interval_over(self.units[self.units[:, 1] > 0], share_of)
 
     def as_dict(self) -> dict[str, float | int]:
         return {"loss": self.loss, "perplexity": self.perplexity, "accuracy": self.accuracy, "blanks": self.blanks}
@@ -58,12 +67,14 @@ def judge_guesses(
     """The sums over the batches. `guess` gives (N, V) log-probabilities at what is asked; of targets the least is
     `first`."""
     model.eval()
-    nats, blanks, right = 0.0, 0, 0
+    nats, rows = 0.0, []
     for batch in batches:
         here = batch.to(model.device)
         asked = here.is_real()
         log_probs, targets = guess(here, asked), here.targets[asked] - first
         nats -= float(log_probs.double().gather(-1, targets[:, None]).sum())
-        right += int((log_probs.argmax(-1) == targets).sum())
-        blanks += len(targets)
-    return FillQuality(nats, blanks, right)
+        right = torch.zeros_like(asked)
+        right[asked] = log_probs.argmax(-1) == targets
+        rows.append(torch.stack([each.reshape(len(each), -1).sum(1) for each in (right, asked)], 1).cpu().numpy())
+    units = np.concatenate([np.zeros((0, 2)), *rows])
+    return FillQuality(nats, int(units[:, 1].sum()), int(units[:, 0].sum()), units)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.metrics.filling import FillQuality
 
 MOST_TOKENS = 2**18            # of a text, from its beginning: their mean is known to some 0.005 nats
 
@@ -13,7 +16,7 @@ MOST_TOKENS = 2**18            # of a text, from its beginning: their mean is kn
 class LastFigures:
     """The figures of the test part: for programs, by names that begin with `test_`, and as a line for people."""
 
-    values: dict[str, float]
+    values: dict[str, Any]                                   # numbers; an interval is a list of two
     line: str
 
 
@@ -21,6 +24,13 @@ class LastFigures:
 class LastMeasure:
     measure: Callable[[Any, Any], LastFigures]               # (trained, corpus with a test part)
     tokens: int | None = MOST_TOKENS                         # read at most; None: as many as a validation reads
+
+
+def accuracy_interval(found: FillQuality, of: str) -> dict[str, Any]:
+    """Return the interval of an accuracy in percent, and what was drawn again for it; nothing of too few."""
+    between = found.interval
+    return {} if between is None else {"test_accuracy_interval": [100 * each for each in between],
+                                       "test_interval_over": of}
 
 
 def say_number(measured: int, whole: int, unit: str) -> str:

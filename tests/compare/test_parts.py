@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.compare import units
 from regard.compare.comparison import dry_run, report
 from regard.compare.plan import Wanted, make_plan
 from regard.compare.results_table import as_text
 from regard.data.reading.shards import Counts, Shard
 from regard.errors import RunError, SettingError
+from regard.metrics.text_units import unit_ends
 from regard.trained import load
 
 from .conftest import SMALL
@@ -153,15 +153,15 @@ def shard(tokens, ends):
 
 
 def test_a_long_text_is_cut_into_stretches_and_many_documents_into_groups():
-    ends, of = units.unit_ends(shard(30_000, [30_000]))
+    ends, of = unit_ends(shard(30_000, [30_000]))
     assert of == "stretches of 1,024 tokens" and ends[0] == 1024 and ends[-1] == 30_000 and len(ends) == 30
-    ends, of = units.unit_ends(shard(1000, [500, 1000]))
+    ends, of = unit_ends(shard(1000, [500, 1000]))
     assert of == "stretches of 256 tokens" and ends.tolist() == [256, 512, 768, 1000]
-    ends, of = units.unit_ends(shard(30, range(3, 31, 3)))                  # ten: half of the least that is divided
+    ends, of = unit_ends(shard(30, range(3, 31, 3)))                  # ten: half of the least that is divided
     assert of == "documents" and ends.tolist() == list(range(3, 31, 3))
-    ends, of = units.unit_ends(shard(10_000, range(2, 10_001, 2)))
+    ends, of = unit_ends(shard(10_000, range(2, 10_001, 2)))
     assert of == "groups of documents" and len(ends) == 2048 and ends[-1] == 10_000
-    assert set(np.diff(ends)) == {4, 6} and len(units.unit_ends(shard(9_000_000, [9_000_000]))[0]) == 2048
+    assert set(np.diff(ends)) == {4, 6} and len(unit_ends(shard(9_000_000, [9_000_000]))[0]) == 2048
 
 
 def test_the_command_names_no_part_by_itself():

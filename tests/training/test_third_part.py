@@ -5,6 +5,7 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import regard
@@ -78,6 +79,19 @@ def test_the_test_loss_is_that_of_the_other_half_as_score_says_it(text, tmp_path
         assert found["test_ngram_loss"] == pytest.approx(told["n-gram"]["loss"], rel=1e-6)
     (tmp_path / "other.txt").write_text(chooses)
     assert abs(found["test_loss"] - score(capsys, run.path, tmp_path / "other.txt")["loss"]) > 1e-4
+
+
+def test_the_interval_of_the_test_loss_is_that_of_its_stretches(text, tmp_path):
+    run = train([text[0]])
+    (tmp_path / "half.txt").write_text(text[2])
+    scores = run.token_scores(run.encode_files([str(tmp_path / "half.txt")])).double().numpy()
+    units = [-scores[first:first + 256] for first in range(0, len(scores), 256)]
+    sums, sizes = np.array([each.sum() for each in units]), np.array([len(each) for each in units])
+    found, draw = figures(run), np.random.default_rng(1).integers(len(units), size=(4000, len(units)))
+    drawn = np.sort(sums[draw].sum(1) / sizes[draw].sum(1))
+    (low, high), half = found["test_loss_interval"], (drawn[3899] - drawn[100]) / 2
+    assert (low, high) == pytest.approx((drawn[100], drawn[3899]), abs=0.3 * half) and half > 0
+    assert low < found["test_loss"] < high and found["test_interval_over"] == "stretches of 256 tokens"
 
 
 def test_the_three_parts_are_the_ones_that_can_be_counted_by_hand(text):
@@ -202,6 +216,8 @@ def test_a_translator_reports_on_every_other_pair(tmp_path, capsys):
     run = train(write_pairs(tmp_path, "train", 200, 1), "translate", settings=PAIRED, valid=tuple(map(str, valid)))
     found = figures(run)
     told = score(capsys, run.path, *keep_odd(tmp_path, *valid), "--beam", "1")
+    assert found.pop("test_bleu_interval") == pytest.approx(told["bleu_interval"], rel=1e-9)
+    assert found.pop("test_interval_over") == "pairs"
     assert found == pytest.approx({"test_bleu": told["bleu"], "test_loss": told["loss"], "test_pairs": 20}, rel=1e-5)
 
 
@@ -217,8 +233,10 @@ def test_a_summariser_reports_its_rouge(tmp_path, capsys):
     valid = write_pairs(tmp_path, "valid", 40, 2)
     run = train(write_pairs(tmp_path, "train", 200, 1), "summarise", settings=PAIRED, valid=tuple(map(str, valid)))
     told = score(capsys, run.path, *keep_odd(tmp_path, *valid), "--beam", "1")
-    assert figures(run) == pytest.approx({"test_rouge": told["rougeL"], "test_loss": told["loss"], "test_pairs": 20},
-                                         rel=1e-5)
+    found = figures(run)
+    assert found.pop("test_rouge_interval") == pytest.approx(told["rougeL_interval"], rel=1e-9)
+    assert found.pop("test_interval_over") == "pairs"
+    assert found == pytest.approx({"test_rouge": told["rougeL"], "test_loss": told["loss"], "test_pairs": 20}, rel=1e-5)
 
 
 def write_labelled(path, number, seed):
@@ -233,6 +251,9 @@ def test_a_classifier_reports_its_accuracy(tmp_path, capsys):
     run = train([write_labelled(tmp_path / "train.tsv", 200, 1)], "classify", settings=LABELLED, valid=(str(valid),))
     told, found = score(capsys, run.path, *keep_odd(tmp_path, valid)), figures(run)
     assert (found["test_texts"], found["test_accuracy"]) == (30, pytest.approx(100 * told["accuracy"]))
+    assert found["test_accuracy_interval"] == pytest.approx([100 * each for each in told["accuracy_interval"]], abs=7)
+    low, high = found["test_accuracy_interval"]                                  # in steps of a text
+    assert low <= found["test_accuracy"] <= high and found["test_interval_over"] == "texts"
 
 
 def write_tagged(path, number, seed):
@@ -270,6 +291,8 @@ def test_a_masked_model_reports_on_hidden_tokens(text, tmp_path):
     run = train([text[0]], "masked")
     (tmp_path / "half.txt").write_text(text[2])
     told, found = run.guess_files([str(tmp_path / "half.txt")]), figures(run)
+    low, high = found.pop("test_accuracy_interval")
+    assert low <= found["test_accuracy"] <= high and found.pop("test_interval_over") == "stretches of the text"
     assert found == pytest.approx({"test_loss": told.loss, "test_accuracy": 100 * told.accuracy,
                                    "test_blanks": told.blanks, "test_tokens": 2501})
 

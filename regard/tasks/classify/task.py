@@ -26,7 +26,7 @@ from regard.tasks.classify.look import build
 from regard.tasks.classify.sample import classify_text
 from regard.tasks.classify.score import SCORE
 from regard.tasks.classify.trained import TrainedClassifier
-from regard.tasks.last_measure import MOST_TOKENS, LastFigures, LastMeasure, say_number
+from regard.tasks.last_measure import MOST_TOKENS, LastFigures, LastMeasure, accuracy_interval, say_number
 from regard.tasks.task import Task
 
 BATCH = 256                    # held-out texts read at once
@@ -69,7 +69,8 @@ def measure_test(noun: str, trained: Any, corpus: LabelCorpus) -> LastFigures:
     whole = corpus.test()
     part = whole.first(MOST_TOKENS)
     found = guess_labels(trained.model, HeldOutLabels(part, trained.context, BATCH))
-    values = {"test_accuracy": 100 * found.accuracy, "test_loss": found.loss, f"test_{noun}": found.blanks}
+    values = {"test_accuracy": 100 * found.accuracy, **accuracy_interval(found, "texts"), "test_loss": found.loss,
+              f"test_{noun}": found.blanks}
     number = say_number(len(part), len(whole), "texts")
     return LastFigures(values, f"accuracy {100 * found.accuracy:.2f} · loss {found.loss:.4f}, on "
                                + (number if found.blanks == len(part) else f"{found.blanks:,} {noun} of {number}"))

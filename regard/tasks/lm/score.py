@@ -6,14 +6,19 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+from torch import Tensor
+
 from regard.data.embedded import known
 from regard.data.reading.corpus import Corpus
 from regard.data.reading.shards import Shard
 from regard.metrics.perplexity import Surprise, impossible
-from regard.models.mixture import Mixture
+from regard.metrics.text_units import interval_over, share_of, unit_ends
 from regard.tasks.last_measure import MOST_TOKENS, LastFigures, LastMeasure, say_number
 from regard.tasks.lm.trained import Trained
 from regard.tasks.score import Options, Outcome, Row, Say, Scoring, warning_rows
+
+WHOLE = "mixture"            # the name of the model itself among its parts
 
 
 def measure(model: Trained, files: tuple[str, ...], options: Options, say: Say) -> Outcome:
@@ -49,20 +54,38 @@ def measure_test(model: Trained, corpus: Corpus) -> LastFigures:
     assert corpus.test is not None, "there is a test part"
     whole = corpus.test()
     shard = whole.first(MOST_TOKENS)
-    surprise, parts = score_whole(model, shard, None)
-    values = {"test_loss": surprise.loss, "test_bits_per_byte": surprise.bits_per_byte}
-    alone = {name: each.loss for name, each in parts.items() if name != "mixture"}
+    scores = {name: -each.double() for name, each in score_parts_of(model, shard).items()}
+    losses = {name: float(each.mean()) for name, each in scores.items()}
+    surprise = model.surprise(shard, float(scores[WHOLE].sum()))
+    values: dict[str, Any] = {"test_loss": surprise.loss, **loss_interval(scores[WHOLE], shard),
+                              "test_bits_per_byte": surprise.bits_per_byte}
+    alone = {name: loss for name, loss in losses.items() if name != WHOLE}
     values |= {f"test_{name.replace('-', '')}_loss": loss for name, loss in alone.items()}
     beside = f" ({', '.join(f'{name} {loss:.4f}' for name, loss in alone.items())})" if alone else ""
     line = f"loss {surprise.loss:.4f}{beside} · {surprise.bits_per_byte:.4f} bits per byte, on "
     return LastFigures({**values, "test_tokens": len(shard)}, line + say_number(len(shard), len(whole), "tokens"))
 
 
+def score_parts_of(model: Trained, shard: Shard) -> dict[str, Tensor]:
+    """Return the log-probability of every token by the model, and by the parts of a mixture under their names."""
+    if model.mixture is None:
+        return {WHOLE: model.token_scores(shard)}
+    return model.part_scores(shard).by_name(model.mixture)
+
+
+def loss_interval(nats: Tensor, shard: Shard) -> dict[str, Any]:
+    """Return the 95% interval of the loss, documents or stretches of the text drawn again; nothing of too few."""
+    ends, of = unit_ends(shard)
+    summed = np.add.reduceat(nats.numpy(), np.append(0, ends[:-1]))
+    between = interval_over(np.stack([summed, np.diff(ends, prepend=0)], 1), share_of)
+    return {} if between is None else {"test_loss_interval": list(between), "test_interval_over": of}
+
+
 def score_whole(model: Trained, shard: Shard, documents: str | None) -> tuple[Surprise, dict[str, Surprise]]:
     """Return the surprise of the model, and of a mixture those of its parts by their names."""
-    if not isinstance(model.model, Mixture):
+    if model.mixture is None:
         return model.score_shard(shard, documents), {}
-    scores = model.part_scores(shard, documents).by_name(model.model)
+    scores = model.part_scores(shard, documents).by_name(model.mixture)
     parts = {name: model.surprise(shard, -float(each.double().sum())) for name, each in scores.items()}
     return parts["mixture"], parts
 

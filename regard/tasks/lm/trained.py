@@ -52,9 +52,14 @@ class Trained(TrainedModel):
         return self.model
 
     @property
+    def mixture(self) -> Mixture | None:
+        """The model, if it is a network mixed with an n-gram."""
+        return self.model if isinstance(self.model, Mixture) else None
+
+    @property
     def learner(self) -> Learner | None:
         """The network, if it learns by gradients; of a mixture, the part that does."""
-        network = self.model.network if isinstance(self.model, Mixture) else self.model
+        network = self.model if self.mixture is None else self.mixture.network
         return network if isinstance(network, Learner) else None
 
     @property
@@ -193,8 +198,8 @@ class Trained(TrainedModel):
 
     def _scores(self, shard: Shard, documents: str | None) -> Iterator[Tensor]:
         """Yield the scores of the shard's tokens in order; at once, by a model with a `score_text`."""
-        if isinstance(self.model, Mixture):
-            yield self.part_scores(shard, documents).mix(self.model)
+        if self.mixture is not None:
+            yield self.part_scores(shard, documents).mix(self.mixture)
             return
         whole = getattr(self.model, "score_text", None)
         if whole is not None:
@@ -206,8 +211,8 @@ class Trained(TrainedModel):
 
     def part_scores(self, shard: Shard, documents: str | None = None) -> PartScores:
         """Return the scores of the parts of a mixture: the network's and the n-gram's."""
-        assert isinstance(self.model, Mixture), "only a mixture has parts"
-        return score_parts(self.model, shard, self.held_out(shard, documents))
+        assert self.mixture is not None, "only a mixture has parts"
+        return score_parts(self.mixture, shard, self.held_out(shard, documents))
 
     def held_out(self, shard: Shard, documents: str | None = None) -> HeldOut:
         framed = reading_for(documents or self.documents) == "documents"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from regard.data.reading.corpus import Corpus
 from regard.families.masked_encoders import MASKED
-from regard.tasks.last_measure import MOST_TOKENS, LastFigures, LastMeasure, say_number
+from regard.tasks.last_measure import MOST_TOKENS, LastFigures, LastMeasure, accuracy_interval, say_number
 from regard.tasks.masked import CARD
 from regard.tasks.masked.hiding import batches, held_out, mask_id
 from regard.tasks.masked.look import build
@@ -20,7 +20,8 @@ def measure_test(model: TrainedMasked, corpus: Corpus) -> LastFigures:
     shard = whole.first(MOST_TOKENS)
     found = model.guess_shard(shard)
     right = 100 * found.accuracy
-    values = {"test_loss": found.loss, "test_accuracy": right, "test_blanks": found.blanks, "test_tokens": len(shard)}
+    values = {"test_loss": found.loss, "test_accuracy": right, **accuracy_interval(found, "stretches of the text"),
+              "test_blanks": found.blanks, "test_tokens": len(shard)}
     return LastFigures(values, f"loss {found.loss:.4f} · accuracy {right:.2f} of {found.blanks:,} hidden tokens, in "
                                + say_number(len(shard), len(whole), "tokens"))
 

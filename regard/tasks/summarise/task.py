@@ -17,7 +17,8 @@ from regard.tasks.translate import task as translate
 CONTEXT = 512                  # tokens of a document, unless told
 SUMMARISE = {name: replace(family, sizes=longer(family.sizes, CONTEXT)) for name, family in TRANSLATE.items()}
 ROUGE = translate.WritingMeasure(
-    "rouge", "ROUGE-L", lambda texts, references, lang: measure(texts, references, intervals=False).rougeL.f)
+    "rouge", "ROUGE-L", lambda texts, references, lang: measure(texts, references, intervals=False).rougeL.f,
+    lambda texts, references, lang: measure(texts, references).rougeL.interval)
 
 TASK = replace(
     translate.TASK, card=CARD, trained=TrainedSummariser, families=SUMMARISE,

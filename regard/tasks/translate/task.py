@@ -18,7 +18,9 @@ from regard.decoding.special_tokens import pair_special_tokens
 from regard.families.translate import TRANSLATE, Vocabularies
 from regard.look.attention_alignment import spell
 from regard.metrics.perplexity import score_targets
-from regard.metrics.translation_quality import bleu
+from regard.metrics.resampling import Interval
+from regard.metrics.text_units import FEW
+from regard.metrics.translation_quality import bleu, measure
 from regard.tasks.last_measure import LastFigures, LastMeasure, say_number
 from regard.tasks.task import Task
 from regard.tasks.translate import CARD
@@ -50,6 +52,7 @@ class WritingMeasure:
     key: str
     name: str
     measure: Callable[[list[str], list[str], str], float]              # (texts, references, their language)
+    interval: Callable[[list[str], list[str], str], Interval | None]   # 95%, the texts drawn again
     package: str = ""
 
     @property
@@ -70,9 +73,11 @@ class WritingMeasure:
         assert whole is not None, "there is a test part"
         sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
         texts = [each.text for each in trained.translate(sources, beam=1)]
-        held_out, values, lines = trained.hold_out(sources, references), dict[str, float](), []
+        held_out, values, lines = trained.hold_out(sources, references), dict[str, Any](), []
         if self.there:
             values[f"test_{self.key}"] = self.measure(texts, references, trained.languages[1])
+            if len(texts) >= FEW and (between := self.interval(texts, references, trained.languages[1])):
+                values |= {f"test_{self.key}_interval": list(between), "test_interval_over": "pairs"}
             lines.append(f"{self.name} {values[f'test_{self.key}']:.2f}")
         if held_out.fits.any():
             values["test_loss"] = score_targets(trained.model, held_out, references).loss
@@ -82,7 +87,9 @@ class WritingMeasure:
         return LastFigures(values, f"{' · '.join(lines) or 'nothing measured'}, on {number}")
 
 
-BLEU = WritingMeasure("bleu", "BLEU", lambda texts, references, lang: bleu(texts, references, lang=lang), "sacrebleu")
+BLEU = WritingMeasure(
+    "bleu", "BLEU", lambda texts, references, lang: bleu(texts, references, lang=lang),
+    lambda texts, references, lang: measure(texts, references, lang=lang).bleu_interval, "sacrebleu")
 
 
 def written(model: Any, corpus: PairCorpus, number: int, context: int) -> list[str]:
