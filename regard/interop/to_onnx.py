@@ -85,11 +85,11 @@ def write_graph(graph: ExportGraph, folder: Path) -> dict[str, Any]:
 def check_kind(subject: ExportSubject) -> None:
     """Refuse what has no graphs."""
     family = subject.tables["run"]["family"]
-    if subject.found is not None and subject.found.pieces:
+    if isinstance(subject.network, NeuralLM | MaskedModel):
+        if subject.found is None or not subject.found.pieces:
+            return
         raise SettingError("--to onnx: this translator came with SentencePiece models, and one tokenizer.json holds "
                            "none of them; export with --to ct2 or --to hf")
-    if isinstance(subject.network, NeuralLM | MaskedModel):
-        return
     if subject.writes_on:
         raise SettingError(f"--to onnx: a run of {family} has no network; --to arpa writes what it has counted")
     raise SettingError("--to onnx: a model that labels texts has no graphs yet; language models, translators, "
