@@ -11,6 +11,7 @@ import torch
 
 from regard import storage
 from regard.config import as_values, fill
+from regard.data.workers import use_workers
 from regard.errors import RunError, SettingError
 from regard.families import Family
 from regard.families.likes import settings_like
@@ -51,6 +52,7 @@ class TrainRequest:
     tested: bool = True                    # measure the trained model on the test part, if there is one
     tensorboard: bool = False
     quiet: bool = False
+    workers: int | None = None             # processes that read a large text; None: one a core
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,8 @@ def plan_new(request: TrainRequest, say: Say) -> TrainingPlan:
     check_early(family, wanted)
     ngram = choose_ngram(request, task, family, wanted)
     device = pick_device(request.device) if family.build is not None else torch.device("cpu")
-    corpus = task.prepare(data, tokens, say=say)
+    with use_workers(request.workers):
+        corpus = task.prepare(data, tokens, say=say)
     scale = measure_scale(corpus, wanted, device, timed=family.build is not None)
     why = ""
     if may_hurry(request, task, wanted) and makes_few_steps(scale):
@@ -200,7 +203,8 @@ def plan_resumed(request: TrainRequest, folder: RunFolder, say: Say) -> Training
         fill(TrainingSettings, tables["training"], "training"), asked, "training", CHANGEABLE)
     device = pick_device(request.device)
     folder.check_tokenizer()
-    corpus = task.prepare(data, task.load_tokenizer(folder.tokenizer_path), say=say)
+    with use_workers(request.workers):
+        corpus = task.prepare(data, task.load_tokenizer(folder.tokenizer_path), say=say)
     if data.content and corpus.content != data.content:
         raise RunError(f"the text has changed since {folder.path} began: resume with the same text, "
                        "or start a new run with --from")

@@ -27,8 +27,8 @@ from regard.errors import StorageError
 from regard.storage import cache_folder
 
 FORGOTTEN = 24 * 3600             # seconds after which an unfinished entry belongs to nobody
-KINDS = ("embedded", "surveys", "tokenizers", "shards", "pairs", "captions", "pictures", "kernels", "compiled",
-         "exports")
+KINDS = ("embedded", "surveys", "tokenizers", "segments", "shards", "pairs", "captions", "pictures", "kernels",
+         "compiled", "exports")
 
 
 def content_hash(sources: Sequence[TextFile]) -> str:
