@@ -200,7 +200,7 @@ def listen(orders: queue.SimpleQueue[bytes]) -> None:
 
 
 def reply_to(order: Order, answer: Answer) -> dict[str, Any]:
-    """What was done, the mistake that was met, or our own mistake in one line."""
+    """The reply to an order: its result, the mistake that was met, or our own mistake in one line."""
     try:
         return {"done": answer(order)}
     except RegardError as mistake:

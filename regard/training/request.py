@@ -11,6 +11,7 @@ import torch
 
 from regard import storage
 from regard.config import as_values, fill
+from regard.data.reading.remote import refuse_addresses
 from regard.data.workers import use_workers
 from regard.errors import RunError, SettingError
 from regard.families import Family
@@ -218,6 +219,8 @@ def resumed_data(request: TrainRequest, tables: Tables, task: Task) -> Any:
     before = fill(task.data, {**tables["data"], "files": request.files}, "data")
     moved = ("files", "valid", *(("test",) if getattr(before, "test", ()) else ()))
     after, _ = changed_settings(before, wanted.get("data", {}), "data", moved)
+    named = {name for name in ("valid", "test") if name in wanted.get("data", {})}
+    refuse_addresses([each for name in ("valid", "test") if name not in named for each in getattr(after, name, ())])
     kind = wanted.get("tokenizer", {}).get("kind", "auto")
     if kind not in ("auto", tables["tokenizer"]["kind"]):
         raise SettingError(f"tokenizer.kind cannot change from {tables['tokenizer']['kind']} to {kind} when a run is "
@@ -248,6 +251,7 @@ def claim_folder(request: TrainRequest) -> tuple[Path, bool]:
     later = card.hurried and request.family is None
     name = card.name if later else card.run_name.format(task=card.name, family=family)
     stem = Path(request.files[0]).name.split(".")[0] if request.files and request.files[0] != "-" else "text"
+    stem = stem.strip("*?[]")                                # of a pattern at an address
     numbers = ("", *(f"-{n}" for n in range(2, 10_000)))
     names = [Path("runs") / f"{stem or 'text'}-{name}{number}" for number in numbers]
     existing = [name for name in names if name.exists()]

@@ -40,7 +40,7 @@ SOON = 10.0                   # seconds between two lines on how far the work is
 
 @dataclass
 class SegmentUsage:
-    """What the processes of the last work used: CPU seconds, one number each, and the most memory of one, in bytes."""
+    """The CPU seconds of all segments worked on so far, and the most memory of one process, in bytes."""
 
     cpu: float = 0.0
     memory: int = 0

@@ -15,13 +15,14 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from regard.data.reading.lines import BLOCK, HEAD, LONGEST, Chunk, Cleaner, check_head, mend
+from regard.data.reading.remote import find_files_at, is_address, open_address
 from regard.data.reading.tally import EMPTY, Tally
 from regard.errors import DataError, SettingError, did_you_mean
 
@@ -69,6 +70,8 @@ class TextFile:
     start: int = 0                                             # of a part: its first byte ...
     stop: int | None = None                                    # ... the one behind its last; None: the file's end
     line: int = 1                                              # ... and the number of its first line, for messages
+    address: str = ""                                          # where it lies, if not on this machine's disks ...
+    size: int = 0                                              # ... and how many bytes it has there
 
 
 def find_sources(files: Sequence[str | os.PathLike[str]]) -> list[TextFile]:
@@ -80,6 +83,9 @@ def find_sources(files: Sequence[str | os.PathLike[str]]) -> list[TextFile]:
         path = Path(name)
         if str(name) == "-":
             sources.append(_spool("<stdin>", sys.stdin.buffer))
+        elif is_address(name):
+            sources.extend(_source(Path(address), address, size)
+                           for address, size in find_files_at(str(name), _text_like))
         elif path.is_dir():
             sources.extend(_search(path))
         elif path.is_file():
@@ -90,6 +96,12 @@ def find_sources(files: Sequence[str | os.PathLike[str]]) -> list[TextFile]:
         else:
             raise DataError(f"{name} does not exist: check the name (the working folder is {Path.cwd()})")
     return sources
+
+
+def each_address(names: Sequence[str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:
+    """The names, with each file that an address means in its place."""
+    return [each for name in names for each in (
+        [address for address, _ in find_files_at(str(name), _text_like)] if is_address(name) else [name])]
 
 
 def find_files(folder: Path, wanted: Callable[[str], bool]) -> Iterator[Path]:
@@ -113,10 +125,11 @@ def _text_like(name: str) -> bool:
     return suffix in TEXT_SUFFIXES or suffix in RECORD_SUFFIXES
 
 
-def _source(path: Path) -> TextFile:
+def _source(path: Path, address: str = "", size: int = 0) -> TextFile:
     packed = path.suffix.lower() == ".gz"
     inner = path.with_suffix("") if packed else path
-    return TextFile(str(path), path, RECORD_SUFFIXES.get(inner.suffix.lower(), "text"), packed)
+    return TextFile(address or str(path), path, RECORD_SUFFIXES.get(inner.suffix.lower(), "text"), packed,
+                    address=address, size=size)
 
 
 def _spool(name: str, stream: BinaryIO) -> TextFile:
@@ -131,7 +144,7 @@ def _spool(name: str, stream: BinaryIO) -> TextFile:
 def open_source(source: TextFile) -> Iterator[BinaryIO]:
     """The bytes of a source, unpacked; whatever goes wrong with the file is one clear line."""
     try:
-        with open(source.path, "rb") as raw:
+        with _open_bytes(source) as raw:
             yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if source.packed else _part_of(raw, source)
     except PermissionError:
         raise DataError(f"no permission to read {source.name}: change it with chmod, or copy the file") from None
@@ -139,6 +152,11 @@ def open_source(source: TextFile) -> Iterator[BinaryIO]:
         raise DataError(f"{source.name} is not a whole gzip file ({error}): fetch it again, or unpack it") from None
     except OSError as error:
         raise DataError(f"could not read {source.name}: {error.strerror or error}") from None
+
+
+def _open_bytes(source: TextFile) -> AbstractContextManager[BinaryIO]:
+    # A Parquet file is read from its end, here and there: reading ahead would be for nothing.
+    return open_address(source.address, source.format != "parquet") if source.address else open(source.path, "rb")
 
 
 class _Part(io.RawIOBase):

@@ -1,4 +1,4 @@
-"""What is done with one segment of a text, in this process or, run as a module, in a worker: count it, or encode it.
+"""Work on one segment of a text, in this process or, run as a module, in a worker: count it, or encode it.
 
 Its result is a sealed entry of the folder of the work, written whole or not at all. So a process that goes on where
 another was killed finds what is done.

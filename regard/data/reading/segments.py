@@ -1,7 +1,8 @@
 """Segments: a large text cut into parts that are read each by itself, and give together what the whole gives.
 
 A plain file is cut where a block of the serial reader begins behind a newline, so that a part holds the very blocks
-that the whole has. JSONL is cut at lines. A packed file and a Parquet file stay whole. Small files share a segment.
+that the whole has. JSONL is cut at lines. What is packed, Parquet or at an address stays whole. Small files share a
+segment.
 Paragraphs may go on behind a cut: a part begins behind its first empty line, and ends at the first one behind its end.
 """
 
@@ -26,6 +27,7 @@ from regard.data.reading.readers import (
     read_file,
 )
 from regard.data.reading.records import LONGEST_RECORD
+from regard.data.reading.remote import HERE_ALONE
 from regard.data.reading.tally import Tally
 
 SEGMENT = 2**24               # bytes in a segment; one line, packed file or Parquet file may be more
@@ -52,12 +54,13 @@ def files_from_json(values: Sequence[dict[str, Any]]) -> tuple[TextFile, ...]:
 
 def can_be_cut(sources: Sequence[TextFile]) -> bool:
     """True if other processes can read these files by their names."""
-    return all(source.format in FORMATS and source.path.is_file() for source in sources)
+    return all(source.format in FORMATS and (source.path.is_file() or (
+        bool(source.address) and not source.address.startswith(HERE_ALONE))) for source in sources)
 
 
 def size_of(source: TextFile) -> int:
     """The bytes of text in a file, about."""
-    size = source.path.stat().st_size
+    size = source.size if source.address else source.path.stat().st_size
     return size * (UNPACKED if source.packed or source.format == "parquet" else 1)
 
 
@@ -78,7 +81,7 @@ def find_segments(sources: Sequence[TextFile], size: int = SEGMENT) -> list[Segm
 
 def _parts(source: TextFile, size: int) -> Iterator[tuple[TextFile, int]]:
     whole, start = size_of(source), 0
-    if not source.packed and whole >= 2 * size:
+    if not source.packed and not source.address and whole >= 2 * size:
         for cut in {"text": _block_cuts, "jsonl": _line_cuts}.get(source.format, _no_cuts)(source, size):
             yield replace(source, start=start, stop=cut), cut - start
             start = cut
@@ -166,5 +169,5 @@ def line_at(source: TextFile, offset: int) -> int:
 
 
 def with_line_numbers(files: Sequence[TextFile]) -> tuple[TextFile, ...]:
-    """The same files, each part with the number of its first line: counted only where a message needs it."""
+    """Return the files, each part with the number of its first line: counted only where a message needs it."""
     return tuple(replace(file, line=line_at(file, file.start)) if file.start else file for file in files)
