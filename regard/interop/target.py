@@ -16,6 +16,7 @@ from torch import Tensor
 
 from regard.config import fill
 from regard.data.tokens.foreign import ForeignTokenizer
+from regard.data.reading.remote import refuse_addresses
 from regard.errors import RegardError, SettingError
 from regard.interop.counting import Counting, recount
 from regard.interop.layout import Layout
@@ -84,6 +85,7 @@ class ExportSubject:
         """The text of the run, read again as it was; None where it is gone or has changed."""
         data = fill(self.trained.task.data, self.tables["data"], "data")
         try:
+            refuse_addresses((*data.files, *data.valid, *getattr(data, "test", ())))
             corpus = self.trained.task.prepare(data, self.tokenizer, say=lambda text: None)
         except (RegardError, OSError):
             return None

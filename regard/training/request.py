@@ -11,6 +11,8 @@ import torch
 
 from regard import storage
 from regard.config import as_values, fill
+from regard.data.reading.remote import refuse_addresses
+from regard.data.workers import use_workers
 from regard.errors import RunError, SettingError
 from regard.families import Family
 from regard.families.likes import settings_like
@@ -51,6 +53,7 @@ class TrainRequest:
     tested: bool = True                    # measure the trained model on the test part, if there is one
     tensorboard: bool = False
     quiet: bool = False
+    workers: int | None = None             # processes that read a large text; None: one a core
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,8 @@ def plan_new(request: TrainRequest, say: Say) -> TrainingPlan:
     check_early(family, wanted)
     ngram = choose_ngram(request, task, family, wanted)
     device = pick_device(request.device) if family.build is not None else torch.device("cpu")
-    corpus = task.prepare(data, tokens, say=say)
+    with use_workers(request.workers):
+        corpus = task.prepare(data, tokens, say=say)
     scale = measure_scale(corpus, wanted, device, timed=family.build is not None)
     why = ""
     if may_hurry(request, task, wanted) and makes_few_steps(scale):
@@ -200,7 +204,8 @@ def plan_resumed(request: TrainRequest, folder: RunFolder, say: Say) -> Training
         fill(TrainingSettings, tables["training"], "training"), asked, "training", CHANGEABLE)
     device = pick_device(request.device)
     folder.check_tokenizer()
-    corpus = task.prepare(data, task.load_tokenizer(folder.tokenizer_path), say=say)
+    with use_workers(request.workers):
+        corpus = task.prepare(data, task.load_tokenizer(folder.tokenizer_path), say=say)
     if data.content and corpus.content != data.content:
         raise RunError(f"the text has changed since {folder.path} began: resume with the same text, "
                        "or start a new run with --from")
@@ -214,6 +219,8 @@ def resumed_data(request: TrainRequest, tables: Tables, task: Task) -> Any:
     before = fill(task.data, {**tables["data"], "files": request.files}, "data")
     moved = ("files", "valid", *(("test",) if getattr(before, "test", ()) else ()))
     after, _ = changed_settings(before, wanted.get("data", {}), "data", moved)
+    named = {name for name in ("valid", "test") if name in wanted.get("data", {})}
+    refuse_addresses([each for name in ("valid", "test") if name not in named for each in getattr(after, name, ())])
     kind = wanted.get("tokenizer", {}).get("kind", "auto")
     if kind not in ("auto", tables["tokenizer"]["kind"]):
         raise SettingError(f"tokenizer.kind cannot change from {tables['tokenizer']['kind']} to {kind} when a run is "
@@ -244,6 +251,7 @@ def claim_folder(request: TrainRequest) -> tuple[Path, bool]:
     later = card.hurried and request.family is None
     name = card.name if later else card.run_name.format(task=card.name, family=family)
     stem = Path(request.files[0]).name.split(".")[0] if request.files and request.files[0] != "-" else "text"
+    stem = stem.strip("*?[]")                                # of a pattern at an address
     numbers = ("", *(f"-{n}" for n in range(2, 10_000)))
     names = [Path("runs") / f"{stem or 'text'}-{name}{number}" for number in numbers]
     existing = [name for name in names if name.exists()]

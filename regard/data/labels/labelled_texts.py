@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from regard.data.labels.labelled_tokenizer import LabelledTokenizer
 from regard.data.pairs.pairs import TextPair, mend_pair
-from regard.data.reading.readers import ON_BAD_TEXT, TextFile, check_choice, find_sources, name_first
+from regard.data.reading.readers import ON_BAD_TEXT, TextFile, check_choice, each_address, find_sources, name_first
 from regard.data.reading.records import DROP_IT
 from regard.data.reading.shards import Shard
 from regard.data.reading.tally import Tally
@@ -206,7 +206,7 @@ def find_labelled_sources(files: Sequence[str | os.PathLike[str]], labelling: La
     if not files:
         raise DataError(f"no labelled texts were given: name {kinds}")
     sources: list[TextFile] = []
-    for name in files:
+    for name in each_address(files):
         if Path(name).is_dir():
             raise DataError(f"{name} is a folder: name {kinds}")
         source = find_sources([name])[0]

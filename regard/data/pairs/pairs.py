@@ -17,7 +17,7 @@ from regard.data.pairs.aligned import check_same_length
 from regard.data.pairs.catalogs import read_mo, read_po
 from regard.data.pairs.pair_readers import PairSettings, read_aligned, read_jsonl, read_parquet, read_tsv
 from regard.data.pairs.tmx import read_tmx
-from regard.data.reading.readers import TextFile, find_sources, name_first
+from regard.data.reading.readers import TextFile, each_address, find_sources, name_first
 from regard.data.reading.tally import BAD_UTF8, Tally
 from regard.data.reading.two_fields import DUPLICATE, TOO_LONG, RawPair, came_before, join_lines
 from regard.errors import DataError
@@ -99,6 +99,7 @@ def find_pair_sources(files: Sequence[str | os.PathLike[str]]) -> list[TextFile]
     for name in files:
         if Path(name).is_dir():
             raise DataError(f"{name} is a folder: name {kinds}")
+    files = each_address(files)
     sources = [_source(name) for name in files]
     plain = [source for source in sources if source.format == "text"]
     if len(sources) == 1 and plain and plain[0].spool:

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from regard.data import embedded
-from regard.data.reading.readers import ReadSettings, TextFile, find_sources, read
+from regard.data.reading.in_segments import count_segments, encode_segments, is_large
+from regard.data.reading.readers import ReadSettings, TextFile, find_sources, read, refuse_empty
 from regard.data.reading.shards import Counts, Shard, group_by_size, write_shard
 from regard.data.reading.split import WHOLE, CorpusParts, TextSpan, first_share, split_parts, take
 from regard.data.reading.tally import Tally
@@ -24,6 +25,7 @@ from regard.data.reading.text_cache import Cache, content_hash, key_of
 from regard.data.tokens.characters import CODES, code_points
 from regard.data.tokens.tokenizers import check_kind, choose_tokenizer, default_vocab, train_tokenizer
 from regard.data.tokens.vocabulary import Tokenizer
+from regard.data.workers import keep_workers
 from regard.errors import SettingError
 
 Say = Callable[[str], None]
@@ -136,12 +138,11 @@ def prepare(
     corpus = Corpus(train, valid, tokenizer, settings.documents, parts.tally,
                     key_of(survey.content, parts.valid.content, *tested), measured_on=parts.measured_on)
     if (find := parts.test) is not None:
-        @remember
         def encode_test() -> Shard:
             tested, part = find()
             return encode(tested.sources, tested.content, part=part, name="test")
 
-        corpus.test = encode_test
+        corpus.test = remember(keep_workers(encode_test))
     return corpus
 
 
@@ -226,10 +227,18 @@ def _sources(files: Sequence[str], part: str, store: Cache) -> list[TextFile]:
         embedded.write(name, part, store.folder / "embedded", store.say) if embedded.known([name]) else [name])])
 
 
-def survey_of(sources: list[TextFile], settings: ReadSettings, store: Cache, say: Say) -> Survey:
-    content = content_hash(sources)
+def survey_of(
+    sources: list[TextFile], settings: ReadSettings, store: Cache, say: Say, content: str | None = None
+) -> Survey:
+    """The counts of a text, and its content hash, unless that is known already."""
+    content = content_hash(sources) if content is None else content
+    key = key_of(VERSION, content, asdict(settings))
 
     def make() -> dict[str, Any]:
+        if is_large(sources):
+            found = count_segments(sources, settings, key, store, say).survey
+            refuse_empty(sources, Tally.from_dict(found["tally"]))
+            return found
         tally = Tally()
         characters, seen = 0, np.zeros(CODES, dtype=bool)
         for text in _joined(piece.text for piece in read(sources, settings, tally)):
@@ -237,7 +246,7 @@ def survey_of(sources: list[TextFile], settings: ReadSettings, store: Cache, say
             seen[code_points(text)] = True
         return {"characters": characters, "distinct": int(seen.sum()), "tally": tally.to_dict()}
 
-    found, _ = store.json("surveys", key_of(VERSION, content, asdict(settings)), make)
+    found, _ = store.json("surveys", key, make)
     tally = Tally.from_dict(found["tally"])
     say(tally.line())
     return Survey(sources, content, found["characters"], tally.documents, found["distinct"], tally)
@@ -301,6 +310,9 @@ def encode_part(
     store: Cache, say: Say, name: str,
 ) -> Shard:
     def make(path: Path) -> Shard:
+        if is_large(sources):
+            counted = partial(count_segments, sources, settings, key_of(VERSION, content, asdict(settings)), store, say)
+            return encode_segments(path, sources, settings, part, tokenizer, counted, store, say, name)
         return write_shard(path, take(read(sources, settings), part), tokenizer)
 
     key = key_of(VERSION, content, asdict(settings), asdict(part), tokenizer.digest())

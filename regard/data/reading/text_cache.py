@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, cast
@@ -27,15 +27,15 @@ from regard.errors import StorageError
 from regard.storage import cache_folder
 
 FORGOTTEN = 24 * 3600             # seconds after which an unfinished entry belongs to nobody
-KINDS = ("embedded", "surveys", "tokenizers", "shards", "pairs", "captions", "pictures", "kernels", "compiled",
-         "exports")
+KINDS = ("embedded", "surveys", "tokenizers", "segments", "shards", "pairs", "captions", "pictures", "kernels",
+         "compiled", "exports")
 
 
 def content_hash(sources: Sequence[TextFile]) -> str:
     """A hash of what the sources hold, whatever they are called."""
     whole = hashlib.sha256()
     for source in sources:
-        with open_source(TextFile(source.name, source.path)) as stream:      # the bytes as they are, still packed
+        with open_source(replace(source, packed=False)) as stream:           # the bytes as they are, still packed
             whole.update(hashlib.file_digest(cast(BufferedReader, stream), "sha256").digest())
         whole.update(f"{source.format} {source.packed}".encode())
     return whole.hexdigest()
