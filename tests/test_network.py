@@ -15,6 +15,7 @@ SPEAKERS = {"socket", "ssl", "http.client", "urllib.request", "urllib3", "reques
 # Who may import what could open a connection, and why.
 ALLOWED = {
     "interop/hub.py": {"huggingface_hub"},                     # push, pull and import hub:, and nobody else
+    "data/reading/remote.py": {"fsspec"},                      # texts that the user names by an address
     "run_lock.py": {"socket"},                                 # the name of this host
 }
 TALKS = {"push", "pull", "import"}                             # commands that reach interop/hub.py

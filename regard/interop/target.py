@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from regard.config import fill
-from regard.data.tokens.foreign import ForeignTokenizer
 from regard.data.reading.remote import refuse_addresses
+from regard.data.tokens.foreign import ForeignTokenizer
 from regard.errors import RegardError, SettingError
 from regard.interop.counting import Counting, recount
 from regard.interop.layout import Layout
