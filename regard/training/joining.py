@@ -121,8 +121,8 @@ def introduce(device: str) -> dict[str, Any]:
     if kind == "cuda" and not dist.is_nccl_available():
         problem = "this torch has no NCCL, by which GPUs talk to each other: install one that has, or give --device cpu"
     elif kind == "cuda" and local >= torch.cuda.device_count():
-        problem = (f"it is number {local + 1} on its machine, which has {torch.cuda.device_count()} GPUs: start as many "
-                   "ranks as there are GPUs (torchrun --nproc-per-node)")
+        problem = (f"it is number {local + 1} on its machine, which has {torch.cuda.device_count()} GPUs: start as "
+                   "many ranks as there are GPUs (torchrun --nproc-per-node)")
     elif kind == "cuda":
         torch.cuda.set_device(local)
     return {"ranks on its machine": int(os.environ.get("LOCAL_WORLD_SIZE", "0")), "device": kind, "problem": problem,
@@ -157,7 +157,8 @@ def receive_run(group: Group) -> RunFolder | None:
 
 def follower_request(request: TrainRequest) -> TrainRequest:
     """Return the request to take up the run that rank 0 has begun, from the same data."""
-    data = {name: value for name, value in (request.settings or {}).get("data", {}).items() if name in ("valid", "test")}
+    asked = (request.settings or {}).get("data", {})
+    data = {name: asked[name] for name in ("valid", "test") if name in asked}
     return replace(request, resume=True, settings={"data": data}, family=None, base=None, like=None, params=None,
                    mix=None, tensorboard=False, quiet=True)
 

@@ -106,7 +106,7 @@ def follow_clock(job: TrainingJob, position: TrainingPosition, clock: Clock, mea
     if not (measured or ranks.looks_at_clock(position.step, s.steps)):
         return None
     changed = change_plan(job, position, clock, measured)
-    decided = ranks.decide(None if changed is None else {"steps": changed.steps, "plan": changed.plan})
+    decided: Any = ranks.decide(None if changed is None else {"steps": changed.steps, "plan": changed.plan})
     return None if decided is None else replace(s, steps=decided["steps"], plan=tuple(decided["plan"]))
 
 

@@ -98,7 +98,8 @@ class Muon(torch.optim.Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> None:                  # type: ignore[override]
         for group in self.param_groups:
             every = self._alike(group["params"])
-            updates = self.ranks.share_out(orthogonal, (stack for alike in every for stack in self._ahead(alike, group)))
+            stacks = (stack for alike in every for stack in self._ahead(alike, group))
+            updates = self.ranks.share_out(orthogonal, stacks)
             for alike in every:
                 self._update(alike, group, updates)
 

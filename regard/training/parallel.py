@@ -148,7 +148,8 @@ class Group(Share):
         return Share(self.number, self.count)
 
     def expect(self, compiles: bool) -> None:
-        self.compiles = compiles
+        self.compiles, self.exchanges, self.stopwatch = compiles, None, Stopwatch(self.count)
+        self.shapes.clear()
 
     def begin_step(self, seed: int, step: int) -> None:
         """Draw this rank's noise of this step, the same whenever it is drawn; start the clock."""

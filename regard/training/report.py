@@ -232,8 +232,8 @@ def require_finite(step: int, where: str = "", **values: float) -> None:
     for name, value in values.items():
         if not math.isfinite(value):
             raise TrainingStopped(
-                f"the {name} became {value} at step {step:,}{where}; nothing of it is saved and the last checkpoint is good: "
-                "go on with --resume and a lower --rate")
+                f"the {name} became {value} at step {step:,}{where}; nothing of it is saved and the last checkpoint is "
+                "good: go on with --resume and a lower --rate")
 
 
 # ----------------------------------------------------------------------------------------- the choices

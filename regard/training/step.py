@@ -67,8 +67,8 @@ class TrainingStep:
             raise SettingError("training.reading = 'streams' carries the state on without end, but this model reads "
                                f"at most {model.context} tokens: use training.reading = 'windows'")
         if settings.reading == "streams" and batches.batch_size < ranks.count:
-            raise SettingError(f"--batch {batches.batch_size}: each of {ranks.count} ranks reads a row of every batch in "
-                               f"training.reading = 'streams': give --batch {ranks.count} at least, or fewer ranks")
+            raise SettingError(f"--batch {batches.batch_size}: each of {ranks.count} ranks reads a row of every batch "
+                               f"in training.reading = 'streams': give --batch {ranks.count} at least, or fewer ranks")
         self.model, self.batches, self.forward_backward, self.say = model, batches, forward_backward, say
         self.ranks, self.seed = ranks, settings.seed
         self.ahead = model.device.type == "cuda"           # the loop is one step ahead of the figures it reads

@@ -1,0 +1,111 @@
+"""Training on several ranks is training: the weights of one process, but for the order of sums.
+
+All cases run in one pair of processes, and then each in one process. REGARD_RANKS=4 has four, and `make ranks` every
+family and task.
+"""
+
+import json
+import os
+
+import pytest
+import torch
+
+from regard.run_folder import RunFolder, unpack
+from tests.training.ranks import run_ranks
+
+COUNT = int(os.environ.get("REGARD_RANKS", "2"))
+LINES = "".join("the cat " * (1 + i * 5 % 7) + f"sat on mat {i * 7 % 13}\n" for i in range(120))
+SIZES = dict(width=16, layers=1, context=24, dropout=0.0)
+USUAL = dict(steps=12, batch=6, valid_every=6, learning_rate=1e-2, samples=False)
+EXACT, ROUNDED = 1e-10, 1e-5
+
+
+def case(name, family, model=None, plant=None, dtype="float64", documents="line", **training):
+    return {"name": name, "family": family, "plant": plant, "dtype": dtype,
+            "settings": {"model": {**SIZES, **(model or {})}, "training": {**USUAL, **training},
+                         "tokenizer": {"kind": "char"}, "data": {"documents": documents}}}
+
+
+TRANSFORMER = case("transformer", "transformer", dict(heads=2, layers=2), optimizer="muon", clip=0.05, ema=0.9)
+CASES = [
+    TRANSFORMER,
+    case("accumulated", "transformer", dict(heads=2), optimizer="adamw", micro_batch=2, clip=0.05),
+    case("gru", "gru", dict(hidden=12), optimizer="adamw", reading="streams", documents="file", ema=0.9),
+    case("mamba", "mamba", optimizer="muon"),
+    case("linear-rnn", "linear-rnn", optimizer="adamw", clip=0.05),
+    case("average", "average", dict(hidden=12), optimizer="muon", reading="windows", documents="file"),
+    case("uneven rows", "average", dict(hidden=12), optimizer="adamw", batch=5),
+    case("fewer rows than ranks", "gru", dict(hidden=12), optimizer="muon", batch=1),
+    case("float32", "transformer", dict(heads=2), dtype="float32", optimizer="adamw"),
+]
+PLANTED = [{**TRANSFORMER, "name": plant, "plant": plant, "alone": False}
+           for plant in ("mean", "rows of another", "lost parts", "partial norm", "drift")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("ranks")
+    (path / "lines.txt").write_text(LINES)
+    cases = [{**each, "files": [str(path / "lines.txt")]} for each in (*CASES, *PLANTED)]
+    (path / "cases.json").write_text(json.dumps(cases))
+    for code, _, err in run_ranks(COUNT, ["-m", "tests.training.rank_worker", path]):
+        assert code == 0, err
+    return path
+
+
+def tensors(run):
+    """Return everything that a run has learned and remembers, but for the generators."""
+    files, damaged = RunFolder(run).newest_checkpoint()
+    assert files and not damaged
+    training = unpack(files["training.safetensors"], "")
+    return {**unpack(files["model.safetensors"], ""), **unpack((run / "model.safetensors").read_bytes(), ""),
+            **{name: value for name, value in training.items() if not name.startswith("random/")}}
+
+
+def difference(one, other):
+    """Return the largest difference of any number between two runs."""
+    ours, theirs = tensors(one), tensors(other)
+    assert set(ours) == set(theirs)
+    return max(float((ours[name].double() - theirs[name].double()).abs().max()) for name in ours)
+
+
+def figures(run):
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [(name, row["step"], row[name]) for row in rows for name in ("train_loss", "gradient_norm", "valid_loss")
+            if name in row]
+
+
+@pytest.mark.parametrize("each", CASES, ids=lambda each: each["name"])
+def test_ranks_end_with_the_weights_of_one_process(folder, each):
+    together, alone = folder / "together" / each["name"], folder / "alone" / each["name"]
+    assert json.loads((folder / "errors.json").read_text())[each["name"]] == ""
+    exact = each["dtype"] == "float64"
+    assert difference(together, alone) < (EXACT if exact else ROUNDED)
+    found, expected = figures(together), figures(alone)
+    assert [row[:2] for row in found] == [row[:2] for row in expected] and len(found) == 2 * 12 + 2
+    assert [row[2] for row in found] == pytest.approx([row[2] for row in expected],
+                                                      rel=0, abs=EXACT if exact else ROUNDED)
+    if exact:
+        assert any(tensor.dtype == torch.float64 for tensor in tensors(together).values())
+
+
+@pytest.mark.parametrize("each", CASES, ids=lambda each: each["name"])
+def test_each_row_is_read_once_by_one_rank(folder, each):
+    alone = json.loads((folder / "rows-alone.json").read_text())[each["name"]]
+    ranks = [json.loads((folder / f"rows-{rank}.json").read_text())[each["name"]] for rank in range(COUNT)]
+    assert len(alone) == 12
+    for step, rows in alone.items():
+        shares = [rank.get(step, []) for rank in ranks]
+        assert sorted(row for share in shares for row in share) == sorted(rows)
+        assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda each: each["name"])
+def test_a_planted_bug_is_seen(folder, plant):
+    error = json.loads((folder / "errors.json").read_text())[plant["name"]]
+    if plant["name"] == "drift":
+        assert "the weights of rank 1 on" in error and "are no longer those of rank 0" in error
+    else:
+        together, alone = folder / "together" / plant["name"], folder / "alone" / "transformer"
+        apart = [abs(ours[2] - theirs[2]) for ours, theirs in zip(figures(together), figures(alone), strict=True)]
+        assert not error and difference(together, alone) > 10 * EXACT and max(apart) > 1e-4
