@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard import __version__
+from regard import __version__, storage
 from regard.errors import EndedTogether, RegardError, RegardNote, SettingError
 from regard.manifest import MANIFEST
 from regard.ranks import ALONE, Ranks
@@ -150,6 +150,8 @@ def receive_run(group: Group) -> RunFolder | None:
     """Wait until rank 0 has begun a run or taken one up; return its small files, in a folder of this rank's own. None:
     there is nothing to follow."""
     files = group.decide(dict[str, str]())
+    for left in group.mirror.iterdir():                            # of another run before
+        storage.remove(left)
     for name, data in files.items():
         (group.mirror / name).write_bytes(base64.b64decode(data))
     return RunFolder(group.mirror) if files else None

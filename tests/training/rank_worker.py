@@ -16,8 +16,9 @@ from unittest.mock import patch
 import torch
 
 from regard.contract import Role
-from regard.errors import RegardError
+from regard.errors import TrainingStopped
 from regard.ranks import ALONE
+from regard.tasks.classify import task as classify
 from regard.training import optim, parallel, step
 from regard.training.joining import join_ranks
 from regard.training.run import TrainRequest, run_training
@@ -77,18 +78,31 @@ def recorded_rows(case):
         yield
 
 
+def in_float32(work):
+    """The baseline of labels knows no other numbers."""
+    def run(*given, **options):
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float32)
+        try:
+            return work(*given, **options)
+        finally:
+            torch.set_default_dtype(before)
+    return run
+
+
 def run_case(case, out, ranks=ALONE):
     """Train one case; return what stopped it, or nothing."""
     torch.set_default_dtype(NAMES[case.get("dtype", "float64")])
     with ExitStack() as stack:
         stack.enter_context(recorded_rows(case["name"]))
+        stack.enter_context(patch.object(classify, "fit_bag", in_float32(classify.fit_bag)))
         if case.get("plant") and ranks is not ALONE:
             stack.enter_context(patch.object(*plants(ranks.number)[case["plant"]]))
         try:
             run_training(TrainRequest(tuple(case["files"]), task=case.get("task", "lm"), family=case["family"],
                                       out=str(out / case["name"]), settings=case["settings"], device="cpu", quiet=True,
                                       resume=case.get("resume", False)), None, ranks)
-        except RegardError as error:
+        except TrainingStopped as error:                     # on all ranks alike
             return str(error)
     return ""
 

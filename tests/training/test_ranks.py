@@ -71,8 +71,8 @@ def difference(one, other):
 
 def figures(run):
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [(name, row["step"], row[name]) for row in rows for name in ("train_loss", "gradient_norm", "valid_loss")
-            if name in row]
+    return [(name, row["step"], row[name]) for row in rows for name in row
+            if name in ("train_loss", "gradient_norm") or name.startswith("valid_")]
 
 
 @pytest.mark.parametrize("each", CASES, ids=lambda each: each["name"])
