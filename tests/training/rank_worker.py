@@ -2,12 +2,14 @@
 
 `python -m tests.training.rank_worker FOLDER`: FOLDER/cases.json lists the cases. Runs of the ranks are kept under
 FOLDER/together, those of one process under FOLDER/alone; rows-RANK.json has the rows that a rank read at each step, and
-errors.json what a case was stopped by. A case may plant a bug.
+errors.json what a case was stopped by. A case may plant a bug, be stopped by a signal to one rank at a step, or be
+taken up by one process.
 """
 
 import hashlib
 import json
 import os
+import signal
 import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,7 +18,7 @@ from unittest.mock import patch
 import torch
 
 from regard.contract import Role
-from regard.errors import TrainingStopped
+from regard.errors import Interrupted, TrainingStopped
 from regard.ranks import ALONE
 from regard.tasks.classify import task as classify
 from regard.training import optim, parallel, step
@@ -78,6 +80,24 @@ def recorded_rows(case):
         yield
 
 
+@contextmanager
+def stopped_at(stop, rank):
+    """Send this process the signal to end in the middle of a step, if the stop is meant for this rank."""
+    forward, begin, now = step.ForwardBackward.__call__, step.TrainingStep.backward, []
+
+    def at_step(self, number, micro_batch):
+        now[:] = [number]
+        return begin(self, number, micro_batch)
+
+    def asked(self, *given):
+        if now == [stop[1]] and rank == stop[0]:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return forward(self, *given)
+
+    with patch.object(step.TrainingStep, "backward", at_step), patch.object(step.ForwardBackward, "__call__", asked):
+        yield
+
+
 def in_float32(work):
     """The baseline of labels knows no other numbers."""
     def run(*given, **options):
@@ -96,13 +116,15 @@ def run_case(case, out, ranks=ALONE):
     with ExitStack() as stack:
         stack.enter_context(recorded_rows(case["name"]))
         stack.enter_context(patch.object(classify, "fit_bag", in_float32(classify.fit_bag)))
+        if "stop" in case and out.name == "together":
+            stack.enter_context(stopped_at(case["stop"], ranks.number))
         if case.get("plant") and ranks is not ALONE:
             stack.enter_context(patch.object(*plants(ranks.number)[case["plant"]]))
         try:
             run_training(TrainRequest(tuple(case["files"]), task=case.get("task", "lm"), family=case["family"],
-                                      out=str(out / case["name"]), settings=case["settings"], device="cpu", quiet=True,
+                                      out=str(out / case.get("run", case["name"])), settings=case["settings"], device="cpu", quiet=True,
                                       resume=case.get("resume", False)), None, ranks)
-        except TrainingStopped as error:                     # on all ranks alike
+        except (TrainingStopped, Interrupted) as error:      # on all ranks alike
             return str(error)
     return ""
 
@@ -113,7 +135,8 @@ def main(folder):
     torch.set_num_threads(1)
     cases = json.loads((folder / "cases.json").read_text())
     with join_ranks("cpu") as ranks:
-        errors = {case["name"]: run_case(case, folder / "together", ranks) for case in cases}
+        errors = {case["name"]: run_case(case, folder / "together", ALONE if "taken up" in case else ranks)
+                  for case in cases if ranks.first or "taken up" not in case}
     (folder / f"rows-{ranks.number}.json").write_text(json.dumps(ROWS))
     if ranks.first:
         (folder / "errors.json").write_text(json.dumps(errors))

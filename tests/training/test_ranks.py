@@ -38,6 +38,19 @@ CASES = [
     case("fewer rows than ranks", "gru", dict(hidden=12), optimizer="muon", batch=1),
     case("float32", "transformer", dict(heads=2), dtype="float32", optimizer="adamw"),
 ]
+STREAMS = case("streams", "gru", dict(hidden=12), optimizer="muon", reading="streams", documents="file", ema=0.9)
+
+
+def resumed(whole):
+    """A run on all ranks that is stopped by a signal to the last, taken up and stopped in one process, and ended on
+    all ranks."""
+    name = f"resumed {whole['name']}"
+    parts = [{"stop": (COUNT - 1, 4)}, {"stop": (0, 7), "resume": True, "taken up": True}, {"resume": True}]
+    return [{**whole, **part, "name": f"{name} {number}", "run": name, "alone": False}
+            for number, part in enumerate(parts)]
+
+
+RESUMED = [TRANSFORMER, STREAMS]
 PLANTED = [{**TRANSFORMER, "name": plant, "plant": plant, "alone": False}
            for plant in ("mean", "rows of another", "lost parts", "partial norm", "drift")]
 
@@ -46,7 +59,8 @@ PLANTED = [{**TRANSFORMER, "name": plant, "plant": plant, "alone": False}
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("ranks")
     (path / "lines.txt").write_text(LINES)
-    cases = [{**each, "files": [str(path / "lines.txt")]} for each in (*CASES, *PLANTED)]
+    parts = [part for whole in RESUMED for part in resumed(whole)]
+    cases = [{**each, "files": [str(path / "lines.txt")]} for each in (*CASES, STREAMS, *PLANTED, *parts)]
     (path / "cases.json").write_text(json.dumps(cases))
     for code, _, err in run_ranks(COUNT, ["-m", "tests.training.rank_worker", path]):
         assert code == 0, err
@@ -109,3 +123,18 @@ def test_a_planted_bug_is_seen(folder, plant):
         together, alone = folder / "together" / plant["name"], folder / "alone" / "transformer"
         apart = [abs(ours[2] - theirs[2]) for ours, theirs in zip(figures(together), figures(alone), strict=True)]
         assert not error and difference(together, alone) > 10 * EXACT and max(apart) > 1e-4
+
+
+@pytest.mark.parametrize("whole", RESUMED, ids=lambda each: each["name"])
+def test_a_run_goes_on_with_another_number_of_ranks(folder, whole):
+    parts, errors = resumed(whole), json.loads((folder / "errors.json").read_text())
+    assert [errors[part["name"]] for part in parts] == [
+        f"stopped at step {step} of 12; everything is saved: go on with --resume" for step in (5, 8)] + [""]
+    assert difference(folder / "together" / parts[0]["run"], folder / "alone" / whole["name"]) < EXACT
+    expected = json.loads((folder / "rows-alone.json").read_text())[whole["name"]]
+    ranks = [json.loads((folder / f"rows-{rank}.json").read_text()) for rank in range(COUNT)]
+    seen = [{step for rank in ranks for step in rank.get(part["name"], {})} for part in parts]
+    assert [sorted(map(int, steps)) for steps in seen] == [[*range(5)], [*range(5, 8)], [*range(8, 12)]]
+    for step, rows in expected.items():
+        found = [row for rank in ranks for part in parts for row in rank.get(part["name"], {}).get(step, [])]
+        assert sorted(found) == sorted(rows)
