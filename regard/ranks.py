@@ -25,6 +25,10 @@ class Ranks:
         """Return whether this rank writes and speaks for all."""
         return self.number == 0
 
+    def speaker(self, say: Callable[[str], None]) -> Callable[[str], None]:
+        """Return what says a line that is of this rank alone: of several, with its name."""
+        return say
+
     # ------------------------------------------------------------------------------------ work dealt out
 
     def deal(self, items: Iterable[Item]) -> Iterator[Item]:
@@ -76,6 +80,10 @@ class Ranks:
 
     def waiting(self) -> AbstractContextManager[None]:
         """Return a block in which this rank waits for what the others compute; one does not wait."""
+        return nullcontext()
+
+    def busy(self) -> AbstractContextManager[None]:
+        """Return a block in which the others may have to wait for this rank; one keeps nobody waiting."""
         return nullcontext()
 
     def read_figures(self, said: Sequence[float]) -> str:

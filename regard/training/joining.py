@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import timedelta
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ from regard.training.request import TrainRequest
 from regard.training.step import TrainingPosition
 
 MEET = 120.0                   # seconds for all ranks to meet
+MEETINGS = count()             # of this process
 
 
 def count_ranks() -> int:
@@ -80,15 +82,20 @@ def meet(device: str, clean_up: Callable[[], None]) -> Group:
     if not dist.is_available():
         raise SettingError("this torch was built without torch.distributed: start `regard train` by itself")
     try:
-        store, number, count = next(iter(rendezvous("env://", timeout=timedelta(seconds=MEET))))
-        dist.init_process_group("gloo", store=dist.PrefixStore("regard", store), rank=number, world_size=count,
+        shared, number, several = next(iter(rendezvous("env://", timeout=timedelta(seconds=MEET))))
+        # After a restart by torchrun the store may still hold what the ranks before said in it.
+        store = dist.PrefixStore(f"regard/{restarts()}/{next(MEETINGS)}", shared)
+        dist.init_process_group("gloo", store=dist.PrefixStore("gloo", store), rank=number, world_size=several,
                                 timeout=timedelta(seconds=2 * DAY))        # the watch is quicker
     except (RuntimeError, ValueError) as error:
         raise SettingError(f"the ranks did not meet ({str(error).splitlines()[0]}): start them with torchrun") from None
     name = f"rank {number} on {socket.gethostname()}"
-    plain = Group(RankWatch(store, number, [f"rank {each}" for each in range(count)], clean_up), number, count)
-    plain.watch.names = plain.names = plain.everyone(name)
-    return plain
+    agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    keeper = f"torchrun on {os.environ.get('MASTER_ADDR', 'the first machine')}" if agent else ""
+    watch = RankWatch(store, number, [f"rank {each}" for each in range(several)], keeper, clean_up)
+    group = Group(watch, number, several)
+    watch.names = group.names = group.everyone(name)
+    return group
 
 
 def check_members(group: Group, device: str) -> None:
@@ -129,9 +136,9 @@ def introduce(device: str) -> dict[str, Any]:
             "torch": torch.__version__, "regard": __version__}
 
 
-def restarted() -> bool:
-    """Return whether torchrun starts these processes again, after one of them failed."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+def restarts() -> int:
+    """Return how many times torchrun has started these processes again, after one of them failed."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 # ----------------------------------------------------------------------------------------------- following

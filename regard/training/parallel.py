@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -34,7 +35,7 @@ SLOWER = 4.0                   # times its own slowest step that it waits for th
 LOOKS = 100                    # at the clock in a run of so many minutes
 ALIGNED = 64                   # numbers: each gradient begins at a multiple of so many
 FIGURES = ("loss", "lost", "asked", "seconds", "tokens")       # what each rank says with every step
-STRAGGLES = 1.25               # times the seconds of the rank in the middle
+STRAGGLES, NOTABLE = 1.25, 5.0 # times the seconds of the rank in the middle; and so many seconds more
 SEED_BITS = 2**63
 
 
@@ -77,6 +78,9 @@ class Group(Share):
     def name(self) -> str:
         return self.names[self.number]
 
+    def speaker(self, say: Callable[[str], None]) -> Callable[[str], None]:
+        return say if self.first else lambda text: print(f"{self.name}: {text}", file=sys.stderr, flush=True)
+
     # ------------------------------------------------------------------------------------------- messages
 
     def send(self, kind: str, tensor: Tensor, message: Callable[[], Any], quick: bool = False) -> None:
@@ -85,7 +89,7 @@ class Group(Share):
         self.patience = LONG if self.training else DAY
         if quick and self.quick:
             self.patience = max(SHORT, SLOWER * self.stopwatch.longest)
-        self.quick = quick
+        self.quick = self.quick or quick                       # the first step has code to compile
         with self.waiting():
             try:
                 message()
@@ -94,6 +98,9 @@ class Group(Share):
 
     def waiting(self) -> AbstractContextManager[None]:
         return self.watch.waiting(self.patience)
+
+    def busy(self) -> AbstractContextManager[None]:
+        return self.watch.busy()
 
     def group_of(self, tensor: Tensor) -> Any:
         return self.tensors if tensor.is_cuda else None
@@ -150,6 +157,7 @@ class Group(Share):
     def expect(self, compiles: bool) -> None:
         self.compiles, self.exchanges, self.stopwatch = compiles, None, Stopwatch(self.count)
         self.shapes.clear()
+        self.quick = False
 
     def begin_step(self, seed: int, step: int) -> None:
         """Draw this rank's noise of this step, the same whenever it is drawn; start the clock."""
@@ -275,8 +283,8 @@ class Group(Share):
         return {"rank_tokens_per_second": self.stopwatch.speeds()}
 
     def name_straggler(self, say: Callable[[str], None]) -> None:
-        rank, times = self.stopwatch.straggler()
-        if times > STRAGGLES:
+        rank, times, more = self.stopwatch.straggler()
+        if times > STRAGGLES and more > NOTABLE:
             say(f"straggler  {self.names[rank]} takes {times:.1f} times as long for its share of a step as the rank in "
                 "the middle: the others wait for it")
 
@@ -357,12 +365,12 @@ class Stopwatch:
         """Return the tokens a second of each rank in the last step; 0 where they are not known."""
         return [round(tokens / seconds) if seconds > 0 else 0 for seconds, tokens in self.last]
 
-    def straggler(self) -> tuple[int, float]:
-        """Return the slowest rank since the last time this was asked, and how many times as long as the middle one it
-        took."""
+    def straggler(self) -> tuple[int, float, float]:
+        """Return the slowest rank since the last time this was asked, how many times as long as the middle one it took,
+        and how many seconds more."""
         sums, self.sums = self.sums, [0.0] * len(self.sums)
         middle, slowest = sorted(sums)[(len(sums) - 1) // 2], max(range(len(sums)), key=sums.__getitem__)
-        return slowest, sums[slowest] / middle if middle > 0 else 1.0
+        return slowest, sums[slowest] / middle if middle > 0 else 1.0, sums[slowest] - middle
 
 
 def deal_matrices(shapes: tuple[tuple[int, ...], ...], count: int) -> list[list[int]]:

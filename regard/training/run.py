@@ -35,7 +35,7 @@ from regard.training.joining import (
     follower_request,
     join_ranks,
     receive_run,
-    restarted,
+    restarts,
     send_run,
     send_state,
 )
@@ -80,7 +80,7 @@ def run_training(request: TrainRequest, began: float | None = None, ranks: Ranks
     began = time.monotonic() if began is None else began
     check_tables(request.settings or {})
     request = as_like(request)
-    if restarted():                                          # by torchrun: what was begun is gone on with
+    if restarts():                                           # by torchrun: what was begun is gone on with
         request = replace(request, resume=True, base=None, params=None)
     if ranks.count > 1 and "-" in request.files:
         raise SettingError(f"-: {ranks.count} ranks cannot all read the standard input: give a file")
@@ -226,7 +226,7 @@ class Parts:
         forward_backward = make_forward_backward(model, s, progress.say)         # compiled or recorded once
         ranks.expect(forward_backward.compiled or forward_backward.recorded)
         self.make_step = partial(TrainingStep, model, self.batches, forward_backward=forward_backward,
-                                 say=progress.say, context=context, ranks=ranks.trial())
+                                 say=ranks.speaker(progress.say), context=context, ranks=ranks.trial())
 
     def make_job(self, plan: TrainingPlan) -> TrainingJob:
         s, task, context = plan.training, plan.task, plan.model.context

@@ -121,9 +121,10 @@ def run_case(case, out, ranks=ALONE):
         if case.get("plant") and ranks is not ALONE:
             stack.enter_context(patch.object(*plants(ranks.number)[case["plant"]]))
         try:
-            run_training(TrainRequest(tuple(case["files"]), task=case.get("task", "lm"), family=case["family"],
-                                      out=str(out / case.get("run", case["name"])), settings=case["settings"], device="cpu", quiet=True,
-                                      resume=case.get("resume", False)), None, ranks)
+            run_training(TrainRequest(
+                tuple(case["files"]), task=case.get("task", "lm"), family=case["family"], settings=case["settings"],
+                out=str(out / case.get("run", case["name"])), device="cpu", quiet=True,
+                resume=case.get("resume", False)), None, ranks)
         except (TrainingStopped, Interrupted) as error:      # on all ranks alike
             return str(error)
     return ""
