@@ -1,8 +1,9 @@
 """Runs cases of training on all ranks that were started, one after another, and then each in one process.
 
 `python -m tests.training.rank_worker FOLDER`: FOLDER/cases.json lists the cases. Runs of the ranks are kept under
-FOLDER/together, those of one process under FOLDER/alone; rows-RANK.json has the rows that a rank read at each step, and
-errors.json what a case was stopped by. A case may plant a bug, be stopped by a signal to one rank at a step, or be
+FOLDER/together, those of one process under FOLDER/alone. rows-RANK.json has the rows that a rank read at each step,
+errors.json what a case was stopped by, and bytes.json how many bytes of large tensors all messages of a case carried,
+beside those that were foretold for a step. A case may plant a bug, be stopped by a signal to one rank at a step, or be
 taken up by one process.
 """
 
@@ -16,17 +17,20 @@ from pathlib import Path
 from unittest.mock import patch
 
 import torch
+import torch.distributed as dist
 
 from regard.contract import Role
 from regard.errors import Interrupted, TrainingStopped
 from regard.ranks import ALONE
 from regard.tasks.classify import task as classify
-from regard.training import optim, parallel, step
+from regard.training import optim, parallel, step, traffic
 from regard.training.joining import join_ranks
 from regard.training.run import TrainRequest, run_training
 
 NAMES = {"float32": torch.float32, "float64": torch.float64}
 ROWS = {}                                                    # case -> step -> the rows that were read
+BYTES = {}                                                   # case -> kind of message -> bytes
+MANY = 1000                                                  # numbers
 
 
 def plants(rank):
@@ -81,6 +85,30 @@ def recorded_rows(case):
 
 
 @contextmanager
+def counted_bytes(case):
+    """Count the bytes of every message that torch is given, where they are many."""
+    counted = BYTES.setdefault(case, {"all-reduce": 0, "all-gather": 0})
+    gather = "all_gather_single" if hasattr(dist, "all_gather_single") else "all_gather_into_tensor"
+    describe = parallel.Group.describe
+
+    def count(kind, send):
+        def sent(tensor, *given, **options):
+            if tensor.numel() > MANY:
+                counted[kind] += tensor.numel() * tensor.element_size()
+            return send(tensor, *given, **options)
+        return sent
+
+    def foretell(self, say, model, settings):
+        counted["foretold"] = [traffic.gradient_bytes(model, self.count), traffic.update_bytes(model, self.count)]
+        describe(self, say, model, settings)
+
+    with (patch.object(dist, "all_reduce", count("all-reduce", dist.all_reduce)),
+          patch.object(dist, gather, count("all-gather", getattr(dist, gather))),
+          patch.object(parallel.Group, "describe", foretell)):
+        yield
+
+
+@contextmanager
 def stopped_at(stop, rank):
     """Send this process the signal to end in the middle of a step, if the stop is meant for this rank."""
     forward, begin, now = step.ForwardBackward.__call__, step.TrainingStep.backward, []
@@ -116,6 +144,8 @@ def run_case(case, out, ranks=ALONE):
     with ExitStack() as stack:
         stack.enter_context(recorded_rows(case["name"]))
         stack.enter_context(patch.object(classify, "fit_bag", in_float32(classify.fit_bag)))
+        if ranks is not ALONE:
+            stack.enter_context(counted_bytes(case["name"]))
         if "stop" in case and out.name == "together":
             stack.enter_context(stopped_at(case["stop"], ranks.number))
         if case.get("plant") and ranks is not ALONE:
@@ -141,6 +171,7 @@ def main(folder):
     (folder / f"rows-{ranks.number}.json").write_text(json.dumps(ROWS))
     if ranks.first:
         (folder / "errors.json").write_text(json.dumps(errors))
+        (folder / "bytes.json").write_text(json.dumps(BYTES))
         ROWS.clear()
         done = {path.name for path in (folder / "alone").glob("*")}
         for case in cases:

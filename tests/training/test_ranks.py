@@ -21,9 +21,17 @@ EXACT, ROUNDED = 1e-10, 1e-5
 
 
 def case(name, family, model=None, plant=None, dtype="float64", documents="line", **training):
-    return {"name": name, "family": family, "plant": plant, "dtype": dtype,
+    return {"name": name, "family": family, "plant": plant, "dtype": dtype, "files": ["lines.txt"],
             "settings": {"model": {**SIZES, **(model or {})}, "training": {**USUAL, **training},
                          "tokenizer": {"kind": "char"}, "data": {"documents": documents}}}
+
+
+def task(name, family, files, **model):
+    """A task that judges what the model writes or tells at each validation."""
+    data = {"task": name, "files": files, "settings": {
+        "model": {"width": 12, "hidden": 12, "context": 24, "dropout": 0.0, **model}, "tokenizer": {"kind": "word"},
+        "data": {"halve": False, "valid_share": 0.2}, "training": {**USUAL, "batch": 60, "optimizer": "adamw"}}}
+    return {**case(name, family), **data}
 
 
 TRANSFORMER = case("transformer", "transformer", dict(heads=2, layers=2), optimizer="muon", clip=0.05, ema=0.9)
@@ -36,6 +44,8 @@ CASES = [
     case("average", "average", dict(hidden=12), optimizer="muon", reading="windows", documents="file"),
     case("uneven rows", "average", dict(hidden=12), optimizer="adamw", batch=5),
     case("fewer rows than ranks", "gru", dict(hidden=12), optimizer="muon", batch=1),
+    task("translate", "rnn-attention", ["a.fr", "a.en"]),
+    task("classify", "average", ["labels.tsv"], word_dropout=0.0),
     case("float32", "transformer", dict(heads=2), dtype="float32", optimizer="adamw"),
 ]
 STREAMS = case("streams", "gru", dict(hidden=12), optimizer="muon", reading="streams", documents="file", ema=0.9)
@@ -51,6 +61,9 @@ def resumed(whole):
 
 
 RESUMED = [TRANSFORMER, STREAMS]
+NOISY = case("noisy", "transformer", dict(heads=2, dropout=0.2), optimizer="adamw", ema=0.9)
+AGAIN = [{**NOISY, "name": "noisy again 1", "run": "noisy again", "stop": (0, 4)},
+         {**NOISY, "name": "noisy again 2", "run": "noisy again", "resume": True, "alone": False}]
 PLANTED = [{**TRANSFORMER, "name": plant, "plant": plant, "alone": False}
            for plant in ("mean", "rows of another", "lost parts", "partial norm", "drift")]
 
@@ -60,11 +73,24 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("ranks")
     (path / "lines.txt").write_text(LINES)
     parts = [part for whole in RESUMED for part in resumed(whole)]
-    cases = [{**each, "files": [str(path / "lines.txt")]} for each in (*CASES, STREAMS, *PLANTED, *parts)]
+    write_pairs(path)
+    cases = [{**each, "files": [str(path / name) for name in each["files"]]}
+             for each in (*CASES, STREAMS, *PLANTED, *parts, {**NOISY, "alone": False}, {**AGAIN[0], "alone": False},
+                          AGAIN[1])]
     (path / "cases.json").write_text(json.dumps(cases))
     for code, _, err in run_ranks(COUNT, ["-m", "tests.training.rank_worker", path]):
         assert code == 0, err
     return path
+
+
+def write_pairs(path):
+    """Sentence pairs of unequal length, and labelled texts."""
+    words = [("le", "the"), ("chien", "dog"), ("chat", "cat"), ("dort", "sleeps"), ("noir", "black")]
+    drawn = [[words[(i * 3 + j * j) % 5] for j in range(1 + i * 7 % 6)] for i in range(80)]
+    for name, side in (("a.fr", 0), ("a.en", 1)):
+        (path / name).write_text("".join(" ".join(word[side] for word in line) + "\n" for line in drawn))
+    (path / "labels.tsv").write_text("".join(
+        f"{('fr', 'en')[i % 2]}\t{' '.join(word[i % 2] for word in line)}\n" for i, line in enumerate(drawn)))
 
 
 def tensors(run):
@@ -96,7 +122,8 @@ def test_ranks_end_with_the_weights_of_one_process(folder, each):
     exact = each["dtype"] == "float64"
     assert difference(together, alone) < (EXACT if exact else ROUNDED)
     found, expected = figures(together), figures(alone)
-    assert [row[:2] for row in found] == [row[:2] for row in expected] and len(found) == 2 * 12 + 2
+    assert [row[:2] for row in found] == [row[:2] for row in expected]
+    assert len(found) == 2 * 12 + 2 * (1 + ("task" in each))
     assert [row[2] for row in found] == pytest.approx([row[2] for row in expected],
                                                       rel=0, abs=EXACT if exact else ROUNDED)
     if exact:
@@ -107,7 +134,7 @@ def test_ranks_end_with_the_weights_of_one_process(folder, each):
 def test_each_row_is_read_once_by_one_rank(folder, each):
     alone = json.loads((folder / "rows-alone.json").read_text())[each["name"]]
     ranks = [json.loads((folder / f"rows-{rank}.json").read_text())[each["name"]] for rank in range(COUNT)]
-    assert len(alone) == 12
+    assert len(alone) == 12 and sum(map(len, alone.values())) >= 12
     for step, rows in alone.items():
         shares = [rank.get(step, []) for rank in ranks]
         assert sorted(row for share in shares for row in share) == sorted(rows)
@@ -138,3 +165,17 @@ def test_a_run_goes_on_with_another_number_of_ranks(folder, whole):
     for step, rows in expected.items():
         found = [row for rank in ranks for part in parts for row in rank.get(part["name"], {}).get(step, [])]
         assert sorted(found) == sorted(rows)
+
+
+def test_noise_is_the_same_for_the_same_number_of_ranks_wherever_a_run_was_stopped(folder):
+    errors = json.loads((folder / "errors.json").read_text())
+    assert "stopped at step 5" in errors[AGAIN[0]["name"]] and not errors[AGAIN[1]["name"]]
+    assert difference(folder / "together" / "noisy", folder / "together" / "noisy again") == 0.0
+
+
+def test_the_bytes_that_are_foretold_are_those_of_the_messages(folder):
+    counted = json.loads((folder / "bytes.json").read_text())
+    for name, muon in (("transformer", True), ("mamba", True), ("accumulated", False)):
+        gradients, updates = counted[name]["foretold"]
+        assert counted[name]["all-reduce"] == 12 * gradients
+        assert counted[name]["all-gather"] == (12 * updates if muon else 0)
