@@ -179,3 +179,4 @@ def test_the_bytes_that_are_foretold_are_those_of_the_messages(folder):
         gradients, updates = counted[name]["foretold"]
         assert counted[name]["all-reduce"] == 12 * gradients
         assert counted[name]["all-gather"] == (12 * updates if muon else 0)
+
