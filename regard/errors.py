@@ -6,6 +6,7 @@
     ├── RunError        a run folder: missing, damaged, of another kind
     ├── TrainingStopped training could not go on: a non-finite loss, no memory left
     ├── Interrupted     asked to stop; everything is saved
+    ├── EndedTogether   another process says why
     └── StorageError    the disk: full, read-only, failing
 
 The command line prints the message and exits with the class's exit code. What a user should know without its being a
@@ -45,6 +46,14 @@ class Interrupted(RegardError):
     """Asked to stop, by Ctrl-C or SIGTERM; everything is saved."""
 
     exit_code = 130
+
+
+class EndedTogether(RegardError):
+    """This process ends with the others that trained with it; one of them has said why, and this one says nothing."""
+
+    def __init__(self, exit_code: int = 1):
+        super().__init__("this process ended with the others that trained with it")
+        self.exit_code = exit_code
 
 
 class StorageError(RegardError):

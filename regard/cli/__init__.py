@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from regard import __version__
-from regard.errors import RegardError, RegardNote, did_you_mean
+from regard.errors import EndedTogether, RegardError, RegardNote, did_you_mean
 
 # Threads that wait for work soon go to sleep. By default they spin for long, which gains nothing on a quiet machine,
 # and beside another busy process can make training on two cores many times slower.
@@ -107,6 +107,8 @@ def main(arguments: list[str] | None = None) -> None:
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         sys.exit(130)
+    except EndedTogether as end:                   # another rank has said why
+        sys.exit(end.exit_code)
     except RegardError as mistake:
         click.echo(f"regard: {mistake}", err=True)
         sys.exit(mistake.exit_code)

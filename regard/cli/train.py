@@ -38,12 +38,12 @@ def train(
 ) -> None:
     """Train a model of the task, with the options of its command as they were declared and given."""
     began = time.monotonic()                                # what is imported now is of the minutes, too
-    from regard.training.run import TrainRequest, run_training
+    from regard.training.run import TrainRequest, run_together
 
     settings = settings_from(options, assignments, declared)
     request = TrainRequest(files, task=task, settings=settings, **without_settings(options, declared))
-    trained = run_training(request, began)
-    if as_json:
+    trained = run_together(request, began)
+    if as_json and trained is not None:                     # of several ranks the first has it
         from regard.run_folder import RunFolder
 
         print_json({"run": str(trained.path), "family": trained.family, "parameters": trained.parameters,

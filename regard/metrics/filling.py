@@ -17,6 +17,7 @@ from regard.metrics.resampling import Counts, Interval
 from regard.metrics.text_units import interval_over, share_of
 from regard.models.label_models import LabelModel
 from regard.models.masked import MaskedModel
+from regard.ranks import ALONE, Ranks
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,12 @@ def guess_batches(model: MaskedModel, batches: Iterable[Batch]) -> FillQuality:
         model.encode(here.tokens, here.lengths).vectors[asked]), first=0)
 
 
-def guess_labels(model: LabelModel, batches: Iterable[Batch]) -> FillQuality:
+def guess_labels(model: LabelModel, batches: Iterable[Batch], ranks: Ranks = ALONE) -> FillQuality:
     """Over all labels that the batches ask for, of texts or of words; the model is put into eval mode."""
-    return judge_guesses(model, batches, lambda here, asked: model.predict(here.tokens, here.lengths)[asked], first=1)
+    found = judge_guesses(
+        model, ranks.deal(batches), lambda here, asked: model.predict(here.tokens, here.lengths)[asked], first=1)
+    nats, blanks, right = ranks.total([found.nats, found.blanks, found.right])
+    return FillQuality(nats, int(blanks), int(right))
 
 
 @torch.no_grad()

@@ -48,7 +48,7 @@ class Task:
     prepare: Callable[..., Any] = prepare                  # ([data], [tokenizer] or a tokenizer, say) -> a corpus
     load_tokenizer: Callable[[Any], Any] = Tokenizer.load  # from a run's tokenizer.json
     vocab: Callable[[Any], Any] = lambda tokenizer: tokenizer.vocab_size              # of the model
-    judge: Callable[..., dict[str, float]] | None = None   # (model, corpus, context) -> what else is measured
+    judge: Callable[..., dict[str, float]] | None = None   # (model, corpus, context, ranks) -> what else is measured
     score: Scoring | None = None                             # behind `regard score`
     test: LastMeasure | None = None                        # of the trained model, on what chose nothing
     baseline: str = ""                                     # the family in every comparison

@@ -34,11 +34,12 @@ def fit(job: TrainingJob, position: TrainingPosition) -> TrainingPosition:
     s, step = job.settings, job.step
     clock = Clock(position.seconds)
     waiting: deque[tuple[TrainingPosition, Figures]] = deque()
-    with stop_signals() as stop:
+    with stop_signals() as asked:
+        stop = step.ranks.agree_to_stop(asked)
         while not is_over(position, s):
             step.set_rate(rate(position.step, s))
             loss, tokens, micro_batch = step.backward(position.step, position.micro_batch)
-            figures = Figures(position.step, loss, step.clip_gradients())
+            figures = Figures(position.step, loss, step.clip_gradients(), step.ranks)
             if not step.ahead:
                 figures.read()                                # a loss that is not finite changes no weight
             step.update_weights()
@@ -57,6 +58,7 @@ def fit(job: TrainingJob, position: TrainingPosition) -> TrainingPosition:
             if save or is_over(position, s):
                 save_all(job, position)
             if stopping and not last:
+                step.ranks.wait()                             # until everything is saved
                 raise Interrupted(f"stopped at step {position.step:,} of {s.steps:,}; everything is saved: "
                                   "go on with --resume")
     return position
@@ -79,8 +81,10 @@ class TrainingJob:
     def measure(self) -> dict[str, float]:
         """Measure the model on the held-out part; return its loss, and what else the task measures."""
         with self.step.averaged_weights():
-            loss = held_out_loss(self.step.model, self.held_out, bfloat16=self.step.bfloat16)
-            return {"valid_loss": loss, **(self.judge() if self.judge is not None else {})}
+            loss = held_out_loss(
+                self.step.model, self.held_out, bfloat16=self.step.bfloat16, ranks=self.step.ranks)
+            return self.step.ranks.decide(
+                {"valid_loss": loss, **(self.judge() if self.judge is not None else {})})
 
     def sample(self, position: TrainingPosition) -> None:
         """Log what the model writes now, unless that takes too long; training goes on as if nothing was written."""
@@ -97,6 +101,16 @@ class TrainingJob:
 
 
 def follow_clock(job: TrainingJob, position: TrainingPosition, clock: Clock, measured: bool) -> TrainingSettings | None:
+    """Return the settings with another number of steps, if rank 0 finds it time for that."""
+    s, ranks = job.settings, job.step.ranks
+    if not (measured or ranks.looks_at_clock(position.step, s.steps)):
+        return None
+    changed = change_plan(job, position, clock, measured)
+    decided: Any = ranks.decide(None if changed is None else {"steps": changed.steps, "plan": changed.plan})
+    return None if decided is None else replace(s, steps=decided["steps"], plan=tuple(decided["plan"]))
+
+
+def change_plan(job: TrainingJob, position: TrainingPosition, clock: Clock, measured: bool) -> TrainingSettings | None:
     """Return the settings with another number of steps: as the clock asks, or fewer where the held-out loss turned."""
     assert job.pace is not None
     s = job.settings
@@ -123,7 +137,8 @@ def report_step(job: TrainingJob, position: TrainingPosition, figures: Figures) 
     s = job.settings
     loss, norm = figures.read()
     if position.step == s.steps or position.step % s.log_every == 0:
-        job.report.log(position, train_loss=loss, gradient_norm=norm, rate=rate(position.step - 1, s))
+        job.report.log(position, train_loss=loss, gradient_norm=norm, rate=rate(position.step - 1, s),
+                       **job.step.ranks.speeds())
     job.report.show(position, loss)
 
 
@@ -137,13 +152,14 @@ def should_save(job: TrainingJob, step: int) -> bool:
     checkpoint."""
     s = job.settings
     return due(step, s.checkpoint_every or s.valid_every, s.steps) and (
-        bool(s.checkpoint_every) or job.checkpoints.worthwhile())
+        bool(s.checkpoint_every) or job.step.ranks.decide(job.checkpoints.worthwhile()))
 
 
 def save_all(job: TrainingJob, position: TrainingPosition) -> None:
     """Save a checkpoint; the time it takes is none of a step's."""
     began = time.monotonic()
-    job.checkpoints.save(position)
+    with job.step.ranks.busy():
+        job.checkpoints.save(position)
     if job.pace is not None:
         job.pace.count_saving(time.monotonic() - began)
 
@@ -160,9 +176,11 @@ def validate(job: TrainingJob, position: TrainingPosition, clock: Clock) -> Trai
     job.report.log(position, **measured)
     job.report.say(f"step {position.step:,} · {format_seconds(position.seconds)} · validation {describe(measured)}"
                    + (" (best)" if better else ""))
-    if better:
-        job.checkpoints.keep_weights()
-    job.sample(position)
+    job.step.ranks.name_straggler(job.report.say)
+    with job.step.ranks.busy():
+        if better:
+            job.checkpoints.keep_weights()
+        job.sample(position)
     if job.pace is not None:
         job.pace.count_validation(took, time.monotonic() - began - took)
     return position

@@ -176,8 +176,11 @@ def settings_from_base(base: Any, family: Family, wanted: Tables) -> Tables:
     return {**wanted, "model": as_values(after), "training": training}
 
 
-def plan_resumed(request: TrainRequest, folder: RunFolder, say: Say) -> TrainingPlan:
-    """Go on with a run's settings, tokenizer and text; refuse changes that would make it another run."""
+def plan_resumed(request: TrainRequest, folder: RunFolder, say: Say, other_text: str = "") -> TrainingPlan:
+    """Go on with a run's settings, tokenizer and text; refuse changes that would make it another run.
+
+    `other_text` is said of another text, where that has another reason than a change since the run began.
+    """
     tables = folder.read_settings()
     task = run_task(tables)
     if task.name != request.task:
@@ -207,7 +210,7 @@ def plan_resumed(request: TrainRequest, folder: RunFolder, say: Say) -> Training
     with use_workers(request.workers):
         corpus = task.prepare(data, task.load_tokenizer(folder.tokenizer_path), say=say)
     if data.content and corpus.content != data.content:
-        raise RunError(f"the text has changed since {folder.path} began: resume with the same text, "
+        raise RunError(other_text or f"the text has changed since {folder.path} began: resume with the same text, "
                        "or start a new run with --from")
     return TrainingPlan(request, task, family, data, corpus, model, training, device, saved=tables, ngram=ngram,
                         changes=tuple(changes))

@@ -16,6 +16,7 @@ import torch
 
 from regard.contract import Learner
 from regard.errors import RunError, SettingError
+from regard.ranks import ALONE, Ranks
 from regard.run_folder import RunFolder
 from regard.run_lock import use_folder
 from regard.trained import load
@@ -30,6 +31,14 @@ from regard.training.checkpoint import (
 )
 from regard.training.choices import check_tables, settle_steps
 from regard.training.counted import count_alone, count_beside
+from regard.training.joining import (
+    follower_request,
+    join_ranks,
+    receive_run,
+    restarts,
+    send_run,
+    send_state,
+)
 from regard.training.loop import TrainingJob, fit
 from regard.training.minutes import make_pace
 from regard.training.report import (
@@ -51,20 +60,32 @@ def train(
     files: str | Sequence[str], *, minutes: float | None = None, steps: int | None = None, **options: Any
 ) -> Any:
     """Train a model on text files (or an embedded corpus) and return it, ready to use: a language model, a Trained,
-    unless another `task` is given."""
+    unless another `task` is given. Of several ranks that torchrun started, the first returns it, the others None."""
     tables = {table: dict(values) for table, values in dict(options.pop("settings", None) or {}).items()}
     for name, value in (("minutes", minutes), ("steps", steps)):
         if value is not None:
             tables.setdefault("training", {})[name] = value
     names = (files,) if isinstance(files, str) else tuple(str(name) for name in files)
-    return run_training(TrainRequest(names, settings=tables, **options))
+    return run_together(TrainRequest(names, settings=tables, **options))
 
 
-def run_training(request: TrainRequest, began: float | None = None) -> Any:
+def run_together(request: TrainRequest, began: float | None = None) -> Any:
+    """Train on all ranks that torchrun started, or in this process alone; rank 0 returns the trained model."""
+    with join_ranks(request.device) as ranks:
+        return run_training(request, began, ranks)
+
+
+def run_training(request: TrainRequest, began: float | None = None, ranks: Ranks = ALONE) -> Any:
     """Start the run that was asked for, or go on with it; return the trained model. Minutes count from `began`."""
     began = time.monotonic() if began is None else began
     check_tables(request.settings or {})
     request = as_like(request)
+    if restarts():                                           # by torchrun: what was begun is gone on with
+        request = replace(request, resume=True, base=None, params=None)
+    if ranks.count > 1 and "-" in request.files:
+        raise SettingError(f"-: {ranks.count} ranks cannot all read the standard input: give a file")
+    if not ranks.first:
+        return follow(request, ranks)
     progress = TrainingProgress(request.quiet)
     path, new = claim_folder(request)
     folder = RunFolder(path)
@@ -72,10 +93,10 @@ def run_training(request: TrainRequest, began: float | None = None) -> Any:
     with kept_conditions(), use_folder(path, new, folder.settings_path):
         refuse_taken(request, folder)                        # it may have become one while we asked for the lock
         if folder.settings_path.exists():
-            return resume(request, folder, progress)
+            return resume(request, folder, progress, ranks)
         if request.resume:
             progress.say(f"nothing to resume at {path}: starting anew")
-        return start(request, folder, progress, began)
+        return start(request, folder, progress, began, ranks)
 
 
 def refuse_taken(request: TrainRequest, folder: RunFolder) -> None:
@@ -86,17 +107,20 @@ def refuse_taken(request: TrainRequest, folder: RunFolder) -> None:
                        "from a copy, or choose another folder with --out")
 
 
-def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, began: float) -> Any:
+def start(
+    request: TrainRequest, folder: RunFolder, progress: TrainingProgress, began: float, ranks: Ranks = ALONE
+) -> Any:
     """Plan a new run, settle the number of its steps, and train; a family that is counted needs no steps."""
     say = progress.say
     plan = plan_new(request, say)
     if plan.family.count is not None:
+        send_run(ranks, None)                                # rank 0 counts, and the others have nothing to do
         return count_alone(plan, folder, progress, began)
     torch.manual_seed(plan.training.seed)
     model = build_model(plan)
     folder.begin()
     folder.save_tokenizer(plan.corpus.tokenizer)
-    parts = Parts(plan, model, folder, progress)
+    parts = Parts(plan, model, folder, progress, ranks)
     describe_text(plan.corpus, say)
     describe_pairs(plan.corpus, parts.batches, parts.held_out, plan.model.context, say)
     describe_model(plan.family.name, plan.model, model, say)
@@ -116,12 +140,13 @@ def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, 
     describe_machine(job.step, folder, say)
     position = TrainingPosition(micro_batch=plan.training.micro_batch)
     if plan.base is not None:
-        job.checkpoints.save(position)              # the weights begun with belong to the run, which may be moved
+        # The weights begun with belong to the run, which may be moved.
+        job.checkpoints.write(position, job.checkpoints.tensors())
     folder.save_settings(plan.tables())
     return finish(plan, job, position, folder)
 
 
-def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress) -> Any:
+def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, ranks: Ranks = ALONE) -> Any:
     """Go on with a run from its newest good checkpoint."""
     folder.create()
     say = progress.say
@@ -132,7 +157,7 @@ def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress)
         plan = replace(plan, training=replace(plan.training, threads=session["conditions"]["threads"]))
     torch.manual_seed(plan.training.seed)
     model = build_model(plan)
-    job = Parts(plan, model, folder, progress).make_job(plan)
+    job = Parts(plan, model, folder, progress, ranks).make_job(plan)
     steps = plan.training.steps
     position = TrainingPosition(micro_batch=plan.training.micro_batch)
     if files is not None:
@@ -146,9 +171,27 @@ def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress)
         folder.save_settings(plan.tables())
     say(f"resuming {folder.path} at step {position.step:,} of {steps:,}: settings, tokenizer, weights, optimizer "
         "and place in the text are kept" + (f"; changed: {', '.join(plan.changes)}" if plan.changes else ""))
-    if files is not None and (differs := changed_conditions(session.get("conditions"), current_conditions(model))):
+    now = current_conditions(model, ranks)
+    if files is not None and (differs := changed_conditions(session.get("conditions"), now)):
         say(f"the last bits may differ from a run that was never stopped: {'; '.join(differs)}")
-    return finish(plan, job, position, folder)
+    return finish(plan, job, position, folder, files)
+
+
+def follow(request: TrainRequest, ranks: Any) -> None:
+    """Train beside rank 0, which plans, writes and speaks."""
+    folder = receive_run(ranks)
+    if folder is None:
+        return
+    plan = plan_resumed(follower_request(request), folder, quiet, f"{ranks.name} reads another text than rank 0: give "
+                        "every machine the same files")
+    torch.manual_seed(plan.training.seed)
+    job = Parts(plan, build_model(plan), folder, TrainingProgress(quiet=True), ranks).make_job(plan)
+    fit(job, send_state(ranks, job.checkpoints, TrainingPosition(), None))
+    ranks.end_training()
+
+
+def quiet(text: str) -> None:
+    """Say nothing."""
 
 
 def build_model(plan: TrainingPlan) -> Learner:
@@ -172,38 +215,49 @@ def build_model(plan: TrainingPlan) -> Learner:
 class Parts:
     """The parts of a job that do not depend on the number of steps: with these, steps can be timed."""
 
-    def __init__(self, plan: TrainingPlan, model: Learner, folder: RunFolder, progress: TrainingProgress):
+    def __init__(
+        self, plan: TrainingPlan, model: Learner, folder: RunFolder, progress: TrainingProgress, ranks: Ranks = ALONE
+    ):
         s, task, context = plan.training, plan.task, plan.model.context
         set_conditions(s, model)
-        self.model, self.folder = model, folder
+        self.model, self.folder, self.ranks = model, folder, ranks
         self.batches = task.batches(plan.corpus, s, context)
         self.held_out = task.held_out(plan.corpus, s, context)
         self.report = TrainingReport(folder, progress, plan.request.tensorboard)
         forward_backward = make_forward_backward(model, s, progress.say)         # compiled or recorded once
+        ranks.expect(forward_backward.compiled or forward_backward.recorded)
         self.make_step = partial(TrainingStep, model, self.batches, forward_backward=forward_backward,
-                                 say=progress.say, context=context)
+                                 say=ranks.speaker(progress.say), context=context, ranks=ranks.trial())
 
     def make_job(self, plan: TrainingPlan) -> TrainingJob:
         s, task, context = plan.training, plan.task, plan.model.context
-        step = self.make_step(s)
+        step = self.make_step(s, ranks=self.ranks)
         return TrainingJob(
             s, step, replace(self.held_out, every=max(1, s.valid_one_in)), self.report,
             Checkpoints(self.folder, step, self.report, s.keep),
-            judge=None if task.judge is None else partial(task.judge, self.model, plan.corpus, context),
-            write_sample=task.sampler(self.model, plan.corpus, context) if s.samples else None,
+            judge=None if task.judge is None else partial(task.judge, self.model, plan.corpus, context, self.ranks),
+            write_sample=task.sampler(self.model, plan.corpus, context) if s.samples and self.ranks.first else None,
             pace=make_pace(s, tokens_a_step(self.batches), len(plan.corpus.train.tokens),
                            len(plan.corpus.valid.tokens), plan.fitted, count_tested(plan)),
             save_plan=lambda changed: self.folder.save_settings(replace(plan, training=changed).tables()))
 
 
-def finish(plan: TrainingPlan, job: TrainingJob, position: TrainingPosition, folder: RunFolder) -> Any:
+def finish(
+    plan: TrainingPlan, job: TrainingJob, position: TrainingPosition, folder: RunFolder,
+    files: dict[str, bytes] | None = None,
+) -> Any:
     """Train to the end, fit the mixture and measure on the test part, if there are such; return the best weights,
-    loaded from the folder."""
+    loaded from the folder. `files` are those of the checkpoint from which a run goes on."""
+    ranks = job.step.ranks
+    ranks.describe(job.report.say, job.step.model, plan.training)
+    send_run(ranks, folder)
+    position = send_state(ranks, job.checkpoints, position, files)
     job.report.progress.begin(job.settings.steps)
     try:
         position = fit(job, position)
     finally:
         job.report.close()
+    ranks.end_training()
     best = f"loss {position.best:.4f}" if job.judge is None else f"score {max(0.0, -position.best):.2f}"
     job.report.say(f"done: {position.tokens:,} tokens in {position.seconds:.0f} s "
                    f"({position.tokens / max(position.seconds, 1e-9):,.0f} tokens/s) · best validation {best} · "

@@ -21,6 +21,7 @@ from regard.data.labels.labelled_tokenizer import LabelledTokenizer
 from regard.families.label_families import CLASSIFY, LabelVocabularies
 from regard.metrics.bag_of_ngrams import fit_bag
 from regard.metrics.filling import guess_labels
+from regard.ranks import ALONE, Ranks
 from regard.tasks.classify import CARD
 from regard.tasks.classify.look import build
 from regard.tasks.classify.sample import classify_text
@@ -58,9 +59,11 @@ def held_out(corpus: LabelCorpus, s: Any, context: int) -> HeldOutLabels:
     return HeldOutLabels(corpus.valid, context, BATCH)
 
 
-def judge(batch: int, model: Any, corpus: LabelCorpus, context: int) -> dict[str, float]:
+def judge(
+    batch: int, model: Any, corpus: LabelCorpus, context: int, ranks: Ranks = ALONE
+) -> dict[str, float]:
     """Return the percentage of the held-out texts or words that get their label, so many texts at once."""
-    return {"valid_accuracy": 100 * guess_labels(model, HeldOutLabels(corpus.valid, context, batch)).accuracy}
+    return {"valid_accuracy": 100 * guess_labels(model, HeldOutLabels(corpus.valid, context, batch), ranks).accuracy}
 
 
 def measure_test(noun: str, trained: Any, corpus: LabelCorpus) -> LastFigures:
