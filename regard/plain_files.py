@@ -10,11 +10,13 @@ import errno
 import json
 import os
 import stat
+import sys
 from pathlib import Path
 from typing import Any, BinaryIO
 
 SMALL = 2**20                  # bytes of settings, of a manifest, of a few figures
 LARGE = 2**29                  # bytes of a tokenizer, or of a list of labels
+PIECE = 2**20
 
 FLAGS = (os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0)
          | getattr(os, "O_BINARY", 0))
@@ -39,11 +41,14 @@ def check_plain(status: os.stat_result, path: Path | str) -> None:
         raise OSError(errno.EINVAL, "it is a pipe or a device, and no plain file", str(path))
 
 
-def read_plain(path: Path | str, most: int | None = None) -> bytes:
+def read_plain(path: Path | str, most: int = sys.maxsize) -> bytes:
     """Return the bytes of a plain file; an OSError where there are more than `most`."""
     with open_plain(path) as file:
-        data = file.read() if most is None else file.read(most + 1)
-    if most is not None and len(data) > most:
+        size = os.fstat(file.fileno()).st_size
+        data = file.read(min(size, most) + 1) or b""             # None: it would wait
+        if len(data) > size and len(data) <= most:               # it has grown; what the system makes up says 0
+            data += file.read(min(PIECE, most - len(data)) + 1) or b""
+    if len(data) > most:
         raise OSError(errno.EFBIG, f"it has more than {most:,} bytes, as no such file has", str(path))
     return data
 
