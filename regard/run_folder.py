@@ -49,6 +49,7 @@ SETTINGS, TOKENIZER, SOURCE_TOKENIZER, LABELS, BASELINE, WEIGHTS, METRICS, SAMPL
 NGRAM, MIXTURE, TEST = "ngram.safetensors", "mixture.json", "test.json"
 TOKENIZERS = (TOKENIZER, SOURCE_TOKENIZER, LABELS, BASELINE)   # what a tokenizer saves, as far as it has it
 RECORDED = (SETTINGS, *TOKENIZERS, WEIGHTS, NGRAM, MIXTURE, TEST)        # in the manifest
+NUMBERS = ("tokens", "seconds", "took", "train_loss")                    # of a row of a log, where it has them
 DAMAGED = "damaged-"           # before the name of a checkpoint that was set aside
 
 
@@ -421,10 +422,13 @@ def as_finite(value: Any) -> float:
 
 
 def parse_row(line: bytes) -> dict[str, Any] | None:
-    """A line of a log, if it is an object with the number of a step."""
+    """A line of a log, if it is an object with the number of a step, and what else is measured is a number."""
     try:
         row = parse_json(line)
     except ValueError:
         return None
     step = row.get("step") if isinstance(row, dict) else None
-    return row if isinstance(step, int) and not isinstance(step, bool) else None
+    if not isinstance(step, int) or isinstance(step, bool):
+        return None
+    measured = (value for name, value in row.items() if name in NUMBERS or name.startswith("valid_"))
+    return row if all(isinstance(value, int | float) and not isinstance(value, bool) for value in measured) else None
