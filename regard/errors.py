@@ -79,3 +79,23 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
     if near:
         return f": did you mean {prefix}{near[0]}?"
     return f" (there are: {', '.join(names)})" if names else ""
+
+
+LONGEST_LINE = 2000                # characters that are shown of a message
+JOINERS = "\u200c\u200d"           # words and emoji are spelled with them
+
+
+def one_line(text: str) -> str:
+    """Return a message as it may be shown, whatever names and values of others are in it: spaces in the place of line
+    breaks, control characters spelled out, and of an endless one the beginning and the end."""
+    if len(text) > LONGEST_LINE:
+        text = f"{text[:LONGEST_LINE // 2]} … {text[-LONGEST_LINE // 4:]}"
+    if text.isprintable():
+        return text
+    return "".join(map(_shown, " ".join(text.splitlines())))
+
+
+def _shown(char: str) -> str:
+    if char.isprintable() or char in JOINERS:
+        return char
+    return " " if char == "\t" else char.encode("unicode_escape").decode("ascii")

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import StorageError
+from regard.plain_files import open_plain
 
 # A test sets this to see, fail or kill an operation before it happens. Called with its name and path.
 before_operation: Callable[[str, Path], None] | None = None
@@ -264,8 +265,7 @@ def _throw_away(path: Path) -> None:
         aside.unlink(missing_ok=True)
 
 
-
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file, read in pieces: it may be larger than memory."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """SHA-256 of a plain file, read in pieces: it may be larger than memory."""
+    with open_plain(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()           # type: ignore[arg-type]

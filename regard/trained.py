@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from regard.config import convert, fill
 from regard.errors import RunError
 from regard.families import Family
+from regard.families.outline import check_outline
 from regard.families.user import require_trust
-from regard.run_folder import RunFolder
+from regard.run_folder import RunFolder, check_finite
 from regard.tasks import run_task
 
 
@@ -38,7 +39,10 @@ def load(
     folder.check_tokenizer()
     tokenizer = saved.load_tokenizer(folder.tokenizer_path)
     settings = kind.settings_of_run(tables.get("model", {}))
-    model = restore(kind, settings, saved.vocab(tokenizer), folder.read_weights(), tokenizer)
+    tensors = folder.read_weights()
+    if kind.build is not None:                                    # what is counted has logarithms of zero
+        check_finite(tensors, folder.weights_path)
+    model = restore(kind, settings, saved.vocab(tokenizer), tensors, tokenizer)
     if saved.mixing is not None and "ngram" in tables and not alone:
         model = saved.mixing.load(model, folder, tables)
     if isinstance(model, nn.Module):
@@ -60,6 +64,7 @@ def restore(kind: Family, settings: Any, vocab: Any, tensors: dict[str, Tensor],
     if kind.restore is not None:
         return kind.restore(settings, vocab, tensors)
     assert kind.build is not None
+    check_outline(kind, settings, vocab, tensors)
     model = kind.build(settings, vocab)
     model.load_tensors(tensors)
     model.leave_out(tokenizer)

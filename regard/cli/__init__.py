@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from regard import __version__
-from regard.errors import EndedTogether, RegardError, RegardNote, did_you_mean
+from regard.errors import EndedTogether, RegardError, RegardNote, did_you_mean, one_line
 
 # Threads that wait for work soon go to sleep. By default they spin for long, which gains nothing on a quiet machine,
 # and beside another busy process can make training on two cores many times slower.
@@ -87,7 +87,7 @@ def show_notes() -> None:
 
     def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, RegardNote):
-            click.echo(f"note: {message}", err=True)
+            click.echo(f"note: {one_line(str(message))}", err=True)
         else:
             usual(message, category, *where, **more)
 
@@ -102,6 +102,7 @@ def main(arguments: list[str] | None = None) -> None:
     except click.exceptions.Exit as end:
         sys.exit(end.exit_code)
     except click.ClickException as mistake:
+        mistake.message = one_line(mistake.message)                      # type: ignore[misc]
         mistake.show()
         sys.exit(mistake.exit_code)
     except (KeyboardInterrupt, click.Abort):
@@ -110,5 +111,5 @@ def main(arguments: list[str] | None = None) -> None:
     except EndedTogether as end:                   # another rank has said why
         sys.exit(end.exit_code)
     except RegardError as mistake:
-        click.echo(f"regard: {mistake}", err=True)
+        click.echo(f"regard: {one_line(str(mistake))}", err=True)
         sys.exit(mistake.exit_code)

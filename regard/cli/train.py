@@ -57,7 +57,8 @@ def last_metrics(trained: Any) -> dict[str, Any]:
 
     rows, _ = read_log(trained.path / METRICS)              # just written, or cut when the run was resumed
     best = min((row for row in rows if "valid_loss" in row),
-               key=lambda row: (-sum(row.get(name, 0.0) for name in JUDGED), row["valid_loss"]))
-    return {"step": rows[-1]["step"], "tokens": rows[-1]["tokens"], "seconds": rows[-1]["seconds"],
-            "valid_loss": best["valid_loss"], "best_step": best["step"],
+               key=lambda row: (-sum(row.get(name, 0.0) for name in JUDGED), row["valid_loss"]), default={})
+    last = rows[-1] if rows else {}                          # a log may have been lost, and the weights not
+    return {**{name: last.get(name) for name in ("step", "tokens", "seconds")},
+            "valid_loss": best.get("valid_loss"), "best_step": best.get("step"),
             **{name: best[name] for name in (*JUDGED, "impossible", "first_impossible") if name in best}}

@@ -22,14 +22,16 @@ import torch
 from torch import Tensor
 
 from regard import storage
+from regard.config import fill, shown
 from regard.contract import Learner
 from regard.errors import RunError
 from regard.kernels.cpu.onednn import cpu
+from regard.plain_files import parse_json
 from regard.ranks import ALONE, Ranks
 from regard.run_folder import CHECKPOINTS, DAMAGED, RunFolder, pack, unpack
 from regard.training.report import TrainingReport
 from regard.training.settings import TrainingSettings
-from regard.training.step import TrainingPosition, TrainingStep
+from regard.training.step import TrainingPosition, TrainingStep, out_of_memory
 
 QUICK = 0.2                    # seconds that a checkpoint may take at every validation
 SAVING_SHARE = 0.1             # of the time, for checkpoints that take longer
@@ -89,9 +91,10 @@ class Checkpoints:
 
     def restore(self, files: dict[str, bytes]) -> TrainingPosition:
         """Load a checkpoint into the training step; return the position it was made at."""
-        self.load(unpack(files["model.safetensors"], "the checkpoint's model.safetensors"),
-                  unpack(files["training.safetensors"], "the checkpoint's training.safetensors"))
-        return TrainingPosition(**json.loads(files["at.json"]))
+        with holding_what_is_needed():
+            self.load(saved_weights(files),
+                      unpack(files["training.safetensors"], "the checkpoint's training.safetensors"))
+            return fill(TrainingPosition, parse_json(files["at.json"]), "at.json")
 
     def load(self, weights: dict[str, Tensor], tensors: dict[str, Tensor]) -> None:
         """Load weights, and what `tensors` gave, into the training step."""
@@ -155,7 +158,34 @@ def newest_good(folder: RunFolder, start_over: bool, say: Callable[[str], None])
 
 def read_session(files: dict[str, bytes] | None) -> dict[str, Any]:
     """Return what a checkpoint keeps of the process that made it; one of an earlier version keeps nothing."""
-    return json.loads(files.get("session.json", b"{}")) if files is not None else {}
+    if files is None:
+        return {}
+    with holding_what_is_needed():
+        session = parse_json(files.get("session.json", b"{}"))
+        conditions = session.get("conditions")
+        if conditions is not None:
+            int(conditions["threads"])
+        for log in session.get("logs", {}).values():
+            int(log["bytes"]), str(log["sha256"])
+        return dict(session)
+
+
+def saved_weights(files: dict[str, bytes]) -> dict[str, Tensor]:
+    """Return the weights that a checkpoint keeps."""
+    with holding_what_is_needed():
+        return unpack(files["model.safetensors"], "the checkpoint's model.safetensors")
+
+
+@contextmanager
+def holding_what_is_needed() -> Iterator[None]:
+    """A checkpoint whose files match their hashes may still hold other things than training put there: in one line."""
+    try:
+        yield
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError, RuntimeError) as error:
+        if out_of_memory(error):
+            raise
+        raise RunError(f"the newest checkpoint does not hold what training needs ({type(error).__name__}: "
+                       f"{shown(str(error))}): remove it from {CHECKPOINTS}, or take the run from a copy") from error
 
 
 def load_state(model: Learner, tensors: dict[str, Tensor]) -> Any:

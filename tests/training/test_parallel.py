@@ -73,7 +73,8 @@ def test_more_ranks_than_texts_write_them_too():
     trained, corpus = judged(2)
     alone = written(trained.model, corpus, 2, CONTEXT)
     assert play(4, lambda ranks: written(trained.model, corpus, 2, CONTEXT, ranks)) == alone
-    judge = WritingMeasure("length", "length", lambda texts, references, lang: sum(map(len, texts))).judge
+    judge = WritingMeasure("length", "length", lambda texts, references, lang: sum(map(len, texts)),
+                           lambda texts, references, lang: None).judge
     assert judge(trained.model, corpus, CONTEXT) == {"valid_length": sum(map(len, alone))}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,6 +14,7 @@ from regard.errors import DataError
 
 LONGEST_RECORD = 2**26         # bytes; a JSON line has to be held whole to be parsed
 ROWS_AT_ONCE = 256
+MOST_UNPACKED = 20             # times its size is the most that a packed Parquet file has
 DROP_IT = "mend it, or pass --on-bad-text drop"
 
 
@@ -146,6 +146,17 @@ def _parquet(source: TextFile, settings: ReadSettings) -> Iterator[tuple[str, st
         yield where, _as_text(record[settings.field], where)
 
 
+def _unpack(stream: Any, unpacked: Any, source: TextFile) -> None:
+    """Write what was packed, as far as it may be: Parquet is packed itself, and gzip makes little of it."""
+    most, size = MOST_UNPACKED * (source.path.stat().st_size + 2**16), 0
+    while piece := stream.read(BLOCK):
+        size += len(piece)
+        if size > most:
+            raise DataError(f"{source.name} unpacks to more than {MOST_UNPACKED} times its size, as no Parquet file "
+                            "does: unpack it yourself if it is one")
+        unpacked.write(piece)
+
+
 def parquet_rows(
     source: TextFile, choose: Callable[[list[str]], list[str]]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -157,7 +168,7 @@ def parquet_rows(
         raise DataError(f"{source.name} needs pyarrow to be read: pip install 'regard[parquet]'") from None
     with open_source(source) as stream, tempfile.TemporaryFile() as unpacked:
         if source.packed:                            # Parquet is read from its end, which gzip cannot reach
-            shutil.copyfileobj(stream, unpacked)
+            _unpack(stream, unpacked, source)
         try:
             table = parquet.ParquetFile(unpacked if source.packed else stream)
             columns = choose(table.schema_arrow.names)
@@ -167,5 +178,5 @@ def parquet_rows(
                     row += 1
                     yield f"{source.name} row {row}", record
         except (arrow.ArrowException, UnicodeDecodeError) as error:
-            reason = str(error).splitlines()[0]
+            reason = " ".join(str(error).split())[:200]
             raise DataError(f"{source.name} is not a readable Parquet file ({reason}): write it again") from None

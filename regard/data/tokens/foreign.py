@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from regard.data.tokens.characters import ByteStream, byte_letters, readable
-from regard.data.tokens.subwords import quiet_forks
+from regard.data.tokens.library import asked, open_library
 from regard.data.tokens.vocabulary import FIRST, SPECIALS, UNK, Ids, StreamDecoder, Tokenizer, check_text
 from regard.errors import DataError
 
@@ -24,6 +24,7 @@ ADDED = -1                       # in the place of a token's id: a row that no t
 SPACE = "\u2581"                 # how SentencePiece writes one
 LANGUAGE = re.compile(r">>.*?<<", re.DOTALL)
 UNFINISHED = "\ufffd"
+LARGEST = 2**22                  # rows of an embedding: no vocabulary has a quarter of it
 
 
 class ForeignTokenizer(Tokenizer):
@@ -40,18 +41,14 @@ class ForeignTokenizer(Tokenizer):
         self, value: dict[str, Any], specials: Sequence[int], size: int, pieces: Sequence[str] = (), *,
         alike: Mapping[int, int] | None = None, mask: int | None = None, files: Mapping[str, str] | None = None,
     ):
-        import tokenizers
-
-        quiet_forks()
-        self.value, self.size, self.pieces, self.mask = value, size, list(pieces), mask
+        if not 0 < size <= LARGEST:
+            raise ValueError(f"it has {size:,} rows, and a model at most {LARGEST:,}")
+        self.value, self.size, self.pieces, self.mask = value, size, [str(piece) for piece in pieces], mask
         self.alike, self.files = dict(alike or {}), dict(files or {})
         self._id_of = {piece: id for id, piece in enumerate(self.pieces)}
         self.order = permuted(specials, size, mask)            # of each of our ids, the file's, or ADDED
         self.vocab_size = len(self.order)
-        self._library: Any = tokenizers.Tokenizer.from_str(json.dumps(value))
-        self._library.no_padding()
-        self._library.no_truncation()
-        self._library.encode_special_tokens = True             # <s> in a text is three characters
+        self._library: Any = open_library(value)               # <s> in a text is three characters
         ids = self._id_of if self.pieces else self._library.get_vocab()
         beyond = {token: id for token, id in ids.items() if id >= size and token != value["model"].get("unk_token")}
         if beyond:
@@ -90,13 +87,14 @@ class ForeignTokenizer(Tokenizer):
         checked = [check_text(text) for text in texts]
         if self.pieces:
             return [self._ours[self._ids_of_pieces(text)] for text in checked]
-        found = self._library.encode_batch_fast(checked, add_special_tokens=False)
+        found = asked(lambda: self._library.encode_batch_fast(checked, add_special_tokens=False))
         return [self._ours[np.asarray(each.ids, np.int64)] for each in found]
 
     def _ids_of_pieces(self, text: str) -> np.ndarray:
         """The file's ids; a first `>>fr<<`, by which a translator is told its target, is one token."""
         code = LANGUAGE.match(text)
-        found = self._library.encode(text[code.end():] if code else text, add_special_tokens=False).tokens
+        rest = text[code.end():] if code else text
+        found = asked(lambda: self._library.encode(rest, add_special_tokens=False)).tokens
         found = [] if found == [SPACE] else found              # a blank text has no pieces
         unknown = int(self.order[UNK])
         ids = [self._id_of.get(piece, unknown) for piece in (*([code.group()] if code else ()), *found)]
@@ -105,7 +103,7 @@ class ForeignTokenizer(Tokenizer):
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The bytes of the text that each of its tokens stands for; tokens of one character share its bytes."""
         ends = np.cumsum([0, *(len(character.encode()) for character in text)])
-        offsets = self._library.encode(check_text(text), add_special_tokens=False).offsets
+        offsets = asked(lambda: self._library.encode(check_text(text), add_special_tokens=False)).offsets
         return [(int(ends[first]), int(ends[last])) for first, last in offsets]
 
     # ----------------------------------------------------------------------------------- ids to text
@@ -116,8 +114,7 @@ class ForeignTokenizer(Tokenizer):
         foreign = self.order[np.asarray([int(id) for id in ids if id >= FIRST], np.int64)]
         if self.pieces:
             return "".join([self.pieces[id] for id in foreign]).replace(SPACE, " ").lstrip(" ")
-        text: str = self._library.decode(foreign.tolist(), skip_special_tokens=True)
-        return text
+        return asked(lambda: str(self._library.decode(foreign.tolist(), skip_special_tokens=True)))
 
     def token(self, id: int) -> str:
         if id < FIRST:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from regard import storage
 from regard.errors import DataError
+from regard.plain_files import LARGE, read_plain
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 PAD, BOS, EOS, UNK = range(4)
@@ -102,7 +103,7 @@ class Tokenizer(ABC):
         """The tokenizer saved in this file or folder."""
         path = find_file(path)
         try:
-            text = path.read_text("utf-8")
+            text = read_plain(path, LARGE).decode("utf-8")
         except FileNotFoundError:
             raise DataError(f"{path} does not exist: a tokenizer is saved there by training") from None
         except (OSError, UnicodeDecodeError) as error:
