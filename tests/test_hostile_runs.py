@@ -15,7 +15,10 @@ import torch
 import regard
 from regard.data.tokens.subwords import train_subwords
 from regard.data.tokens.tokenizers import tokenizer_from_json
-from regard.errors import DataError, one_line
+from regard.errors import DataError, RegardNote, RunError, one_line
+from regard.manifest import FORMAT
+from regard.run_folder import RunFolder
+from regard.storage import digest
 from tests.bounded import run_bounded
 from tests.fixtures.runs import HERE
 
@@ -228,3 +231,143 @@ def test_a_log_with_a_column_for_each_row_is_read_in_linear_time(tmp_path):
     found = run_bounded(lambda: (FollowedRun("x", tmp_path, True).about(), read_metrics(tmp_path / "metrics.jsonl")),
                         8, 300)
     assert found.how == "done", (found.how, found.line)
+
+
+# ------------------------------------------------------------------------------------------ what is no number
+
+ONE_OF_EACH_TASK = ("lm-transformer", "masked-rnn", "translate-rnn", "summarise-transformer", "caption-rnn-attention",
+                    "classify-lstm", "tag-window")
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("name", ONE_OF_EACH_TASK)
+def test_weights_that_are_no_numbers_are_refused_whatever_they_are_used_for(run, name, number):
+    from safetensors.torch import load_file, save_file
+
+    folder = run(name)
+    tensors = load_file(folder / "model.safetensors")
+    last = max(tensors)
+    tensors[last].view(-1)[-1] = number
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(RunError, match=rf"model\.safetensors is damaged: {last} holds what is no finite number"):
+        regard.load(folder, "cpu")
+
+
+@pytest.mark.parametrize("arguments", [
+    ["score", "RUN", "text.txt"], ["generate", "RUN", "--prompt", "a cat"], ["show", "RUN", "a cat"],
+    ["check", "RUN"], ["export", "RUN", "--to", "safetensors", "--out", "there"],
+    ["train", "lm", "text.txt", "--from", "RUN", "--steps", "1"]], ids=lambda arguments: arguments[0])
+def test_every_command_ends_in_one_line_and_with_1(run, arguments, tmp_path, monkeypatch, capfd):
+    from safetensors.torch import load_file, save_file
+
+    from regard.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    shutil.copy(HERE / "data" / "text.txt", tmp_path)
+    folder = run()
+    tensors = load_file(folder / "model.safetensors")
+    save_file({name: torch.full_like(each, torch.nan) for name, each in tensors.items()}, folder / "model.safetensors")
+    with pytest.raises(SystemExit) as end:
+        main([str(folder) if each == "RUN" else each for each in arguments])
+    told = capfd.readouterr()
+    assert end.value.code == 1 and told.out == "" and "Traceback" not in told.err
+    assert "holds what is no finite number; take it from a copy, or train again" in told.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "1e999", '"x"', "null", "[[1]]"])
+def test_numbers_of_a_mixture_are_numbers(tmp_path, value):
+    (tmp_path / "mixture.json").write_text(f'{{"numbers": [[{value}, 1]], "cache": []}}')
+    with pytest.raises(RunError, match=r"mixture\.json holds no numbers of a mixture"):
+        RunFolder(tmp_path).read_mixture()
+
+
+# ------------------------------------------------------------------------------------------------ forged manifests
+
+
+def forge(folder, **values):
+    """A manifest with its own right SHA-256, of whatever values."""
+    from regard.manifest import digest_values
+
+    (folder / "manifest.json").write_text(json.dumps({**values, "sha256": digest_values(values)}))
+
+
+@pytest.mark.parametrize("files", [None, [], "x", 3, {"run.toml": 3}, {"run.toml": None}, {"run.toml": ["a"]}])
+def test_a_manifest_without_hashes_is_damaged(run, files):
+    folder = run()
+    forge(folder, format=1, files=files, before={}, checkpointed=True)
+    with pytest.warns(RegardNote, match=r"manifest\.json is damaged"):
+        regard.load(folder, "cpu")
+
+
+@pytest.mark.parametrize("raw", ["{" * 100_000, "[" * 100_000, "null", "3", '{"format": 1}', '{"format": 1e400}'])
+def test_a_manifest_that_is_none_is_damaged(run, raw):
+    folder = run()
+    (folder / "manifest.json").write_text(raw)
+    with pytest.warns(RegardNote, match=r"manifest\.json is damaged"):
+        regard.load(folder, "cpu")
+
+
+# ------------------------------------------------------------------------------------------------ checkpoints
+
+
+@pytest.fixture
+def resumed(run, tmp_path, monkeypatch):
+    """Resume a run whose newest checkpoint holds other files, under hashes that are right; the outcome."""
+    from tests.fixtures.runs import resume
+
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+
+    def outcome(change, **manifest):
+        folder = run()
+        set_value(folder, "training", "threads", 0)              # then the checkpoint says how many there were
+        newest = sorted((folder / "checkpoints").iterdir())[-1]
+        files = {path.name: path.read_bytes() for path in newest.iterdir() if path.name != "manifest.json"}
+        files = change(files)
+        for path in newest.iterdir():
+            path.unlink()
+        for name, data in files.items():
+            (newest / name).write_bytes(data)
+        forge(newest, **{"step": 6, "files": {name: digest(data) for name, data in files.items()}, **manifest})
+        for other in (folder / "checkpoints").iterdir():
+            if other != newest:
+                shutil.rmtree(other)
+        return run_bounded(lambda: resume(folder), 20, 600)
+
+    return outcome
+
+
+CHANGES = {
+    "no weights": lambda files: {name: data for name, data in files.items() if name != "model.safetensors"},
+    "no position": lambda files: {name: data for name, data in files.items() if name != "at.json"},
+    "nothing": lambda files: {"x": b""},
+    "a step of text": lambda files: {**files, "at.json": b'{"step": "soon"}'},
+    "a list for a position": lambda files: {**files, "at.json": b"[1]"},
+    "a deep position": lambda files: {**files, "at.json": b"[" * 100_000},
+    "many threads": lambda files: {**files, "session.json": b'{"conditions": {"threads": 100000}}'},
+    "odd conditions": lambda files: {**files, "session.json": b'{"conditions": [1], "logs": 3}'},
+    "other weights": lambda files: {**files, "model.safetensors": files["training.safetensors"]},
+    "no generators": lambda files: {**files, "training.safetensors": files["model.safetensors"]},
+}
+
+
+@pytest.mark.parametrize("change", list(CHANGES))
+def test_a_checkpoint_that_holds_something_else_is_one_line(resumed, change):
+    found = resumed(CHANGES[change])
+    assert found.how == "refused" and "\n" not in found.line, (found.how, found.line)
+
+
+def test_a_checkpoint_of_a_later_version_is_refused_and_kept(resumed, tmp_path):
+    found = resumed(lambda files: files, format=FORMAT + 1)
+    assert found.how == "refused" and f"has format {FORMAT + 1}" in found.line and "update Regard" in found.line
+    assert len(list((tmp_path / "lm-transformer" / "checkpoints").iterdir())) == 1
+
+
+def test_settings_of_a_resumed_run_are_compared_with_its_checkpoint(run, tmp_path, monkeypatch):
+    from tests.fixtures.runs import resume
+
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    folder = run()
+    set_value(folder, "model", "width", 2**20)
+    found = run_bounded(lambda: resume(folder), 20, 600)
+    assert found.how == "refused" and "the weights do not fit the model" in found.line, (found.how, found.line)

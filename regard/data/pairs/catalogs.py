@@ -126,7 +126,6 @@ def _check_mo(data: bytes, source: TextFile) -> None:
     order = "<" if data[:4] == LITTLE else ">"
     try:
         count, *tables = struct.unpack_from(f"{order}III", data, 8)
-        _check_count(count, 0, source)
         sizes = sum(size for table in tables
                     for size in struct.unpack_from(f"{order}{2 * count}I", data, table)[::2])
     except (struct.error, MemoryError, OverflowError):
@@ -134,6 +133,7 @@ def _check_mo(data: bytes, source: TextFile) -> None:
     if sizes > len(data):
         raise DataError(f"{source.name} is a damaged .mo file (its table of strings is wrong): "
                         "compile it again with msgfmt")
+    _check_count(count, 0, source)
 
 
 def _entries(catalog: Any, source: TextFile, options: PairSettings, tally: Tally) -> Iterator[RawPair]:
