@@ -13,7 +13,7 @@ PAGES = ("CONTRIBUTING.md", "docs/design.md")            # both show GROUPS as a
 GROUPS = [
     ["errors"],
     ["storage", "config"],
-    ["manifest", "run_lock"],
+    ["manifest", "run_lock", "ranks"],
     ["corpora"],
     ["contract", "watching", "data", "run_folder"],
     ["kernels"],
