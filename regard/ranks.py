@@ -1,6 +1,6 @@
-"""Ranks: the processes that train one model together, each on its share of every batch.
+"""Ranks: the processes that train one model together.
 
-A process by itself is rank 0 of one: it keeps what it is given, and waits for nobody. `training/parallel.py` has the
+Each works on its share of every batch. A process by itself is rank 0 of one: it keeps what it is given, and waits for nobody. `training/parallel.py` has the
 form for several.
 """
 

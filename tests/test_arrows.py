@@ -14,7 +14,7 @@ GROUPS = [
     ["errors"],
     ["plain_files"],
     ["storage", "config"],
-    ["manifest", "run_lock"],
+    ["manifest", "run_lock", "ranks"],
     ["corpora"],
     ["contract", "watching", "data", "run_folder"],
     ["kernels"],

@@ -33,7 +33,7 @@ from regard.ranks import ALONE, Ranks
 from regard.run_folder import SETTINGS, TOKENIZERS, RunFolder, unpack
 from regard.trained import pick_device
 from regard.training.checkpoint import Checkpoints
-from regard.training.parallel import DAY, Group, RankLost
+from regard.training.parallel import DAY, RankGroup, RankLost
 from regard.training.rank_watch import RankWatch
 from regard.training.request import TrainRequest
 from regard.training.step import TrainingPosition
@@ -74,7 +74,7 @@ def join_ranks(device: str) -> Iterator[Ranks]:
 # ------------------------------------------------------------------------------------------------- meeting
 
 
-def meet(device: str, clean_up: Callable[[], None]) -> Group:
+def meet(device: str, clean_up: Callable[[], None]) -> RankGroup:
     """Return the group of all ranks, once each has come."""
     import torch.distributed as dist
     from torch.distributed.rendezvous import rendezvous
@@ -93,12 +93,12 @@ def meet(device: str, clean_up: Callable[[], None]) -> Group:
     agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     keeper = f"torchrun on {os.environ.get('MASTER_ADDR', 'the first machine')}" if agent else ""
     watch = RankWatch(store, number, [f"rank {each}" for each in range(several)], keeper, clean_up)
-    group = Group(watch, number, several)
+    group = RankGroup(watch, number, several)
     watch.names = group.names = group.everyone(name)
     return group
 
 
-def check_members(group: Group, device: str) -> None:
+def check_members(group: RankGroup, device: str) -> None:
     """Refuse ranks that cannot train together; of CUDA devices, take this rank's and let them talk by NCCL."""
     import torch.distributed as dist
 
@@ -146,14 +146,14 @@ def restarts() -> int:
 
 def send_run(ranks: Ranks, folder: RunFolder | None) -> None:
     """Let the others follow the run of this folder; None: there is nothing to follow."""
-    if not isinstance(ranks, Group):
+    if not isinstance(ranks, RankGroup):
         return
     names = () if folder is None else (SETTINGS, *TOKENIZERS, MANIFEST)
     ranks.decide({name: base64.b64encode((folder.path / name).read_bytes()).decode()
                   for name in names if folder is not None and (folder.path / name).is_file()})
 
 
-def receive_run(group: Group) -> RunFolder | None:
+def receive_run(group: RankGroup) -> RunFolder | None:
     """Wait until rank 0 has begun a run or taken one up; return its small files, in a folder of this rank's own. None:
     there is nothing to follow."""
     files = group.decide(dict[str, str]())
@@ -176,7 +176,7 @@ def send_state(
     ranks: Ranks, checkpoints: Checkpoints, position: TrainingPosition, files: dict[str, bytes] | None
 ) -> TrainingPosition:
     """Give every rank the state of training, that of a checkpoint's files or of rank 0; return the position."""
-    if not isinstance(ranks, Group):
+    if not isinstance(ranks, RankGroup):
         return position
     tensors = state_tensors(checkpoints, files) if ranks.first else {}
     tensors = ranks.send_state(tensors)
@@ -227,7 +227,7 @@ def signals_ignored() -> Iterator[Callable[[Callable[[], bool]], None]]:
 
 
 @contextmanager
-def notes_given_once(group: Group) -> Iterator[None]:
+def notes_given_once(group: RankGroup) -> Iterator[None]:
     """Let rank 0 alone give the notes that all ranks would give."""
     with warnings.catch_warnings():
         if not group.first:
@@ -235,7 +235,7 @@ def notes_given_once(group: Group) -> Iterator[None]:
         yield
 
 
-def end_together(group: Group, error: BaseException) -> None:
+def end_together(group: RankGroup, error: BaseException) -> None:
     """Tell the others why this rank ends, let one of them say it, and raise what is left to raise."""
     import torch.distributed as dist
 
@@ -260,7 +260,7 @@ def end_together(group: Group, error: BaseException) -> None:
     raise error
 
 
-def leave(group: Group) -> None:
+def leave(group: RankGroup) -> None:
     """End as it should be: every rank is done."""
     import torch.distributed as dist
 

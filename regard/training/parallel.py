@@ -13,7 +13,6 @@ import hashlib
 import json
 import math
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -24,22 +23,22 @@ import torch.distributed as dist
 from torch import Tensor
 
 from regard.data.batching.shuffle import key_of
-from regard.data.batching.text_batches import Batch, sent
+from regard.data.batching.text_batches import Batch
 from regard.errors import TrainingStopped
 from regard.ranks import Item, Ranks, Value
+from regard.training.exchange import FIGURES, Exchange, Stopwatch, deal_matrices, owned
 from regard.training.rank_watch import RankWatch
+from regard.training.traffic import bytes_a_step, say_bytes
 
 SHORT, LONG = 45.0, 1200.0     # seconds that a rank waits for another: in a step; beside steps, or while one compiles
 DAY = 86_400.0                 # the same, before training: one may have to read all the text
 SLOWER = 4.0                   # times its own slowest step that it waits for the others', where these take long
 LOOKS = 100                    # at the clock in a run of so many minutes
-ALIGNED = 64                   # numbers: each gradient begins at a multiple of so many
-FIGURES = ("loss", "lost", "asked", "seconds", "tokens")       # what each rank says with every step
 STRAGGLES, NOTABLE = 1.25, 5.0 # times the seconds of the rank in the middle; and so many seconds more
 SEED_BITS = 2**63
 
 
-class Share(Ranks):
+class RankShare(Ranks):
     """One of several ranks as far as its rows are concerned: with these alone a step can be timed."""
 
     def __init__(self, number: int, count: int):
@@ -57,7 +56,7 @@ class Share(Ranks):
         return tensor[self.number::self.count].contiguous()
 
 
-class Group(Share):
+class RankGroup(RankShare):
     """Several ranks that have met (joining.py): what they send each other while they train."""
 
     def __init__(self, watch: RankWatch, number: int, count: int):
@@ -152,7 +151,7 @@ class Group(Share):
     # --------------------------------------------------------------------------------------------- a step
 
     def trial(self) -> Ranks:
-        return Share(self.number, self.count)
+        return RankShare(self.number, self.count)
 
     def expect(self, compiles: bool) -> None:
         self.compiles, self.exchanges, self.stopwatch = compiles, None, Stopwatch(self.count)
@@ -267,8 +266,6 @@ class Group(Share):
     # --------------------------------------------------------------------------------------- what is said
 
     def describe(self, say: Callable[[str], None], model: Any, settings: Any) -> None:
-        from regard.training.traffic import bytes_a_step, say_bytes
-
         hosts = len({name.rpartition(" on ")[2] for name in self.names})
         travels = bytes_a_step(model, settings, self.count)
         say(f"ranks      {self.count} on {hosts} machine{'s' * (hosts > 1)}, by {'NCCL' if self.tensors else 'gloo'}: "
@@ -291,106 +288,6 @@ class Group(Share):
 
 class RankLost(Exception):
     """A message could not be sent: another rank is gone."""
-
-
-class Exchange:
-    """One flat tensor that travels: what each rank says of the step, and behind it every gradient."""
-
-    def __init__(self, weights: Sequence[Tensor], count: int):
-        self.weights, head = list(weights), aligned(count * len(FIGURES))
-        begins = [head]
-        for weight in self.weights:
-            begins.append(begins[-1] + aligned(weight.numel()))
-        self.flat = torch.zeros(begins[-1], dtype=self.weights[0].dtype, device=self.weights[0].device)
-        self.table = self.flat[:count * len(FIGURES)].view(count, len(FIGURES))
-        self.gradients = self.flat[head:]
-        self.views = [self.flat[begin:begin + weight.numel()].view_as(weight)
-                      for begin, weight in zip(begins, self.weights, strict=False)]
-
-    @torch.no_grad()
-    def fill(self, number: int, loss: Tensor, said: Sequence[float]) -> None:
-        """Copy this rank's gradients, and what it says, into the tensor; a weight out of reach has a gradient of 0."""
-        pairs = [(view, weight.grad) for view, weight in zip(self.views, self.weights, strict=True)
-                 if weight.grad is not None and weight.grad is not view]
-        if pairs:
-            torch._foreach_copy_([view for view, _ in pairs], [gradient for _, gradient in pairs])
-        for view, weight in zip(self.views, self.weights, strict=True):
-            if weight.grad is None:
-                view.zero_()
-        self.table.zero_()
-        self.table[number, 0] = loss
-        self.table[number, 1] = (~torch.isfinite(self.gradients.sum())).to(self.flat.dtype)
-        self.table[number, 2:] = sent(torch.tensor(said, dtype=self.flat.dtype), self.flat.device)
-
-    def put_back(self) -> Tensor:
-        """Give the weights the gradients of the whole batch; return its loss. What no rank reached has none."""
-        for view, weight in zip(self.views, self.weights, strict=True):
-            if weight.grad is not None:
-                weight.grad = view
-        return self.table[:, 0].sum()
-
-
-class Stopwatch:
-    """The seconds that each rank takes for its share of a step, without its waits for others."""
-
-    def __init__(self, count: int):
-        self.began, self.longest = 0.0, 0.0
-        self.events: Any = None                                # on a GPU: begin and end of the step before
-        self.last = [(0.0, 0.0)] * count                       # seconds and tokens of a step, by rank
-        self.sums = [0.0] * count                              # seconds since they were compared
-
-    def start(self) -> None:
-        self.began = time.monotonic()
-        if torch.cuda.is_initialized():
-            self.begin = torch.cuda.Event(enable_timing=True)
-            self.begin.record()
-
-    def seconds(self, gpu: bool) -> float:
-        """Return the seconds since `start`; on a GPU, for which nothing waits, those of the step before, or 0."""
-        took = time.monotonic() - self.began
-        self.longest = max(self.longest, took)
-        if not gpu:
-            return took
-        before, end = self.events, torch.cuda.Event(enable_timing=True)
-        end.record()
-        self.events = self.begin, end
-        return before[0].elapsed_time(before[1]) / 1000 if before is not None and before[1].query() else 0.0
-
-    def note(self, seconds: Sequence[float], tokens: Sequence[float]) -> None:
-        """Note what all ranks took for a step."""
-        self.last = list(zip(seconds, tokens, strict=True))
-        self.sums = [before + took for before, took in zip(self.sums, seconds, strict=True)]
-
-    def speeds(self) -> list[int]:
-        """Return the tokens a second of each rank in the last step; 0 where they are not known."""
-        return [round(tokens / seconds) if seconds > 0 else 0 for seconds, tokens in self.last]
-
-    def straggler(self) -> tuple[int, float, float]:
-        """Return the slowest rank since the last time this was asked, how many times as long as the middle one it took,
-        and how many seconds more."""
-        sums, self.sums = self.sums, [0.0] * len(self.sums)
-        middle, slowest = sorted(sums)[(len(sums) - 1) // 2], max(range(len(sums)), key=sums.__getitem__)
-        return slowest, sums[slowest] / middle if middle > 0 else 1.0, sums[slowest] - middle
-
-
-def deal_matrices(shapes: tuple[tuple[int, ...], ...], count: int) -> list[list[int]]:
-    """Return the rank of each matrix of each stack (N, rows, columns): the dearest first, to whom has least to do."""
-    work = [(rows * columns * min(rows, columns), stack, number)
-            for stack, (several, rows, columns) in enumerate(shapes) for number in range(several)]
-    load, owners = [0] * count, [[0] * shape[0] for shape in shapes]
-    for cost, stack, number in sorted(work, key=lambda each: (-each[0], each[1:])):
-        rank = load.index(min(load))
-        owners[stack][number] = rank
-        load[rank] += cost
-    return owners
-
-
-def owned(owners: list[int], rank: int) -> list[int]:
-    return [number for number, owner in enumerate(owners) if owner == rank]
-
-
-def aligned(size: int) -> int:
-    return -(-size // ALIGNED) * ALIGNED
 
 
 def bytes_of(text: bytes) -> Tensor:

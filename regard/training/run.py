@@ -9,44 +9,30 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from regard.contract import Learner
 from regard.errors import RunError, SettingError
-from regard.families.outline import check_outline
 from regard.ranks import ALONE, Ranks
 from regard.run_folder import RunFolder
 from regard.run_lock import use_folder
 from regard.trained import load
 from regard.training.checkpoint import (
-    Checkpoints,
     changed_conditions,
     current_conditions,
     kept_conditions,
     newest_good,
     read_session,
     saved_weights,
-    set_conditions,
 )
 from regard.training.choices import check_tables, settle_steps
 from regard.training.counted import count_alone, count_beside
-from regard.training.joining import (
-    follower_request,
-    join_ranks,
-    receive_run,
-    restarts,
-    send_run,
-    send_state,
-)
+from regard.training.joining import restarts, send_run, send_state
 from regard.training.loop import TrainingJob, fit
-from regard.training.minutes import make_pace
+from regard.training.parts import Parts, build_model
 from regard.training.report import (
     TrainingProgress,
-    TrainingReport,
     describe_kernels,
     describe_machine,
     describe_model,
@@ -55,8 +41,8 @@ from regard.training.report import (
     describe_training,
 )
 from regard.training.request import TrainingPlan, TrainRequest, as_like, claim_folder, plan_new, plan_resumed
-from regard.training.step import TrainingPosition, TrainingStep, make_forward_backward, out_of_memory, tokens_a_step
-from regard.training.tested_part import count_tested, measure_test
+from regard.training.step import TrainingPosition, tokens_a_step
+from regard.training.tested_part import measure_test
 
 
 def train(
@@ -69,13 +55,9 @@ def train(
         if value is not None:
             tables.setdefault("training", {})[name] = value
     names = (files,) if isinstance(files, str) else tuple(str(name) for name in files)
+    from regard.training.together import run_together
+
     return run_together(TrainRequest(names, settings=tables, **options))
-
-
-def run_together(request: TrainRequest, began: float | None = None) -> Any:
-    """Train on all ranks that torchrun started, or in this process alone; rank 0 returns the trained model."""
-    with join_ranks(request.device) as ranks:
-        return run_training(request, began, ranks)
 
 
 def run_training(request: TrainRequest, began: float | None = None, ranks: Ranks = ALONE) -> Any:
@@ -85,10 +67,6 @@ def run_training(request: TrainRequest, began: float | None = None, ranks: Ranks
     request = as_like(request)
     if restarts():                                           # by torchrun: what was begun is gone on with
         request = replace(request, resume=True, base=None, params=None)
-    if ranks.count > 1 and "-" in request.files:
-        raise SettingError(f"-: {ranks.count} ranks cannot all read the standard input: give a file")
-    if not ranks.first:
-        return follow(request, ranks)
     progress = TrainingProgress(request.quiet)
     path, new = claim_folder(request)
     folder = RunFolder(path)
@@ -178,74 +156,6 @@ def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress,
     if files is not None and (differs := changed_conditions(session.get("conditions"), now)):
         say(f"the last bits may differ from a run that was never stopped: {'; '.join(differs)}")
     return finish(plan, job, position, folder, files)
-
-
-def follow(request: TrainRequest, ranks: Any) -> None:
-    """Train beside rank 0, which plans, writes and speaks."""
-    folder = receive_run(ranks)
-    if folder is None:
-        return
-    plan = plan_resumed(follower_request(request), folder, quiet, f"{ranks.name} reads another text than rank 0: give "
-                        "every machine the same files")
-    torch.manual_seed(plan.training.seed)
-    job = Parts(plan, build_model(plan), folder, TrainingProgress(quiet=True), ranks).make_job(plan)
-    fit(job, send_state(ranks, job.checkpoints, TrainingPosition(), None))
-    ranks.end_training()
-
-
-def quiet(text: str) -> None:
-    """Say nothing."""
-
-
-def build_model(plan: TrainingPlan, saved: dict[str, Tensor] | None = None) -> Learner:
-    """Build the model, with the base's weights where there is one, on the plan's device. If some weights are `saved`,
-    it must be theirs: settings that ask for more are refused before they take memory."""
-    assert plan.family.build is not None
-    if saved is not None:
-        check_outline(plan.family, plan.model, plan.task.vocab(plan.corpus.tokenizer), saved)
-    try:
-        model = plan.family.build(plan.model, plan.task.vocab(plan.corpus.tokenizer))
-    except RuntimeError as error:
-        if not out_of_memory(error):
-            raise
-        raise SettingError("a model of this size does not fit into memory: use a smaller --width, --layers, --hidden "
-                           "or --vocab") from None
-    model.head.smoothing = plan.training.label_smoothing
-    if plan.base is not None:
-        begin = model.load_tensors if plan.base.task.name == plan.task.name else model.load_encoder
-        begin(plan.base.learner.saved_tensors())
-    model.leave_out(plan.corpus.tokenizer)
-    return model.to(plan.device)
-
-
-class Parts:
-    """The parts of a job that do not depend on the number of steps: with these, steps can be timed."""
-
-    def __init__(
-        self, plan: TrainingPlan, model: Learner, folder: RunFolder, progress: TrainingProgress, ranks: Ranks = ALONE
-    ):
-        s, task, context = plan.training, plan.task, plan.model.context
-        set_conditions(s, model)
-        self.model, self.folder, self.ranks = model, folder, ranks
-        self.batches = task.batches(plan.corpus, s, context)
-        self.held_out = task.held_out(plan.corpus, s, context)
-        self.report = TrainingReport(folder, progress, plan.request.tensorboard)
-        forward_backward = make_forward_backward(model, s, progress.say)         # compiled or recorded once
-        ranks.expect(forward_backward.compiled or forward_backward.recorded)
-        self.make_step = partial(TrainingStep, model, self.batches, forward_backward=forward_backward,
-                                 say=ranks.speaker(progress.say), context=context, ranks=ranks.trial())
-
-    def make_job(self, plan: TrainingPlan) -> TrainingJob:
-        s, task, context = plan.training, plan.task, plan.model.context
-        step = self.make_step(s, ranks=self.ranks)
-        return TrainingJob(
-            s, step, replace(self.held_out, every=max(1, s.valid_one_in)), self.report,
-            Checkpoints(self.folder, step, self.report, s.keep),
-            judge=None if task.judge is None else partial(task.judge, self.model, plan.corpus, context, self.ranks),
-            write_sample=task.sampler(self.model, plan.corpus, context) if s.samples and self.ranks.first else None,
-            pace=make_pace(s, tokens_a_step(self.batches), len(plan.corpus.train.tokens),
-                           len(plan.corpus.valid.tokens), plan.fitted, count_tested(plan)),
-            save_plan=lambda changed: self.folder.save_settings(replace(plan, training=changed).tables()))
 
 
 def finish(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from regard.layers.roles import find_roles
-from regard.training.parallel import FIGURES, aligned, deal_matrices
+from regard.training.exchange import FIGURES, aligned, deal_matrices
 from regard.training.recorded_step import why_updates_are_eager
 
 

@@ -31,7 +31,8 @@ HEADERS = {"Host", "Origin"}                 # of HTTP
 OF_TRANSFORMERS = {"AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForMaskedLM", "AutoTokenizer"}
 OF_OTHER_TOOLS = {                           # options in commands that are not ours, or of bench/ and make
     "--break-system-packages", "--json", "--lf", "--count", "--seed", "--workers", "--tree", "--list", "--model",
-    "--tasks"}
+    "--tasks", "--standalone", "--nproc-per-node", "--nnodes", "--max-restarts", "--rdzv-backend", "--rdzv-endpoint",
+    "--rdzv-id", "--ntasks-per-node", "--gpus-per-node", "--cpus-per-task", "--nodes"}
 
 
 @cache

@@ -67,7 +67,7 @@ def no_value(forward, *given):
 
 def in_all_reduce(number):
     """This rank is killed while it waits for the others, which come late."""
-    exchange, calls = parallel.Group.exchange, []
+    exchange, calls = parallel.RankGroup.exchange, []
 
     def faulty(self, *given):
         calls.append(1)
@@ -77,7 +77,7 @@ def in_all_reduce(number):
             time.sleep(1.5)
         return exchange(self, *given)
 
-    parallel.Group.exchange = faulty
+    parallel.RankGroup.exchange = faulty
 
 
 def in_save():
@@ -100,7 +100,7 @@ def at_barrier():
             kill()
         return decide(self, value)
 
-    decide, parallel.Group.decide = parallel.Group.decide, faulty
+    decide, parallel.RankGroup.decide = parallel.RankGroup.decide, faulty
 
 
 FAULTS = {

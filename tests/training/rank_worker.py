@@ -25,7 +25,8 @@ from regard.ranks import ALONE
 from regard.tasks.classify import task as classify
 from regard.training import optim, parallel, step, traffic
 from regard.training.joining import join_ranks
-from regard.training.run import TrainRequest, run_training
+from regard.training.request import TrainRequest
+from regard.training.together import run_as_rank
 
 NAMES = {"float32": torch.float32, "float64": torch.float64}
 ROWS = {}                                                    # case -> step -> the rows that were read
@@ -35,7 +36,7 @@ MANY = 1000                                                  # numbers
 
 def plants(rank):
     """Bugs that must be seen: each replaces one function by a wrong one."""
-    total, own, roles, norm = parallel.Group.sum, parallel.Share.own_rows, optim.find_roles, step.gradient_norm
+    total, own, roles, norm = parallel.RankGroup.sum, parallel.RankShare.own_rows, optim.find_roles, step.gradient_norm
     update = step.update_weights
 
     def mean(self, tensor, quick=False):
@@ -44,7 +45,7 @@ def plants(rank):
             tensor /= self.count
 
     def first_rows(self, tensor):
-        return own(parallel.Share(0, self.count), tensor)
+        return own(parallel.RankShare(0, self.count), tensor)
 
     def lose_parts(model):
         return {name: Role(role.kind) for name, role in roles(model).items()}
@@ -55,7 +56,7 @@ def plants(rank):
             with torch.no_grad():
                 next(iter(optimizers.names)).mul_(1 + 1e-6)
 
-    return {"mean": (parallel.Group, "sum", mean), "rows of another": (parallel.Share, "own_rows", first_rows),
+    return {"mean": (parallel.RankGroup, "sum", mean), "rows of another": (parallel.RankShare, "own_rows", first_rows),
             "lost parts": (optim, "find_roles", lose_parts),
             "partial norm": (step, "gradient_norm", lambda gradients: norm(gradients[::2])),
             "drift": (step, "update_weights", drift)}
@@ -89,7 +90,7 @@ def counted_bytes(case):
     """Count the bytes of every message that torch is given, where they are many."""
     counted = BYTES.setdefault(case, {"all-reduce": 0, "all-gather": 0})
     gather = "all_gather_single" if hasattr(dist, "all_gather_single") else "all_gather_into_tensor"
-    describe = parallel.Group.describe
+    describe = parallel.RankGroup.describe
 
     def count(kind, send):
         def sent(tensor, *given, **options):
@@ -104,7 +105,7 @@ def counted_bytes(case):
 
     with (patch.object(dist, "all_reduce", count("all-reduce", dist.all_reduce)),
           patch.object(dist, gather, count("all-gather", getattr(dist, gather))),
-          patch.object(parallel.Group, "describe", foretell)):
+          patch.object(parallel.RankGroup, "describe", foretell)):
         yield
 
 
@@ -151,7 +152,7 @@ def run_case(case, out, ranks=ALONE):
         if case.get("plant") and ranks is not ALONE:
             stack.enter_context(patch.object(*plants(ranks.number)[case["plant"]]))
         try:
-            run_training(TrainRequest(
+            run_as_rank(TrainRequest(
                 tuple(case["files"]), task=case.get("task", "lm"), family=case["family"], settings=case["settings"],
                 out=str(out / case.get("run", case["name"])), device="cpu", quiet=True,
                 resume=case.get("resume", False)), None, ranks)

@@ -12,8 +12,9 @@ from regard.metrics.perplexity import held_out_loss
 from regard.ranks import ALONE, Ranks
 from regard.tasks.translate.task import WritingMeasure, written
 from regard.tasks.translate.trained import shard_of
+from regard.training.exchange import FIGURES, Exchange, Stopwatch, deal_matrices
 from regard.training.muon import Muon, orthogonal
-from regard.training.parallel import FIGURES, Exchange, Group, Share, Stopwatch, deal_matrices
+from regard.training.parallel import RankGroup, RankShare
 from regard.training.rank_watch import RankWatch
 from regard.training.settings import TrainingSettings
 from regard.training.step import TrainingStep
@@ -21,7 +22,7 @@ from regard.training.traffic import matrix_stacks, ring, say_bytes
 from tests.toy_pairs import CONTEXT, pairs, translator
 
 
-class Played(Share):
+class Played(RankShare):
     """Ranks played one after another by this process; the first comes last, and puts all together."""
 
     def __init__(self, number, count, heard):
@@ -51,7 +52,7 @@ def play(count, work):
     return found
 
 
-def judged(number=23):
+def judged(number=11):
     trained = translator("rnn-attention")
     every = pairs(number)
     source = shard_of(trained.tokenizer.source, [source for source, _ in every])
@@ -61,12 +62,12 @@ def judged(number=23):
     return trained, corpus
 
 
-@pytest.mark.parametrize("count", [2, 3, 4])
+@pytest.mark.parametrize("count", [2, 4])
 def test_each_text_is_written_once_by_one_rank_and_they_are_those_of_one_process(count):
     trained, corpus = judged()
-    alone = written(trained.model, corpus, 23, CONTEXT)
-    assert len(set(alone)) > 5
-    assert play(count, lambda ranks: written(trained.model, corpus, 23, CONTEXT, ranks)) == alone
+    alone = written(trained.model, corpus, 11, CONTEXT)
+    assert len(set(alone)) > 3
+    assert play(count, lambda ranks: written(trained.model, corpus, 11, CONTEXT, ranks)) == alone
 
 
 def test_more_ranks_than_texts_write_them_too():
@@ -78,10 +79,10 @@ def test_more_ranks_than_texts_write_them_too():
     assert judge(trained.model, corpus, CONTEXT) == {"valid_length": sum(map(len, alone))}
 
 
-@pytest.mark.parametrize("count", [2, 5])
+@pytest.mark.parametrize("count", [2, 3])
 def test_the_held_out_loss_is_the_sum_over_all_ranks(count):
     trained, _ = judged()
-    batches = [trained.hold_out(*map(list, zip(*pairs(4, seed), strict=True))) for seed in range(7)]
+    batches = [trained.hold_out(*map(list, zip(*pairs(4, seed), strict=True))) for seed in range(4)]
     every = [batch for each in batches for batch in each]
     alone = held_out_loss(trained.model, every)
     shared = play(count, lambda ranks: held_out_loss(trained.model, every, ranks=ranks))
@@ -93,7 +94,7 @@ def test_the_held_out_loss_is_the_sum_over_all_ranks(count):
 def test_rows_are_dealt_like_cards_and_a_rank_without_one_counts_nothing(rows, count):
     tokens = torch.arange(rows * 3).view(rows, 3)
     batch = Batch(tokens, tokens, torch.tensor([3] * rows))
-    parts = [Share(number, count).part(batch) for number in range(count)]
+    parts = [RankShare(number, count).part(batch) for number in range(count)]
     counted = [part for part, share in parts if share]
     assert sorted(row for part in counted for row in part.tokens[:, 0].tolist()) == tokens[:, 0].tolist()
     assert {share for _, share in parts} <= {0.0, 1 / (3 * rows)} and len(counted) == min(rows, count)
@@ -133,7 +134,7 @@ def test_muon_shares_out_each_matrix_and_changes_no_number(parts, rows, monkeypa
         worked.append(len(stack))
         return orthogonal(stack)
 
-    monkeypatch.setattr(Group, "gather", gather)
+    monkeypatch.setattr(RankGroup, "gather", gather)
     monkeypatch.setattr("regard.training.muon.orthogonal", counted)
     alone, matrices = updated(ALONE), sum(worked)
     worked.clear()
@@ -145,8 +146,8 @@ def test_muon_shares_out_each_matrix_and_changes_no_number(parts, rows, monkeypa
 
 
 def made_group(number, count):
-    group = Group.__new__(Group)
-    Share.__init__(group, number, count)
+    group = RankGroup.__new__(RankGroup)
+    RankShare.__init__(group, number, count)
     return group
 
 
@@ -168,7 +169,7 @@ def test_what_travels_is_put_back_where_it_was_and_out_of_reach_stays_without_a_
 def test_streams_need_a_row_for_each_rank():
     with pytest.raises(SettingError, match="--batch 3: each of 4 ranks reads a row of every batch"):
         TrainingStep(SimpleNamespace(context=None), SimpleNamespace(batch_size=3), TrainingSettings(reading="streams"),
-                     None, print, ranks=Share(0, 4))
+                     None, print, ranks=RankShare(0, 4))
 
 
 def test_a_straggler_is_the_rank_that_takes_longest():
