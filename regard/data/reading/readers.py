@@ -1,8 +1,8 @@
 """Readers: files, folders and stdin into documents, streamed in pieces of bounded size.
 
 A document comes as one or more pieces; the last has `ends`. What a document is in a plain text file is a
-setting: the whole file, each line, or each block of lines between empty ones. A JSONL line or a Parquet
-row is always one document.
+setting: the whole file, each line, or each block of lines between empty ones. A JSONL line or a row of
+Parquet or Arrow is always one document. A folder is searched, unless `datasets` saved it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from regard.data.reading.lines import BLOCK, HEAD, LONGEST, Chunk, Cleaner, check_head, mend
+from regard.data.reading.saved_datasets import find_dataset_files, is_saved_dataset, refuse_splits
 from regard.data.reading.tally import EMPTY, Tally
 from regard.errors import DataError, SettingError, did_you_mean
 
 DOCUMENTS = ("file", "line", "blank-line")
 ON_BAD_TEXT = ("fail", "replace", "drop")
 TEXT_SUFFIXES = (".txt", ".md", ".text")
-RECORD_SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+RECORD_SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"}
+TABLES = ("parquet", "arrow")
 
 
 class TextPiece(NamedTuple):
@@ -61,7 +63,7 @@ class TextFile:
 
     name: str
     path: Path
-    format: str = "text"                                       # text · jsonl · parquet
+    format: str = "text"                                       # text · jsonl · parquet · arrow
     packed: bool = False
     spool: Any = field(default=None, repr=False, compare=False)      # keeps a temporary file alive
 
@@ -76,7 +78,7 @@ def find_sources(files: Sequence[str | os.PathLike[str]]) -> list[TextFile]:
         if str(name) == "-":
             sources.append(_spool("<stdin>", sys.stdin.buffer))
         elif path.is_dir():
-            sources.extend(_search(path))
+            sources.extend(find_in_folder(path))
         elif path.is_file():
             sources.append(_source(path))
         elif path.exists():                          # a pipe, such as the shell's <(command)
@@ -85,6 +87,12 @@ def find_sources(files: Sequence[str | os.PathLike[str]]) -> list[TextFile]:
         else:
             raise DataError(f"{name} does not exist: check the name (the working folder is {Path.cwd()})")
     return sources
+
+
+def find_in_folder(folder: Path) -> list[TextFile]:
+    """The files of a dataset that `datasets` saved, or every text that lies in a folder."""
+    refuse_splits(folder)
+    return [_source(path) for path in find_dataset_files(folder)] if is_saved_dataset(folder) else _search(folder)
 
 
 def find_files(folder: Path, wanted: Callable[[str], bool]) -> Iterator[Path]:
@@ -140,7 +148,7 @@ def read(sources: Sequence[TextFile], settings: ReadSettings, tally: Tally | Non
     """Every document of every source, in order, in pieces; what is kept and dropped goes into the tally."""
     settings.check()
     tally = Tally() if tally is None else tally
-    if all(source.format == "parquet" for source in sources):
+    if all(source.format in TABLES for source in sources):
         tally.noun = "record"
     for source in sources:
         for piece in (_read_text if source.format == "text" else _read_records)(source, settings, tally):
