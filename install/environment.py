@@ -18,8 +18,8 @@ from requirements import CONSTRAINTS, ROOT, floor_of, keep_torch, name_of, pins,
 EXTRAS = {"demo": "web", "dev": "dev"}
 FETCHED = {                                                # measured on Linux, with the versions in constraints.txt
     ("demo", "cpu"): "270 MB", ("demo", "cuda"): "2.8 GB", ("demo", "kept"): "80 MB",
-    ("dev", "cpu"): "650 MB", ("dev", "cuda"): "3.0 GB", ("dev", "kept"): "460 MB"}
-ON_DISK = {("demo", "cpu"): "1.2 GB", ("demo", "cuda"): "4.9 GB", ("dev", "cpu"): "2.5 GB", ("dev", "cuda"): "5.6 GB"}
+    ("dev", "cpu"): "720 MB", ("dev", "cuda"): "3.1 GB", ("dev", "kept"): "530 MB"}
+ON_DISK = {("demo", "cpu"): "1.2 GB", ("demo", "cuda"): "4.9 GB", ("dev", "cpu"): "2.7 GB", ("dev", "cuda"): "5.8 GB"}
 CPU_BUILD = f"""\
 Without an NVIDIA GPU, PyTorch's CPU build does the same ({FETCHED['demo', 'cpu']} in all). To have it:
 stop this (Ctrl-C); install it as PyTorch's "Get Started" page shows, with .venv/bin/pip in the place

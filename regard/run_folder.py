@@ -11,6 +11,7 @@
       metrics.jsonl         one object a line, append-only
       samples.jsonl         what the model wrote at validations, likewise
       checkpoints/STEP/     weights, optimizer, generators, data position; a manifest of their hashes, written last
+      frames/               the columns that were read of frames, where they stood in the place of files
       lock                  while it is trained: who does
 
 Nothing here is pickled: tensors are safetensors, the rest JSON and TOML. What hashes to something else than its

@@ -17,6 +17,8 @@ COMMON = ("on_bad_text", "part")             # options that mean the same for ev
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
 @click.option("--documents", type=click.Choice(["file", "line", "blank-line"]),
               help="What one document is.  [default: as in training]")
+@click.option("--field", metavar="NAME", help="The column or field of records with the text.  [default: as in "
+              "training]")
 @BAD_TEXT
 @click.option("--on-bad-image", type=click.Choice(["fail", "drop"]),
               help="What to do with a picture that cannot be read.  [default: fail]")

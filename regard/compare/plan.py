@@ -207,7 +207,7 @@ def make_plan(wanted: Wanted, say: Any = lambda text: None) -> ComparisonPlan:
     settings = checked_settings(wanted.settings, kinds)
     if wanted.halve:
         settings.setdefault("data", {}).setdefault(HALVE, True)
-    data = fill(task.data, {"files": wanted.files, **settings.get("data", {})}, "data")
+    data = task.data_settings(wanted.files, settings.get("data", {}))
     tokenizer = fill(task.tokenizer, settings.get("tokenizer", {}), "tokenizer")
     device = pick_device(wanted.device)
     for kind in kinds:

@@ -24,7 +24,6 @@ from regard.compare import measure
 from regard.compare.plan import ComparisonPlan, Trial
 from regard.compare.subject import subject_of
 from regard.compare.units import save_units
-from regard.config import fill
 from regard.contract import LanguageModel
 from regard.errors import Interrupted, RegardError, RunError
 from regard.manifest import write_sealed
@@ -95,7 +94,7 @@ def already_trained(run: RunFolder) -> bool:
 def same_corpus(plan: ComparisonPlan, trained: Any) -> Any:
     """The text as the plan read it; one that changed since the comparison began would make the table a lie."""
     task = task_named(plan.task)
-    data = fill(task.data, {"files": plan.files, **plan.settings.get("data", {})}, "data")
+    data = task.data_settings(plan.files, plan.settings.get("data", {}))
     corpus = task.prepare(data, trained.tokenizer, say=lambda text: None)
     if (corpus.content, trained.tokenizer.digest()) != (plan.text["content"], plan.text["digest"]):
         raise RunError("the text has changed since the comparison began: start another one with --out")

@@ -32,7 +32,7 @@ def quantities(subject: Subject) -> tuple[str, ...]:
 def prepare_corpus(request: Mapping[str, Any], say: Say = lambda text: None) -> Any:
     """The corpus of a request, with all of its data."""
     task = task_named(request["task"])
-    data = fill(task.data, {"files": request["files"], **request["settings"].get("data", {})}, "data")
+    data = task.data_settings(request["files"], request["settings"].get("data", {}))
     return task.prepare(data, fill(task.tokenizer, request["settings"].get("tokenizer", {}), "tokenizer"), say=say)
 
 

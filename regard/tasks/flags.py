@@ -138,5 +138,7 @@ TEXT: list[click.Parameter] = [
     VALID,
     choose_test("Text"),
     DOCUMENTS,
+    Flag("--field", "data.field", metavar="NAME", help="The column or field of records with the text.  [default: "
+         "text]"),
     Flag("--batch", "training.batch", type=int, help="Rows in a step."),
 ]

@@ -5,13 +5,15 @@ Training, loading, looking, scoring and serving know a task only by this value a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
 
+from regard.config import fill
 from regard.data.reading.corpus import DataSettings, TokenizerSettings, prepare
+from regard.data.reading.saved_datasets import spread_splits
 from regard.data.tokens.vocabulary import Tokenizer
 from regard.errors import RunError, SettingError, did_you_mean
 from regard.families import Family
@@ -54,6 +56,7 @@ class Task:
     baseline: str = ""                                     # the family in every comparison
     mixing: Mixing | None = None                           # with an n-gram, for a task that can mix
     find_family: Callable[[str], Family] | None = None     # by name, where there are more than in the table
+    columns: Callable[..., list[str]] | None = None        # ([data], names, where) -> those of a table that are read
 
     @property
     def name(self) -> str:
@@ -62,6 +65,13 @@ class Task:
     @property
     def usual(self) -> str:
         return self.card.usual
+
+    def data_settings(self, files: Sequence[Any], given: Mapping[str, Any]) -> Any:
+        """Return the [data] table for these files. Of a folder with splits each part that the user did not give is read
+        from its split."""
+        known = {each.name for each in fields(self.data)}
+        spread = spread_splits(files, given) if "test" in known else {}
+        return fill(self.data, {"files": files, **given, **spread}, "data")
 
     def family(self, name: str) -> Family:
         """Return the family with this name; an unknown one is a SettingError."""

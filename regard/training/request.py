@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 from regard import storage
 from regard.config import as_values, fill
 from regard.data.reading.remote import refuse_addresses
+from regard.data.reading.saved_datasets import spread_splits
 from regard.data.workers import use_workers
 from regard.errors import RunError, SettingError
 from regard.families import Family
@@ -54,6 +55,7 @@ class TrainRequest:
     tensorboard: bool = False
     quiet: bool = False
     workers: int | None = None             # processes that read a large text; None: one a core
+    frames: Mapping[str, Any] = field(default_factory=dict)    # in the place of files, valid and test
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def plan_new(request: TrainRequest, say: Say) -> TrainingPlan:
     wanted = request.settings or {}
     task = task_named(request.task)
     family, base = task.family(request.family or task.usual), None
-    data = fill(task.data, {"files": request.files, **hold_out(task, wanted.get("data", {}))}, "data")
+    data = task.data_settings(request.files, hold_out(task, wanted.get("data", {})))
     tokens: Any = fill(task.tokenizer, wanted.get("tokenizer", {}), "tokenizer")
     if request.base is not None:
         base = load(request.base, device="cpu", trust=request.trust)
@@ -219,7 +221,10 @@ def plan_resumed(request: TrainRequest, folder: RunFolder, say: Say, other_text:
 def resumed_data(request: TrainRequest, tables: Tables, task: Task) -> Any:
     """Return the settings of the data, which may lie elsewhere now; its content is compared later."""
     wanted = request.settings or {}
-    before = fill(task.data, {**tables["data"], "files": request.files}, "data")
+    saved = {name: value for name, value in tables["data"].items() if name != "files"}
+    splits = {name: files for name, files in spread_splits(request.files, {}).items()
+              if same_names(saved.get(name), files)}
+    before = task.data_settings(request.files, {**saved, **splits})
     moved = ("files", "valid", *(("test",) if getattr(before, "test", ()) else ()))
     after, _ = changed_settings(before, wanted.get("data", {}), "data", moved)
     named = {name for name in ("valid", "test") if name in wanted.get("data", {})}
@@ -229,6 +234,12 @@ def resumed_data(request: TrainRequest, tables: Tables, task: Task) -> Any:
         raise SettingError(f"tokenizer.kind cannot change from {tables['tokenizer']['kind']} to {kind} when a run is "
                            "resumed: leave it out, or start a new run")
     return after
+
+
+def same_names(saved: Any, found: Sequence[str]) -> bool:
+    """Return whether saved files are called as these, wherever they lay."""
+    return isinstance(saved, list | tuple) and [Path(name).name for name in saved] == [
+        Path(name).name for name in found]
 
 
 def require_family(request: TrainRequest, name: str, what: str) -> None:

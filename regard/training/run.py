@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +27,7 @@ from regard.training.checkpoint import (
 )
 from regard.training.choices import check_tables, settle_steps
 from regard.training.counted import count_alone, count_beside
+from regard.training.frames import kept_frames, take_frames
 from regard.training.joining import restarts, send_run, send_state
 from regard.training.loop import TrainingJob, fit
 from regard.training.parts import Parts, build_model
@@ -46,18 +46,19 @@ from regard.training.tested_part import measure_test
 
 
 def train(
-    files: str | Sequence[str], *, minutes: float | None = None, steps: int | None = None, **options: Any
+    files: Any, *, minutes: float | None = None, steps: int | None = None, column: str | None = None, **options: Any
 ) -> Any:
-    """Train a model on text files (or an embedded corpus) and return it, ready to use: a language model, a Trained,
-    unless another `task` is given. Of several ranks that torchrun started, the first returns it, the others None."""
+    """Train a model on text files (an embedded corpus, a frame with the text in `column`) and return it, ready to use:
+    a language model, a Trained, unless another `task` is given. Of several ranks that torchrun started, the first
+    returns it, the others None."""
     tables = {table: dict(values) for table, values in dict(options.pop("settings", None) or {}).items()}
     for name, value in (("minutes", minutes), ("steps", steps)):
         if value is not None:
             tables.setdefault("training", {})[name] = value
-    names = (files,) if isinstance(files, str) else tuple(str(name) for name in files)
     from regard.training.together import run_together
 
-    return run_together(TrainRequest(names, settings=tables, **options))
+    names, frames = take_frames(files, tables, column)
+    return run_together(TrainRequest(names, settings=tables, frames=frames, **options))
 
 
 def run_training(request: TrainRequest, began: float | None = None, ranks: Ranks = ALONE) -> Any:
@@ -71,7 +72,7 @@ def run_training(request: TrainRequest, began: float | None = None, ranks: Ranks
     path, new = claim_folder(request)
     folder = RunFolder(path)
     refuse_taken(request, folder)
-    with kept_conditions(), use_folder(path, new, folder.settings_path):
+    with kept_conditions(), use_folder(path, new, folder.settings_path), kept_frames(request, folder) as request:
         refuse_taken(request, folder)                        # it may have become one while we asked for the lock
         if folder.settings_path.exists():
             return resume(request, folder, progress, ranks)

@@ -140,8 +140,11 @@ def tiny_training(monkeypatch):
     """`regard.train(...)` in Python with the same tiny budget; what the page says is otherwise left alone."""
     from regard.training import run as training
 
-    def train(files, *, minutes=None, steps=None, **options):
-        return training.run_training(training.TrainRequest((files,), settings=TINY_TABLES, quiet=True, **options))
+    def train(files, *, minutes=None, steps=None, column=None, **options):
+        tables = {name: dict(values) for name, values in TINY_TABLES.items()}
+        names, frames = training.take_frames(files, tables, column)
+        request = training.TrainRequest(names, settings=tables, frames=frames, quiet=True, **options)
+        return training.run_training(request)
 
     monkeypatch.setattr(training, "train", train)
 

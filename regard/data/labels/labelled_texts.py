@@ -3,6 +3,7 @@
     label<TAB>text                            a .tsv; a first line that names the columns may stand above
     label,text                                a .csv, whose first line names the columns
     {"label": "...", "text": "..."}           a .jsonl or .ndjson
+    two columns, label and text               a .parquet or .arrow, or a folder of `datasets`
 
 A reader of a format gives every text it finds with its label, or why one is lost: the label as the source of what is
 found, the text as its target. A text is kept or dropped whole, for a counted reason. What is kept has a label and a
@@ -24,8 +25,18 @@ from numpy.typing import NDArray
 
 from regard.data.labels.labelled_tokenizer import LabelledTokenizer
 from regard.data.pairs.pairs import TextPair, mend_pair
-from regard.data.reading.readers import ON_BAD_TEXT, TextFile, check_choice, each_address, find_sources, name_first
+from regard.data.reading.arrow_tables import table_rows
+from regard.data.reading.readers import (
+    ON_BAD_TEXT,
+    TextFile,
+    check_choice,
+    each_address,
+    find_in_folder,
+    find_sources,
+    name_first,
+)
 from regard.data.reading.records import DROP_IT
+from regard.data.reading.saved_datasets import is_saved_dataset, refuse_splits
 from regard.data.reading.shards import Shard
 from regard.data.reading.tally import Tally
 from regard.data.reading.two_fields import (
@@ -34,6 +45,7 @@ from regard.data.reading.two_fields import (
     RawPair,
     Row,
     list_names,
+    lose,
     read_lines,
     read_objects,
     read_table,
@@ -67,6 +79,13 @@ class LabelSettings:
     @property
     def names(self) -> str:
         return f"{self.label!r} and {self.text!r}"
+
+    def columns(self, names: list[str], where: str) -> list[str]:
+        """Return the columns with labels and texts; without them, a DataError that lists those there are."""
+        if not {self.label, self.text} <= set(names):
+            raise DataError(f"{where} has no columns {self.names} (it has: {list_names(names)}): name them with "
+                            "--label-field and --text-field")
+        return [self.label, self.text]
 
 
 Reader = Callable[[TextFile, LabelSettings, Tally], Iterator[RawPair]]
@@ -114,6 +133,19 @@ def _of_record(record: Any, where: str, data: LabelSettings) -> RawPair:
     there = f"it has: {list_names(fields)}" if fields else f"it is {type(record).__name__}, not an object"
     raise DataError(f"{where} has no text under {data.names} ({there}): {DROP_IT}, or name the fields with "
                     "--label-field and --text-field")
+
+
+def read_columns(source: TextFile, data: LabelSettings, tally: Tally) -> Iterator[RawPair]:
+    """Yield the two columns of these names; a label that has a name in the file is read by it."""
+    for where, record in table_rows(source, lambda names: data.columns(names, source.name)):
+        if None in (record[data.label], record[data.text]):
+            yield RawPair(where, lost=EMPTY_FIELD)
+            continue
+        try:
+            pair = _of_record(record, where, data)
+        except DataError as error:
+            pair = lose(error, where, data.on_bad_text, NO_FIELDS)
+        yield pair
 
 
 def _read_table(rows: Iterator[Row], data: LabelSettings, width: int = 0, header: bool = False) -> Iterator[RawPair]:
@@ -168,7 +200,8 @@ def target_texts(tokenizer: LabelledTokenizer, texts: Shard, pairs: Sequence[Tex
 
 OF_TEXTS = Labelling(
     "text", {".tsv": ("tsv", read_tsv), ".csv": ("csv", read_csv), ".jsonl": ("jsonl", read_jsonl),
-             ".ndjson": ("jsonl", read_jsonl)},
+             ".ndjson": ("jsonl", read_jsonl), ".parquet": ("parquet", read_columns),
+             ".arrow": ("arrow", read_columns)},
     names=lambda label: [label], targets=target_texts, shape="a label, a tab and a text")
 
 
@@ -208,13 +241,22 @@ def find_labelled_sources(files: Sequence[str | os.PathLike[str]], labelling: La
     sources: list[TextFile] = []
     for name in each_address(files):
         if Path(name).is_dir():
-            raise DataError(f"{name} is a folder: name {kinds}")
+            sources.extend(find_saved(Path(name), labelling, kinds))
+            continue
         source = find_sources([name])[0]
         suffix = labelling.stdin if source.spool else Path(str(name)[:-3] if source.packed else name).suffix.lower()
         if suffix not in labelling.formats:
             raise DataError(f"{name} is none of the {kinds}; a line is {labelling.shape}")
         sources.append(replace(source, format=labelling.formats[suffix][0]))
     return sources
+
+
+def find_saved(folder: Path, labelling: Labelling, kinds: str) -> list[TextFile]:
+    """Return the files of a dataset that was saved in this folder; another folder is refused."""
+    refuse_splits(folder)
+    if not is_saved_dataset(folder) or ".arrow" not in labelling.formats:
+        raise DataError(f"{folder} is a folder: name {kinds}" + ", or a folder of `datasets`")
+    return find_in_folder(folder)
 
 
 def whole_part(data: Any) -> Any:

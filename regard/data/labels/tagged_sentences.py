@@ -5,6 +5,7 @@
     1<TAB>The<TAB>the<TAB>DET ...             .conllu: ten columns, of which FORM and UPOS are read
     The/DET dog/NOUN                          .txt: a sentence a line
     {"words": [...], "tags": [...]}           .jsonl or .ndjson
+    two columns of lists, tokens and tags     .parquet, .arrow, or a folder of `datasets`
 
 A reader of a format gives every sentence it finds, or why one is lost; a space inside a word becomes an underscore. A
 word may be several tokens. Its tag is asked for at its last token; every other token asks nothing.
@@ -22,17 +23,19 @@ from numpy.typing import NDArray
 from regard.data.labels.labelled_texts import Labelling, LabelSettings
 from regard.data.labels.labelled_tokenizer import LabelledTokenizer
 from regard.data.pairs.pairs import TextPair
+from regard.data.reading.arrow_tables import table_rows
 from regard.data.reading.readers import TextFile
 from regard.data.reading.records import DROP_IT
 from regard.data.reading.shards import Shard
 from regard.data.reading.tally import Tally
-from regard.data.reading.two_fields import RawPair, read_lines, read_objects
+from regard.data.reading.two_fields import RawPair, list_names, lose, read_lines, read_objects
 from regard.data.tokens.piece_words import piece_words
 from regard.data.tokens.vocabulary import PAD, Tokenizer
 from regard.errors import DataError
 
 NO_TAG = "a word without a tag"
 NO_FIELDS = "without words and tags"
+WORDS, TAGS = ("words", "tokens"), ("tags",)         # columns of a table, unless the settings name others
 SPACES = "words with spaces joined by _"
 COLUMNS = 10                                         # of CoNLL-U
 Cells = Callable[[str], tuple[str, str] | None]      # the word and the tag of a line; None: the line holds no word
@@ -105,13 +108,45 @@ def read_tagged_jsonl(source: TextFile, data: LabelSettings, tally: Tally) -> It
     """Yield the words and tags of an object a line."""
 
     def sentence_of(record: Any, where: str) -> list[RawPair]:
-        words, tags = (_strings(record, name) for name in ("words", "tags"))
-        if words is None or tags is None or len(words) != len(tags):
-            raise DataError(f'{where} has no "words" and "tags" of one length: write {{"words": ["A", "dog"], '
-                            f'"tags": ["DET", "NOUN"]}}; {DROP_IT}')
-        return [_sentence(where, list(zip(words, tags, strict=True)), data, tally)]
+        there = record if isinstance(record, dict) else {}
+        names = [next((name for name in wanted if name in there), wanted[0]) for wanted in names_of_lists(data)]
+        return [_of_lists(record, where, names, data, tally)]
 
     return read_objects(source, data.on_bad_text, tally, sentence_of, NO_FIELDS)
+
+
+def read_columns(source: TextFile, data: LabelSettings, tally: Tally) -> Iterator[RawPair]:
+    """Yield the words and tags of a row, each a list; a tag that has a name in the file is read by it."""
+    for where, record in table_rows(source, lambda names: list_columns(names, data, source.name)):
+        names = list_columns(list(record), data, source.name)
+        try:
+            pair = _of_lists(record, where, names, data, tally)
+        except DataError as error:
+            pair = lose(error, where, data.on_bad_text, NO_FIELDS)
+        yield pair
+
+
+def list_columns(names: Sequence[str], data: LabelSettings, where: str) -> list[str]:
+    """Return the columns of words and of tags: as the settings name them, or as they are mostly called."""
+    words, tags = (next((name for name in wanted if name in names), None) for wanted in names_of_lists(data))
+    if words is None or tags is None:
+        raise DataError(f"{where} has no words and tags (it has: {list_names(names)}): name their columns with "
+                        "--text-field and --label-field")
+    return [words, tags]
+
+
+def names_of_lists(data: LabelSettings) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what words and tags may be called: as the settings say, where they do."""
+    return (WORDS if data.text == LabelSettings.text else (data.text,),
+            TAGS if data.label == LabelSettings.label else (data.label,))
+
+
+def _of_lists(record: Any, where: str, names: Sequence[str], data: LabelSettings, tally: Tally) -> RawPair:
+    words, tags = (_strings(record, name) for name in names)
+    if words is None or tags is None or len(words) != len(tags):
+        raise DataError(f'{where} has no "{names[0]}" and "{names[1]}" of one length: write {{"words": ["A", "dog"], '
+                        f'"tags": ["DET", "NOUN"]}}; {DROP_IT}')
+    return _sentence(where, list(zip(words, tags, strict=True)), data, tally)
 
 
 def _strings(record: Any, name: str) -> list[str] | None:
@@ -164,6 +199,7 @@ def target_words(tokenizer: LabelledTokenizer, texts: Shard, pairs: Sequence[Tex
 OF_WORDS = Labelling(
     "word", {".conll": ("conll", read_conll), ".tsv": ("conll", read_conll), ".conllu": ("conllu", read_conllu),
              ".txt": ("slashed", read_slashed), ".jsonl": ("jsonl", read_tagged_jsonl),
-             ".ndjson": ("jsonl", read_tagged_jsonl)},
+             ".ndjson": ("jsonl", read_tagged_jsonl), ".parquet": ("parquet", read_columns),
+             ".arrow": ("arrow", read_columns)},
     names=str.split, targets=target_words, shape="a word, a tab and its tag, with a blank line between sentences",
     stdin=".conll")

@@ -14,8 +14,9 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any
 
+from regard.data.reading.arrow_tables import table_rows
 from regard.data.reading.readers import ON_BAD_TEXT, TextFile, check_choice
-from regard.data.reading.records import DROP_IT, parquet_rows
+from regard.data.reading.records import DROP_IT
 from regard.data.reading.tally import BAD_UTF8, Tally
 from regard.data.reading.two_fields import (
     TOO_LONG,
@@ -75,6 +76,10 @@ class PairSettings:
         if self.max_ratio and not self.max_ratio >= 1:
             raise SettingError(f"data.max_ratio {self.max_ratio} is impossible: give at least 1, or 0 for no limit")
         check_choice("data.on_bad_text", self.on_bad_text, ON_BAD_TEXT)
+
+    def columns(self, names: list[str], where: str) -> list[str]:
+        """Return the columns with the pairs; without them, a DataError that lists those there are."""
+        return pair_columns(names, where, self)
 
     @property
     def languages(self) -> tuple[str, str] | None:
@@ -137,18 +142,19 @@ def _of_record(record: Any, where: str, options: PairSettings) -> RawPair:
     return RawPair(where, *(text_of(record[name], name, where) for name in names))
 
 
-def read_parquet(source: TextFile, options: PairSettings, tally: Tally) -> Iterator[RawPair]:
+def read_columns(source: TextFile, options: PairSettings, tally: Tally) -> Iterator[RawPair]:
     """Two columns named as in JSONL, or one column "translation" that holds both."""
-    for where, record in parquet_rows(source, lambda names: _parquet_columns(names, source, options)):
+    for where, record in table_rows(source, lambda names: pair_columns(names, source.name, options)):
         yield _of_record(record, where, options)
 
 
-def _parquet_columns(names: list[str], source: TextFile, options: PairSettings) -> list[str]:
+def pair_columns(names: list[str], where: str, options: PairSettings) -> list[str]:
+    """Return the columns with the pairs; without them, a DataError that lists those there are."""
     if "translation" in names:
         return ["translation"]
     found = choose(names, options)
     if found is None:
-        raise DataError(f"{source.name} has no {_wanted(options)} (it has: {list_names(names)}): {name_them(options)}")
+        raise DataError(f"{where} has no {_wanted(options)} (it has: {list_names(names)}): {name_them(options)}")
     return list(found)
 
 

@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from regard.data.pairs.aligned import check_same_length
 from regard.data.pairs.catalogs import read_mo, read_po
-from regard.data.pairs.pair_readers import PairSettings, read_aligned, read_jsonl, read_parquet, read_tsv
+from regard.data.pairs.pair_readers import PairSettings, read_aligned, read_columns, read_jsonl, read_tsv
 from regard.data.pairs.tmx import read_tmx
-from regard.data.reading.readers import TextFile, each_address, find_sources, name_first
+from regard.data.reading.readers import TextFile, each_address, find_in_folder, find_sources, name_first
+from regard.data.reading.saved_datasets import is_saved_dataset, refuse_splits
 from regard.data.reading.tally import BAD_UTF8, Tally
 from regard.data.reading.two_fields import DUPLICATE, TOO_LONG, RawPair, came_before, join_lines
 from regard.errors import DataError
@@ -26,7 +27,8 @@ Reader = Callable[[TextFile, PairSettings, Tally], Iterator[RawPair]]
 
 FORMATS: dict[str, tuple[str, Reader]] = {
     ".tsv": ("tsv", read_tsv), ".jsonl": ("jsonl", read_jsonl), ".ndjson": ("jsonl", read_jsonl),
-    ".tmx": ("tmx", read_tmx), ".po": ("po", read_po), ".mo": ("mo", read_mo), ".parquet": ("parquet", read_parquet)}
+    ".tmx": ("tmx", read_tmx), ".po": ("po", read_po), ".mo": ("mo", read_mo), ".parquet": ("parquet", read_columns),
+    ".arrow": ("arrow", read_columns)}
 READERS = dict(FORMATS.values())
 KINDS = " ".join(FORMATS)
 EMPTY_SIDE, RATIO, IDENTICAL = "empty side", "length ratio", "identical sides"
@@ -96,11 +98,8 @@ def find_pair_sources(files: Sequence[str | os.PathLike[str]]) -> list[TextFile]
     kinds = f"two aligned text files (source, target), or files of pairs: {KINDS}, or .gz of any"
     if not files:
         raise DataError(f"no sentence pairs were given: name {kinds}")
-    for name in files:
-        if Path(name).is_dir():
-            raise DataError(f"{name} is a folder: name {kinds}")
     files = each_address(files)
-    sources = [_source(name) for name in files]
+    sources = [source for name in files for source in _named(name, kinds)]
     plain = [source for source in sources if source.format == "text"]
     if len(sources) == 1 and plain and plain[0].spool:
         return [replace(plain[0], format="tsv")]             # stdin, or a pipe
@@ -111,6 +110,14 @@ def find_pair_sources(files: Sequence[str | os.PathLike[str]]) -> list[TextFile]
     if plain[0].path.resolve() == plain[1].path.resolve():
         raise DataError(f"{files[0]} was given as source and as target: name two files")
     return sources
+
+
+def _named(name: str | os.PathLike[str], kinds: str) -> list[TextFile]:
+    """The file of this name, or those of a dataset that was saved in a folder of this name."""
+    if Path(name).is_dir() and not is_saved_dataset(Path(name)):
+        refuse_splits(Path(name))
+        raise DataError(f"{name} is a folder: name {kinds}, or a folder of `datasets`")
+    return find_in_folder(Path(name)) if Path(name).is_dir() else [_source(name)]
 
 
 def _source(name: str | os.PathLike[str]) -> TextFile:

@@ -18,6 +18,7 @@ import numpy as np
 from regard.data import embedded
 from regard.data.reading.in_segments import count_segments, encode_segments, is_large
 from regard.data.reading.readers import ReadSettings, TextFile, find_sources, read, refuse_empty
+from regard.data.reading.records import find_column
 from regard.data.reading.shards import Counts, Shard, group_by_size, write_shard
 from regard.data.reading.split import WHOLE, CorpusParts, TextSpan, first_share, split_parts, take
 from regard.data.reading.tally import Tally
@@ -49,6 +50,10 @@ class DataSettings:
     test: tuple[str, ...] = ()       # files that training never reads: a trained model is measured on them
     train_share: float = 1.0         # of the training part, its beginning: what is learned from; the tokenizer sees all
     halve: bool = False              # without such files, hold out two halves: one chooses, the other is measured
+
+    def columns(self, names: list[str], where: str) -> list[str]:
+        """Return the column with the text; without it, a DataError that lists those there are."""
+        return [find_column(names, self.field, where)]
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Readers: files, folders and stdin into documents, streamed in pieces of bounded size.
 
 A document comes as one or more pieces; the last has `ends`. What a document is in a plain text file is a
-setting: the whole file, each line, or each block of lines between empty ones. A JSONL line or a Parquet
-row is always one document.
+setting: the whole file, each line, or each block of lines between empty ones. A JSONL line or a row of
+Parquet or Arrow is always one document. A folder is searched, unless `datasets` saved it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 from regard.data.reading.lines import BLOCK, HEAD, LONGEST, Chunk, Cleaner, check_head, mend
 from regard.data.reading.remote import find_files_at, is_address, open_address
+from regard.data.reading.saved_datasets import find_dataset_files, is_saved_dataset, refuse_splits
 from regard.data.reading.tally import EMPTY, Tally
 from regard.errors import DataError, SettingError, did_you_mean
 
 DOCUMENTS = ("file", "line", "blank-line")
 ON_BAD_TEXT = ("fail", "replace", "drop")
 TEXT_SUFFIXES = (".txt", ".md", ".text")
-RECORD_SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+RECORD_SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"}
+TABLES = ("parquet", "arrow")
 
 
 class TextPiece(NamedTuple):
@@ -64,7 +66,7 @@ class TextFile:
 
     name: str
     path: Path
-    format: str = "text"                                       # text · jsonl · parquet
+    format: str = "text"                                       # text · jsonl · parquet · arrow
     packed: bool = False
     spool: Any = field(default=None, repr=False, compare=False)      # keeps a temporary file alive
     start: int = 0                                             # of a part: its first byte ...
@@ -87,7 +89,7 @@ def find_sources(files: Sequence[str | os.PathLike[str]]) -> list[TextFile]:
             sources.extend(_source(Path(address), address, size)
                            for address, size in find_files_at(str(name), _text_like))
         elif path.is_dir():
-            sources.extend(_search(path))
+            sources.extend(find_in_folder(path))
         elif path.is_file():
             sources.append(_source(path))
         elif path.exists():                          # a pipe, such as the shell's <(command)
@@ -102,6 +104,12 @@ def each_address(names: Sequence[str | os.PathLike[str]]) -> list[str | os.PathL
     """The names, with each file that an address means in its place."""
     return [each for name in names for each in (
         [address for address, _ in find_files_at(str(name), _text_like)] if is_address(name) else [name])]
+
+
+def find_in_folder(folder: Path) -> list[TextFile]:
+    """The files of a dataset that `datasets` saved, or every text that lies in a folder."""
+    refuse_splits(folder)
+    return [_source(path) for path in find_dataset_files(folder)] if is_saved_dataset(folder) else _search(folder)
 
 
 def find_files(folder: Path, wanted: Callable[[str], bool]) -> Iterator[Path]:
@@ -156,7 +164,7 @@ def open_source(source: TextFile) -> Iterator[BinaryIO]:
 
 def _open_bytes(source: TextFile) -> AbstractContextManager[BinaryIO]:
     # A Parquet file is read from its end, here and there: reading ahead would be for nothing.
-    return open_address(source.address, source.format != "parquet") if source.address else open(source.path, "rb")
+    return open_address(source.address, source.format not in TABLES) if source.address else open(source.path, "rb")
 
 
 class _Part(io.RawIOBase):
@@ -187,7 +195,7 @@ def read(sources: Sequence[TextFile], settings: ReadSettings, tally: Tally | Non
     """Every document of every source, in order, in pieces; what is kept and dropped goes into the tally."""
     settings.check()
     tally = Tally() if tally is None else tally
-    if all(source.format == "parquet" for source in sources):
+    if all(source.format in TABLES for source in sources):
         tally.noun = "record"
     for source in sources:
         yield from read_file(source, settings, tally)

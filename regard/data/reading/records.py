@@ -1,21 +1,20 @@
-"""Records: JSONL lines and Parquet rows, one document each."""
+"""Records: JSONL lines and rows of Parquet or Arrow, one document each."""
 
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
+from regard.data.reading.arrow_tables import table_rows
 from regard.data.reading.lines import BLOCK, CURE, check_head, mend
 from regard.data.reading.readers import ReadSettings, TextFile, TextPiece, open_source
 from regard.data.reading.tally import BAD_JSON, BAD_UTF8, EMPTY, Tally
 from regard.errors import DataError
 
 LONGEST_RECORD = 2**26         # bytes; a JSON line has to be held whole to be parsed
-ROWS_AT_ONCE = 256
-MOST_UNPACKED = 20             # times its size is the most that a packed Parquet file has
 DROP_IT = "mend it, or pass --on-bad-text drop"
+NAME_IT = "name the right one with --field NAME"
 
 
 class BadJson(DataError):
@@ -24,7 +23,7 @@ class BadJson(DataError):
 
 def read_records(source: TextFile, settings: ReadSettings, tally: Tally) -> Iterator[TextPiece]:
     """Every record's text in pieces; empty ones are dropped and counted."""
-    records = _jsonl(source, settings, tally) if source.format == "jsonl" else _parquet(source, settings)
+    records = _jsonl(source, settings, tally) if source.format == "jsonl" else _table(source, settings)
     for where, text in records:
         clean = encodable(text, where, settings.on_bad_text, tally)
         if clean is None:
@@ -121,7 +120,7 @@ def _text_of(line: str, where: str, settings: ReadSettings) -> str | None:
     if isinstance(value, dict):
         if settings.field not in value:
             raise DataError(f"{where} has no field {settings.field!r} (it has: {', '.join(map(str, value))}): "
-                            "name the right one with --set data.field=NAME")
+                            f"{NAME_IT}")
         value = value[settings.field]
     return _as_text(value, where)
 
@@ -131,52 +130,17 @@ def _as_text(value: Any, where: str) -> str:
         return ""                                    # a record without text: dropped as empty
     if not isinstance(value, str):
         raise DataError(f"{where} holds {type(value).__name__} {str(value)[:40]!r} where text was expected: "
-                        "name a field of text with --set data.field=NAME")
+                        "name a field of text with --field NAME")
     return value
 
 
-def _parquet(source: TextFile, settings: ReadSettings) -> Iterator[tuple[str, str]]:
-    def choose(names: list[str]) -> list[str]:
-        if settings.field not in names:
-            raise DataError(f"{source.name} has no column {settings.field!r} (it has: {', '.join(names)}): "
-                            "name the right one with --set data.field=NAME")
-        return [settings.field]
-
-    for where, record in parquet_rows(source, choose):
+def _table(source: TextFile, settings: ReadSettings) -> Iterator[tuple[str, str]]:
+    for where, record in table_rows(source, lambda names: [find_column(names, settings.field, source.name)]):
         yield where, _as_text(record[settings.field], where)
 
 
-def _unpack(stream: Any, unpacked: Any, source: TextFile) -> None:
-    """Write what was packed, as far as it may be: Parquet is packed itself, and gzip makes little of it."""
-    most, size = MOST_UNPACKED * (source.path.stat().st_size + 2**16), 0
-    while piece := stream.read(BLOCK):
-        size += len(piece)
-        if size > most:
-            raise DataError(f"{source.name} unpacks to more than {MOST_UNPACKED} times its size, as no Parquet file "
-                            "does: unpack it yourself if it is one")
-        unpacked.write(piece)
-
-
-def parquet_rows(
-    source: TextFile, choose: Callable[[list[str]], list[str]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The place of each row and its values, of the columns that `choose` takes from all their names."""
-    try:
-        import pyarrow as arrow
-        import pyarrow.parquet as parquet
-    except ImportError:
-        raise DataError(f"{source.name} needs pyarrow to be read: pip install 'regard[parquet]'") from None
-    with open_source(source) as stream, tempfile.TemporaryFile() as unpacked:
-        if source.packed:                            # Parquet is read from its end, which gzip cannot reach
-            _unpack(stream, unpacked, source)
-        try:
-            table = parquet.ParquetFile(unpacked if source.packed else stream)
-            columns = choose(table.schema_arrow.names)
-            row = 0
-            for batch in table.iter_batches(batch_size=ROWS_AT_ONCE, columns=columns, use_threads=False):
-                for record in batch.to_pylist():
-                    row += 1
-                    yield f"{source.name} row {row}", record
-        except (arrow.ArrowException, UnicodeDecodeError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise DataError(f"{source.name} is not a readable Parquet file ({reason}): write it again") from None
+def find_column(names: list[str], field: str, where: str) -> str:
+    """Return the column with the text; without it, a DataError that lists those there are."""
+    if field not in names:
+        raise DataError(f"{where} has no column {field!r} (it has: {', '.join(map(str, names))}): {NAME_IT}")
+    return field

@@ -106,10 +106,15 @@ def read_objects(
         try:
             pairs = pairs_of(parse_json(line.source, line.where), line.where)
         except DataError as error:
-            if on_bad_text != "drop":
-                raise
-            pairs = [RawPair(line.where, lost=BAD_JSON if isinstance(error, BadJson) else incomplete)]
+            pairs = [lose(error, line.where, on_bad_text, incomplete)]
         yield from pairs
+
+
+def lose(error: DataError, where: str, on_bad_text: str, incomplete: str) -> RawPair:
+    """The record of this place as one that is lost, where bad ones are dropped; else its error is raised."""
+    if on_bad_text != "drop":
+        raise error
+    return RawPair(where, lost=BAD_JSON if isinstance(error, BadJson) else incomplete)
 
 
 def text_of(value: Any, name: str, where: str) -> str:

@@ -8,7 +8,8 @@ from regard.tasks.flags import COMMON, Flag, choose_test
 HELP = """Train a classifier, which gives a text a label: its language, its topic, what its author thinks.
 
 FILES are .tsv (a label, a tab and a text a line), .csv with a first line that names its columns, .jsonl ({"label": ...,
-"text": ...}), or `origins`, which comes with Regard. With only a file given, everything else is chosen and shown.
+"text": ...}), .parquet, a folder of Hugging Face datasets, or `origins`, which comes with Regard. With only a file
+given, everything else is chosen and shown.
 """
 FIELDS = [
     Flag("--label-field", "data.label", metavar="NAME", help="The column or field with the label.  [default: label]"),

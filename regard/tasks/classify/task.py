@@ -83,4 +83,4 @@ TASK = Task(
     CARD, TrainedClassifier, families=CLASSIFY, batches=batches, held_out=held_out,
     look=build, sample=classify_text, data=LabelSettings, prepare=prepare, load_tokenizer=LabelledTokenizer.load,
     vocab=lambda tokenizer: LabelVocabularies(tokenizer.vocab_size, len(tokenizer.labels)), judge=partial(judge, BATCH),
-    score=SCORE, test=LastMeasure(partial(measure_test, "texts")))
+    score=SCORE, test=LastMeasure(partial(measure_test, "texts")), columns=LabelSettings.columns)

@@ -10,6 +10,8 @@ FAMILIES = ", ".join(names.LANGUAGE)
 
 HELP = """Train a language model on text: files, folders, or the name of an embedded corpus (stories, ab, sally).
 
+Files may be .jsonl, .parquet or .arrow, each also gzipped; a folder may be one that Hugging Face datasets saved.
+
 With only a file given, everything else is chosen for the text and the machine, and shown.
 """
 PARAMS = [

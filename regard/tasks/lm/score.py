@@ -23,7 +23,8 @@ WHOLE = "mixture"            # the name of the model itself among its parts
 
 def measure(model: Trained, files: tuple[str, ...], options: Options, say: Say) -> Outcome:
     documents = "line" if options["per_line"] else options["documents"]
-    shard = model.encode_files(files, on_bad_text=options["on_bad_text"], documents=documents, part=options["part"])
+    shard = model.encode_files(files, on_bad_text=options["on_bad_text"], documents=documents, part=options["part"],
+                               field=options["field"])
     if options["per_line"]:
         return Outcome(each=score_lines(model, shard))
     if options["per_token"]:
@@ -105,5 +106,5 @@ def score_lines(model: Trained, shard: Shard) -> Iterator[tuple[dict[str, Any], 
         first = end
 
 
-SCORE = Scoring(measure, options=("documents", "per_line", "per_token"))
+SCORE = Scoring(measure, options=("documents", "field", "per_line", "per_token"))
 TEST = LastMeasure(measure_test)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from regard.contract import LanguageModel, Learner
 from regard.data.batching.text_batches import Batch
+from regard.data.reading.arrow_tables import frame_file
 from regard.data.reading.corpus import encode_files
 from regard.data.reading.overlap import Overlap
 from regard.data.reading.readers import ReadSettings
@@ -164,16 +165,19 @@ class Trained(TrainedModel):
         return {name: float(nats[some].sum() / math.log(2) / sizes[some].sum()) if some.any() else None
                 for name, some in rows.items()}
 
-    def score_files(self, files: Sequence[str], **reading: Any) -> Surprise:
-        """Return the surprise over whole files, streamed; each document ends with <eos>."""
+    def score_files(self, files: Any, **reading: Any) -> Surprise:
+        """Return the surprise over whole files, streamed, or over a frame; each document ends with <eos>."""
         shard = self.encode_files(files, **reading)
         return self.score_shard(shard, reading.get("documents"))
 
-    def encode_files(self, files: Sequence[str], on_bad_text: str = "fail", documents: str | None = None,
-                     part: str | None = None) -> Shard:
-        """Return files as one shard; `part` is of an embedded corpus, `test` unless told."""
-        settings = ReadSettings(documents or self.documents, on_bad_text)
-        return encode_files(files, self.tokenizer, settings, say=lambda text: None, part=part)
+    def encode_files(self, files: Any, on_bad_text: str = "fail", documents: str | None = None,
+                     part: str | None = None, field: str | None = None) -> Shard:
+        """Return files, or a frame, as one shard; `part` is of an embedded corpus, `test` unless told. `field` is the
+        one of records with the text, as in training unless told."""
+        settings = ReadSettings(documents or self.documents, on_bad_text,
+                                field or self.tables["data"].get("field", ReadSettings.field))
+        with frame_file(files, settings.field) as names:
+            return encode_files(names, self.tokenizer, settings, say=lambda text: None, part=part)
 
     def score_shard(self, shard: Shard, documents: str | None = None) -> Surprise:
         return self.surprise(shard, -sum(float(scores.double().sum()) for scores in self._scores(shard, documents)))

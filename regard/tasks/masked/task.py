@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from regard.data.reading.corpus import Corpus
+from regard.data.reading.corpus import Corpus, DataSettings
 from regard.families.masked_encoders import MASKED
 from regard.tasks.last_measure import MOST_TOKENS, LastFigures, LastMeasure, accuracy_interval, say_number
 from regard.tasks.masked import CARD
@@ -28,4 +28,5 @@ def measure_test(model: TrainedMasked, corpus: Corpus) -> LastFigures:
 
 TASK = Task(
     CARD, TrainedMasked, families=MASKED, batches=batches, held_out=held_out, look=build,
-    sample=fill_hidden, vocab=lambda tokenizer: mask_id(tokenizer) + 1, test=LastMeasure(measure_test))
+    sample=fill_hidden, vocab=lambda tokenizer: mask_id(tokenizer) + 1, test=LastMeasure(measure_test),
+    columns=DataSettings.columns)

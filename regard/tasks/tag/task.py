@@ -8,7 +8,7 @@ from typing import Any
 
 from regard.data.labels.label_batches import HeldOutLabels
 from regard.data.labels.label_corpus import LabelCorpus, prepare_labelled
-from regard.data.labels.tagged_sentences import OF_WORDS
+from regard.data.labels.tagged_sentences import OF_WORDS, list_columns
 from regard.families.label_families import TAG
 from regard.tasks.classify import task as classify
 from regard.tasks.last_measure import LastMeasure
@@ -27,4 +27,5 @@ TASK = replace(
     classify.TASK, card=CARD, trained=TrainedTagger, families=TAG, held_out=held_out,
     look=build, sample=tag_sentence, prepare=partial(prepare_labelled, labelling=OF_WORDS),
     judge=partial(classify.judge, 64), score=SCORE,
-    test=LastMeasure(partial(classify.measure_test, "words")))
+    test=LastMeasure(partial(classify.measure_test, "words")),
+    columns=lambda data, names, where: list_columns(names, data, where))

@@ -8,8 +8,8 @@ from regard.tasks.flags import COMMON, Flag, Like, choice, choose_test, one_name
 
 HELP = """Train a translator on sentence pairs: two files line by line, one file of pairs, or the phrasebook.
 
-Pairs may come as .tsv, .jsonl, .tmx, .po, .mo or .parquet, each also gzipped. With only those given, everything
-else is chosen and shown.
+Pairs may come as .tsv, .jsonl, .tmx, .po, .mo or .parquet, each also gzipped, or as a folder of Hugging Face datasets.
+With only those given, everything else is chosen and shown.
 """
 LANGS = Flag("--langs", "data.langs", metavar="fr-en",
              help="From which language to which.  [default: from the files' names]")

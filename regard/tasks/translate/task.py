@@ -116,4 +116,4 @@ TASK = Task(
     CARD, TrainedTranslator, families=TRANSLATE, batches=batches, held_out=held_out,
     look=build, sample=translate_source, data=PairSettings, tokenizer=PairTokenizerSettings, prepare=prepare_pairs,
     load_tokenizer=TokenizerPair.load, vocab=vocabularies, judge=BLEU.judge, score=SCORE,
-    test=LastMeasure(BLEU.measure_test, tokens=None))
+    test=LastMeasure(BLEU.measure_test, tokens=None), columns=PairSettings.columns)
