@@ -11,6 +11,7 @@ from regard.decoding.source_batches import picture_batches
 from regard.decoding.special_tokens import text_special_tokens
 from regard.families.caption import CAPTION
 from regard.tasks.caption import CARD
+from regard.tasks.caption.answer import ANSWER
 from regard.tasks.caption.look import build
 from regard.tasks.caption.sample import caption_picture
 from regard.tasks.caption.score import SCORE
@@ -36,4 +37,5 @@ def judge(model: Any, corpus: PictureCorpus, context: int) -> dict[str, float]:
 
 TASK = Task(
     CARD, TrainedCaptioner, families=CAPTION, batches=batches, held_out=held_out,
-    look=build, sample=caption_picture, data=PictureDataSettings, prepare=prepare_captioned, judge=judge, score=SCORE)
+    look=build, sample=caption_picture, data=PictureDataSettings, prepare=prepare_captioned, judge=judge, score=SCORE,
+    answer=ANSWER)

@@ -22,6 +22,7 @@ from regard.metrics.translation_quality import bleu
 from regard.tasks.last_measure import LastFigures, LastMeasure, say_number
 from regard.tasks.task import Task
 from regard.tasks.translate import CARD
+from regard.tasks.translate.answer import ANSWER
 from regard.tasks.translate.look import build
 from regard.tasks.translate.sample import translate_source
 from regard.tasks.translate.score import SCORE
@@ -105,5 +106,5 @@ def written(model: Any, corpus: PairCorpus, number: int, context: int) -> list[s
 TASK = Task(
     CARD, TrainedTranslator, families=TRANSLATE, batches=batches, held_out=held_out,
     look=build, sample=translate_source, data=PairSettings, tokenizer=PairTokenizerSettings, prepare=prepare_pairs,
-    load_tokenizer=TokenizerPair.load, vocab=vocabularies, judge=BLEU.judge, score=SCORE,
+    load_tokenizer=TokenizerPair.load, vocab=vocabularies, judge=BLEU.judge, score=SCORE, answer=ANSWER,
     test=LastMeasure(BLEU.measure_test, tokens=None))
