@@ -28,11 +28,12 @@ from regard.data.workers import Order, WorkerPool, check_workers
 from regard.errors import DataError, SettingError, did_you_mean
 from regard.inference import parts
 from regard.inference.answer_worker import answer, answering_of
-from regard.inference.placement import Rank, count_workers, device_of_rank, place_workers, this_rank, visible_gpus
+from regard.inference.placement import Rank, count_workers, device_of_rank, place_workers, this_rank
 from regard.run_folder import RunFolder
 from regard.run_lock import LOCK, hold_lock
 from regard.tasks import run_task
 from regard.tasks.answering import Answering
+from regard.trained import list_gpus
 
 MODULE = "regard.inference.answer_worker"
 PIECE = 512                   # inputs answered at once; a fixed number, so that no result depends on the workers
@@ -70,7 +71,7 @@ def answer_files(
     """
     check_workers(workers)
     check_choice("on_bad_text", on_bad_text, ("fail", "replace"))            # none is dropped: a line in, a line out
-    rank, gpus = this_rank(), visible_gpus(device)
+    rank, gpus = this_rank(), list_gpus(device)
     if rank.world > 1 and workers is not None:
         raise SettingError(f"--workers {workers}: torchrun started {rank.world} processes already; leave it out")
     folder = RunFolder.open(run)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from regard.data.workers import THREADS, cores
 from regard.errors import SettingError
-
-VISIBLE = "CUDA_VISIBLE_DEVICES"
+from regard.trained import VISIBLE
 
 
 @dataclass(frozen=True)
@@ -28,17 +27,6 @@ def this_rank(environment: Mapping[str, str] = os.environ) -> Rank:
         return Rank()
     return Rank(int(environment["RANK"]), int(environment["WORLD_SIZE"]), int(environment.get("LOCAL_RANK", 0)),
                 int(environment.get("LOCAL_WORLD_SIZE", 1)))
-
-
-def visible_gpus(device: str) -> list[str]:
-    """Return the GPUs that work on this device may use, by the names that CUDA_VISIBLE_DEVICES has for them."""
-    if device not in ("auto", "cuda"):
-        return []
-    import torch
-
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    named = [name for name in os.environ.get(VISIBLE, "").split(",") if name]
-    return named[:count] if named else [str(number) for number in range(count)]
 
 
 def count_workers(workers: int | None, gpus: list[str]) -> int:

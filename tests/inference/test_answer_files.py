@@ -18,6 +18,7 @@ from regard.inference import answer_files as over
 from regard.inference import answer_worker, parts
 from regard.inference.answer_files import answer_files
 from regard.inference.placement import Rank, count_workers, device_of_rank, place_workers, this_rank
+from regard.trained import list_gpus
 from tests import served_runs
 
 LINES = ["le chat dort .", "", "   ", "où est la gare ?", "un livre rouge", "\u2028 le chien", "x" * 30,
@@ -276,7 +277,7 @@ def test_workers_get_a_gpu_each_and_share_the_threads(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert placement.visible_gpus("auto") == ["4", "7"] and placement.visible_gpus("cpu") == []
+    assert list_gpus("auto") == ["4", "7"] and list_gpus("cpu") == []
 
 
 def test_a_rank_takes_the_gpu_of_its_number():
