@@ -25,7 +25,7 @@ from regard.data.pictures.picture_files import SUFFIXES
 from regard.data.reading.readers import TextFile, check_choice, find_files, find_sources, lines_in
 from regard.data.reading.text_cache import content_hash, key_of
 from regard.data.workers import Order, WorkerPool, check_workers
-from regard.errors import DataError, SettingError, did_you_mean
+from regard.errors import DataError, RunError, SettingError, did_you_mean
 from regard.inference import parts
 from regard.inference.answer_worker import answer, answering_of
 from regard.inference.placement import Rank, count_workers, device_of_rank, place_workers, this_rank
@@ -76,6 +76,8 @@ def answer_files(
         raise SettingError(f"--workers {workers}: torchrun started {rank.world} processes already; leave it out")
     folder = RunFolder.open(run)
     kind = run_task(folder.read_settings())
+    if task not in (None, kind.name):
+        raise RunError(f"{run} is a run of the task {kind.name}: use it with {kind.card.used_by}")
     answering = answering_of(kind)
     refuse_unknown(options, answering)
     inputs = find_inputs([str(name) for name in files], Path(out), answering, on_bad_text)

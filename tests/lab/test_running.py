@@ -4,6 +4,7 @@ import json
 import os
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -159,7 +160,7 @@ def test_a_worker_that_is_killed_is_told_in_a_line(tmp_path, monkeypatch):
 class Placed:
     """Stands for a pool of processes: notes the environment in which each would begin, and runs arms here."""
 
-    begun: list = []
+    begun: ClassVar = []
 
     def __init__(self, workers, context, initializer, initargs):
         for _ in range(workers):
@@ -183,7 +184,7 @@ def test_arms_take_a_gpu_each_where_there_are_several(tmp_path, monkeypatch):
     monkeypatch.setattr(Placed, "begun", [])
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     threads = torch.get_num_threads()
-    assert runner.RunPlan(device="cuda").side_by_side == 2 and runner.RunPlan(device="cuda", workers=1).side_by_side == 1
+    assert [runner.RunPlan(device="cuda", workers=number).side_by_side for number in (0, 1)] == [2, 1]
     try:
         assert runner.run_arms([toy()], runner.RunPlan(4, workers=3), tmp_path, lambda text: None) == []
     finally:
