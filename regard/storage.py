@@ -132,6 +132,11 @@ def finite(value: Any) -> Any:
     return [finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
+def format_json(values: Any) -> str:
+    """Return one line of JSON, which any parser takes. Infinity is not JSON: it is written as null."""
+    return json.dumps(finite(values), ensure_ascii=False)
+
+
 def write_json(path: Path, value: Any) -> None:
     write_file(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 

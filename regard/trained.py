@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from regard.families.outline import check_outline
 from regard.families.user import require_trust
 from regard.run_folder import RunFolder, check_finite
 from regard.tasks import run_task
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"       # of a process: the GPUs that it sees
 
 
 def load(
@@ -69,6 +72,15 @@ def restore(kind: Family, settings: Any, vocab: Any, tensors: dict[str, Tensor],
     model.load_tensors(tensors)
     model.leave_out(tokenizer)
     return model
+
+
+def list_gpus(device: str) -> list[str]:
+    """Return the GPUs that several processes on this device may share out, by their names in CUDA_VISIBLE_DEVICES."""
+    if device not in ("auto", "cuda"):
+        return []
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    named = [name for name in os.environ.get(VISIBLE, "").split(",") if name]
+    return named[:count] if named else [str(number) for number in range(count)]
 
 
 def pick_device(name: str) -> torch.device:

@@ -33,6 +33,7 @@ GROUPS = [
     ["scale"],
     ["lab"],
     ["serve", "interop"],
+    ["inference"],
     ["cli"],
 ]
 RANK = {part: rank for rank, group in enumerate(GROUPS) for part in group}

@@ -14,8 +14,9 @@ import subprocess
 import sys
 import threading
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Self, TypeVar
@@ -25,6 +26,7 @@ from regard.errors import RegardError, SettingError
 T = TypeVar("T")
 Order = dict[str, Any]
 Answer = Callable[[Order], Any]
+AHEAD = 8                     # orders of each worker that are taken before the first of them is answered
 WAIT = 5.0                    # seconds in which a worker that was told to end does so, before it is killed
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
 ONE_THREAD = dict.fromkeys(THREADS, "1") | {"TOKENIZERS_PARALLELISM": "false"}
@@ -103,8 +105,14 @@ class WorkerPool:
             worker.process.stdout.close()
 
     def answers(self, orders: Iterable[Order]) -> Iterator[Any]:
-        """Yield the answer to each order, in order, while later ones are worked on; the first mistake is raised."""
-        for future in [self.threads.submit(self._ask, order) for order in orders]:
+        """Yield the answer to each order, in order, while later ones are worked on; the first mistake is raised. Orders
+        are taken as they are needed, a few for each worker ahead."""
+        asked: deque[Future[Any]] = deque()
+        for order in orders:
+            asked.append(self.threads.submit(self._ask, order))
+            if len(asked) > AHEAD * len(self.workers):
+                yield asked.popleft().result()
+        for future in asked:
             yield future.result()
 
     def _ask(self, order: Order) -> Any:

@@ -317,6 +317,11 @@ def every_line(name: str, on_bad_text: str = "fail") -> Iterator[str]:
     (source, *others) = find_sources([name])
     if others or source.format != "text":
         raise DataError(f"{name} is not a file of lines: give one text file, a .gz of one, or - for stdin")
+    yield from lines_in(source, on_bad_text)
+
+
+def lines_in(source: TextFile, on_bad_text: str = "fail") -> Iterator[str]:
+    """The lines of a plain file, as `every_line` gives them."""
     with open_source(source) as stream:
         yield from _stream_lines(stream, source.name, on_bad_text)
 

@@ -12,6 +12,7 @@ from regard.decoding.special_tokens import text_special_tokens
 from regard.families.caption import CAPTION
 from regard.ranks import ALONE, Ranks
 from regard.tasks.caption import CARD
+from regard.tasks.caption.answer import ANSWER
 from regard.tasks.caption.look import build
 from regard.tasks.caption.sample import caption_picture
 from regard.tasks.caption.score import SCORE
@@ -38,4 +39,5 @@ def judge(model: Any, corpus: PictureCorpus, context: int, ranks: Ranks = ALONE)
 
 TASK = Task(
     CARD, TrainedCaptioner, families=CAPTION, batches=batches, held_out=held_out,
-    look=build, sample=caption_picture, data=PictureDataSettings, prepare=prepare_captioned, judge=judge, score=SCORE)
+    look=build, sample=caption_picture, data=PictureDataSettings, prepare=prepare_captioned, judge=judge, score=SCORE,
+    answer=ANSWER)

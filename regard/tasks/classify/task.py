@@ -23,6 +23,7 @@ from regard.metrics.bag_of_ngrams import fit_bag
 from regard.metrics.filling import guess_labels
 from regard.ranks import ALONE, Ranks
 from regard.tasks.classify import CARD
+from regard.tasks.classify.answer import ANSWER
 from regard.tasks.classify.look import build
 from regard.tasks.classify.sample import classify_text
 from regard.tasks.classify.score import SCORE
@@ -83,4 +84,4 @@ TASK = Task(
     CARD, TrainedClassifier, families=CLASSIFY, batches=batches, held_out=held_out,
     look=build, sample=classify_text, data=LabelSettings, prepare=prepare, load_tokenizer=LabelledTokenizer.load,
     vocab=lambda tokenizer: LabelVocabularies(tokenizer.vocab_size, len(tokenizer.labels)), judge=partial(judge, BATCH),
-    score=SCORE, test=LastMeasure(partial(measure_test, "texts")), columns=LabelSettings.columns)
+    score=SCORE, answer=ANSWER, test=LastMeasure(partial(measure_test, "texts")), columns=LabelSettings.columns)

@@ -25,6 +25,7 @@ from regard.ranks import ALONE, Ranks
 from regard.tasks.last_measure import LastFigures, LastMeasure, say_number
 from regard.tasks.task import Task
 from regard.tasks.translate import CARD
+from regard.tasks.translate.answer import ANSWER
 from regard.tasks.translate.look import build
 from regard.tasks.translate.sample import translate_source
 from regard.tasks.translate.score import SCORE
@@ -115,5 +116,5 @@ def written(model: Any, corpus: PairCorpus, number: int, context: int, ranks: Ra
 TASK = Task(
     CARD, TrainedTranslator, families=TRANSLATE, batches=batches, held_out=held_out,
     look=build, sample=translate_source, data=PairSettings, tokenizer=PairTokenizerSettings, prepare=prepare_pairs,
-    load_tokenizer=TokenizerPair.load, vocab=vocabularies, judge=BLEU.judge, score=SCORE,
+    load_tokenizer=TokenizerPair.load, vocab=vocabularies, judge=BLEU.judge, score=SCORE, answer=ANSWER,
     test=LastMeasure(BLEU.measure_test, tokens=None), columns=PairSettings.columns)
