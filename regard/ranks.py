@@ -1,7 +1,7 @@
 """Ranks: the processes that train one model together.
 
-Each works on its share of every batch. A process by itself is rank 0 of one: it keeps what it is given, and waits for nobody. `training/parallel.py` has the
-form for several.
+Each works on its share of every batch. A process by itself is rank 0 of one: it keeps what it is given, and waits for
+nobody. `training/parallel.py` has the form for several.
 """
 
 from __future__ import annotations

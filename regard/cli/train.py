@@ -38,8 +38,7 @@ def train(
 ) -> None:
     """Train a model of the task, with the options of its command as they were declared and given."""
     began = time.monotonic()                                # what is imported now is of the minutes, too
-    from regard.training.run import TrainRequest
-    from regard.training.together import run_together
+    from regard.training.run import TrainRequest, run_together
 
     settings = settings_from(options, assignments, declared)
     request = TrainRequest(files, task=task, settings=settings, **without_settings(options, declared))

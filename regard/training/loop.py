@@ -80,11 +80,10 @@ class TrainingJob:
 
     def measure(self) -> dict[str, float]:
         """Measure the model on the held-out part; return its loss, and what else the task measures."""
-        with self.step.averaged_weights():
-            loss = held_out_loss(
-                self.step.model, self.held_out, bfloat16=self.step.bfloat16, ranks=self.step.ranks)
-            return self.step.ranks.decide(
-                {"valid_loss": loss, **(self.judge() if self.judge is not None else {})})
+        step = self.step
+        with step.averaged_weights():
+            loss = held_out_loss(step.model, self.held_out, bfloat16=step.bfloat16, ranks=step.ranks)
+            return step.ranks.decide({"valid_loss": loss, **(self.judge() if self.judge is not None else {})})
 
     def sample(self, position: TrainingPosition) -> None:
         """Log what the model writes now, unless that takes too long; training goes on as if nothing was written."""

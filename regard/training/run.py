@@ -28,7 +28,7 @@ from regard.training.checkpoint import (
 from regard.training.choices import check_tables, settle_steps
 from regard.training.counted import count_alone, count_beside
 from regard.training.frames import kept_frames, take_frames
-from regard.training.joining import restarts, send_run, send_state
+from regard.training.joining import join_ranks, restarts, send_run, send_state
 from regard.training.loop import TrainingJob, fit
 from regard.training.parts import Parts, build_model
 from regard.training.report import (
@@ -55,10 +55,16 @@ def train(
     for name, value in (("minutes", minutes), ("steps", steps)):
         if value is not None:
             tables.setdefault("training", {})[name] = value
-    from regard.training.together import run_together
-
     names, frames = take_frames(files, tables, column)
     return run_together(TrainRequest(names, settings=tables, frames=frames, **options))
+
+
+def run_together(request: TrainRequest, began: float | None = None) -> Any:
+    """Train on all ranks that torchrun started, or in this process alone; rank 0 returns the trained model."""
+    from regard.training.together import run_as_rank
+
+    with join_ranks(request.device) as ranks:
+        return run_as_rank(request, began, ranks)
 
 
 def run_training(request: TrainRequest, began: float | None = None, ranks: Ranks = ALONE) -> Any:
@@ -89,9 +95,7 @@ def refuse_taken(request: TrainRequest, folder: RunFolder) -> None:
                        "from a copy, or choose another folder with --out")
 
 
-def start(
-    request: TrainRequest, folder: RunFolder, progress: TrainingProgress, began: float, ranks: Ranks = ALONE
-) -> Any:
+def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, began: float, ranks: Ranks) -> Any:
     """Plan a new run, settle the number of its steps, and train; a family that is counted needs no steps."""
     say = progress.say
     plan = plan_new(request, say)
@@ -128,7 +132,7 @@ def start(
     return finish(plan, job, position, folder)
 
 
-def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, ranks: Ranks = ALONE) -> Any:
+def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, ranks: Ranks) -> Any:
     """Go on with a run from its newest good checkpoint."""
     folder.create()
     say = progress.say
@@ -160,8 +164,7 @@ def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress,
 
 
 def finish(
-    plan: TrainingPlan, job: TrainingJob, position: TrainingPosition, folder: RunFolder,
-    files: dict[str, bytes] | None = None,
+    plan: TrainingPlan, job: TrainingJob, position: TrainingPosition, folder: RunFolder, files: Any = None
 ) -> Any:
     """Train to the end, fit the mixture and measure on the test part, if there are such; return the best weights,
     loaded from the folder. `files` are those of the checkpoint from which a run goes on."""

@@ -131,9 +131,7 @@ class TrainingStep:
         self.carried = after
         return self.ranks.exchange(loss, self.trained, batch.read), whole.read, micro_batch
 
-    def accumulate(
-        self, batch: Batch, state: State | None, rows: int, share: float
-    ) -> tuple[Tensor, State | None]:
+    def accumulate(self, batch: Batch, state: State | None, rows: int, share: float) -> tuple[Tensor, State | None]:
         """Add up the gradients of a batch, so many rows at once, with a share of the loss for each real target; return
         its loss and the detached state after it."""
         total = torch.zeros((), device=self.model.device)

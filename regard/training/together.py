@@ -1,4 +1,4 @@
-"""A run on all ranks that torchrun started: rank 0 runs it, the others follow."""
+"""A run on several ranks: rank 0 runs it, the others follow."""
 
 from __future__ import annotations
 
@@ -10,18 +10,12 @@ from regard.errors import SettingError
 from regard.ranks import Ranks
 from regard.training import run
 from regard.training.checkpoint import kept_conditions
-from regard.training.joining import follower_request, join_ranks, receive_run, send_state
+from regard.training.joining import follower_request, receive_run, send_state
 from regard.training.loop import fit
 from regard.training.parts import Parts, build_model
 from regard.training.report import TrainingProgress
 from regard.training.request import TrainRequest, plan_resumed
 from regard.training.step import TrainingPosition
-
-
-def run_together(request: TrainRequest, began: float | None = None) -> Any:
-    """Train on all ranks that torchrun started, or in this process alone; rank 0 returns the trained model."""
-    with join_ranks(request.device) as ranks:
-        return run_as_rank(request, began, ranks)
 
 
 def run_as_rank(request: TrainRequest, began: float | None, ranks: Ranks) -> Any:
