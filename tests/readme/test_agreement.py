@@ -30,7 +30,8 @@ NO_SETTINGS = {"a.b", "training.learning_rat", "model.safetensors"}      # examp
 HEADERS = {"Host", "Origin"}                 # of HTTP
 OF_TRANSFORMERS = {"AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForMaskedLM", "AutoTokenizer"}
 OF_OTHER_TOOLS = {                           # options in commands that are not ours, or of bench/ and make
-    "--break-system-packages", "--json", "--lf", "--count", "--nproc-per-node", "--seed", "--tree", "--list"}
+    "--break-system-packages", "--json", "--lf", "--count", "--seed", "--workers", "--tree", "--list",
+    "--nproc-per-node"}
 
 
 @cache
