@@ -17,6 +17,7 @@ ALLOWED = {
     "interop/hub.py": {"huggingface_hub"},                     # push, pull and import hub:, and nobody else
     "data/reading/remote.py": {"fsspec"},                      # texts that the user names by an address
     "run_lock.py": {"socket"},                                 # the name of this host
+    "training/joining.py": {"socket"},                         # the same; ranks meet by torch.distributed
 }
 TALKS = {"push", "pull", "import"}                             # commands that reach interop/hub.py
 

@@ -155,7 +155,7 @@ class Worker:
         except subprocess.TimeoutExpired:
             code = 0
         why = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-        cure = ", perhaps for want of memory: try fewer with --workers" if code == -signal.SIGKILL else ""
+        cure = ", perhaps for want of memory: try fewer with --workers" if code == -9 else ""
         return f"{self.name} {why}{cure}; what was done is kept, and the same command goes on from there"
 
     def close(self, kill: bool) -> None:

@@ -26,7 +26,7 @@ from regard.data.reading.readers import TextFile, check_choice, find_files, find
 from regard.data.reading.text_cache import content_hash, key_of
 from regard.data.workers import Order, WorkerPool, check_workers
 from regard.errors import DataError, RunError, SettingError, did_you_mean
-from regard.inference import parts
+from regard.inference import answer_parts
 from regard.inference.answer_worker import answer, answering_of
 from regard.inference.placement import Rank, count_workers, device_of_rank, place_workers, this_rank
 from regard.run_folder import RunFolder
@@ -86,11 +86,11 @@ def answer_files(
     job = {"run": key_of(folder.adopted().files), "task": kind.name, "engine": engine, "piece": PIECE,
            "options": dict(sorted(options.items())),
            "inputs": [[each.name, each.content] for each in inputs], "outputs": [str(each.out) for each in inputs]}
-    work = parts.parts_folder(Path(out))
+    work = answer_parts.parts_folder(Path(out))
     count = 1 if rank.world > 1 else count_workers(workers, gpus)
     with joined(rank) as wait_for_others, hold_lock(work) if rank.number == 0 else nullcontext():
         if rank.number == 0:
-            parts.claim_job(work, job)
+            answer_parts.claim_job(work, job)
             say_going_on(work, say)
         wait_for_others()
         progress = PieceProgress(say if rank.number == 0 else lambda text: None, count * rank.world)
@@ -195,8 +195,8 @@ def missing_orders(
     number = 0
     for source, each in enumerate(inputs):
         for place, piece in enumerate(each.pieces()):
-            path = parts.part_path(work, source, place)
-            if number % rank.world == rank.number and not parts.is_part_done(path):
+            path = answer_parts.part_path(work, source, place)
+            if number % rank.world == rank.number and not answer_parts.is_part_done(path):
                 progress.sizes.append(len(piece))
                 yield {**order, "path": str(path), "inputs": piece, "first": place * PIECE}
             number += 1
@@ -234,7 +234,7 @@ def finish(inputs: Sequence[InputFile], work: Path, say: Say) -> str:
     notices: dict[str, int] = {}
     answered = 0
     for source, each in enumerate(inputs):
-        facts = parts.join(each.out, sorted(work.glob(f"{source:05d}-*")))
+        facts = answer_parts.join(each.out, sorted(work.glob(f"{source:05d}-*")))
         for place, fact in enumerate(facts):
             answered += fact.inputs
             failed += [f"{each.name} {place * PIECE + number + 1}: {why}" for number, why in fact.failed.items()]

@@ -10,7 +10,7 @@ from typing import Any
 
 from regard.data.workers import Order, serve_orders
 from regard.errors import RegardError, RunError
-from regard.inference import parts
+from regard.inference import answer_parts
 from regard.storage import format_json
 from regard.tasks.answering import Answering, InputAnswers, Options
 
@@ -35,7 +35,7 @@ class Answerer:
         for place, reason in answers.failed.items() if answers.rows is None else ():
             lines[place] = self.answering.empty(options, inputs[place], reason)
         answers.lines = lines
-        parts.write_part(path, answers)
+        answer_parts.write_part(path, answers)
 
     def answer(self, inputs: Sequence[str], first: int, options: Options) -> InputAnswers:
         """Return the answers; where the piece fails as a whole, each input is tried alone, and those that fail are

@@ -162,9 +162,10 @@ def read_folder(source: Path, context: int | None) -> ForeignModel:
     if kind in TRANSLATORS:
         return read_translator(source, config, context)
     converted = convert_model(config, FoundWeights(source))
-    task = converted.task
-    rows = len(converted.tensors["encoder.embedding.weight" if task == "masked" else "embedding.weight"])
-    tokenizer = load_foreign_tokenizer(source, config, rows, masked=task == "masked")
+    task, inside = converted.task, "encoder.embedding.weight"              # of a model that is an encoder
+    encodes = inside in converted.tensors
+    rows = len(converted.tensors[inside if encodes else "embedding.weight"])
+    tokenizer = load_foreign_tokenizer(source, config, rows, masked=encodes)
     cut = cut_context(converted.model, add_rows(converted.tensors, tokenizer), context)
     settings, network = build_network(task, converted.family, tokenizer, cut, source)
     return ForeignModel(kind, task, converted.family, tokenizer, DataSettings((), documents="file"),

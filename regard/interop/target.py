@@ -18,7 +18,7 @@ from regard.config import fill
 from regard.data.reading.remote import refuse_addresses
 from regard.data.tokens.foreign import ForeignTokenizer
 from regard.errors import RegardError, SettingError
-from regard.interop.counting import Counting, recount
+from regard.interop.target_ids import Counting, recount
 from regard.interop.layout import Layout
 from regard.interop.layout_reading import read_layout
 

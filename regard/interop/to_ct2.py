@@ -18,7 +18,7 @@ from regard import storage
 from regard.data.tokens.vocabulary import Tokenizer
 from regard.errors import SettingError
 from regard.interop.architectures import find_architecture
-from regard.interop.counting import Counting
+from regard.interop.target_ids import Counting
 from regard.interop.ct2_spec import decoder_spec, translator_spec
 from regard.interop.found_tokenizer import found_pieces, save_tokenizer
 from regard.interop.layout import DecoderLayout, EncoderDecoderLayout

@@ -14,7 +14,7 @@ from typing import Any
 from regard import storage
 from regard.data.tokens.vocabulary import FIRST, SOURCE
 from regard.errors import RunError, SettingError
-from regard.interop.counting import recount_network
+from regard.interop.target_ids import recount_network
 from regard.interop.found_tokenizer import save_tokenizer
 from regard.interop.onnx_graphs import (
     ExportGraph,

@@ -80,4 +80,4 @@ def judge_guesses(
         right[asked] = log_probs.argmax(-1) == targets
         rows.append(torch.stack([each.reshape(len(each), -1).sum(1) for each in (right, asked)], 1).tolist())
     units = np.concatenate([np.zeros((0, 2)), *map(np.array, ranks.collect(rows))])
-    return FillQuality(*ranks.total([nats]), int(units[:, 1].sum()), int(units[:, 0].sum()), units)
+    return FillQuality(ranks.total([nats])[0], int(units[:, 1].sum()), int(units[:, 0].sum()), units)

@@ -13,8 +13,8 @@ from tests.cli.conftest import TINY
 def test_lines_of_several_files_are_scored_into_a_file(regard, runs, here):
     (here / "a.txt").write_text("the cat\n\nsat on mat\n")
     (here / "b.txt").write_text("the end")
-    outcome = regard("score", runs / "rnn", "a.txt", "b.txt", "--per-line", "--out", "scores.jsonl", "--json", "--device",
-                     "cpu")
+    outcome = regard("score", runs / "rnn", "a.txt", "b.txt", "--per-line", "--out", "scores.jsonl", "--json",
+                     "--device", "cpu")
     assert outcome.done() == "" and "(written: scores.jsonl)" in outcome.err
     rows = [json.loads(line) for line in Path("scores.jsonl").read_text().splitlines()]
     assert [row["tokens"] for row in rows] == [3, 1, 4, 3] and all(row["log_prob"] < 0 for row in rows)
