@@ -36,8 +36,8 @@ from regard.manifest import read_record_of, write_sealed
 from regard.run_folder import refuse_links
 from regard.run_lock import use_folder
 from regard.trained import VISIBLE, list_gpus
-from regard.training.loop import stop_signals
 from regard.training.report import format_seconds
+from regard.training.stopping import stop_signals
 
 Say = Callable[[str], None]
 Start = Callable[[Path, ComparisonPlan, Trial, Callable[[], bool]], None]

@@ -1,4 +1,4 @@
-"""How a program counts tokens: as we do, or as the program did from which a model came, which it goes back to.
+"""The ids of a target: it counts tokens as we do, or as the program did that an imported model came from.
 
 V rows of ours · S rows of the source
 """

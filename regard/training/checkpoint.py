@@ -29,9 +29,10 @@ from regard.kernels.cpu.onednn import cpu
 from regard.plain_files import parse_json
 from regard.ranks import ALONE, Ranks
 from regard.run_folder import CHECKPOINTS, DAMAGED, RunFolder, pack, unpack
+from regard.training.memory import out_of_memory
 from regard.training.report import TrainingReport
 from regard.training.settings import TrainingSettings
-from regard.training.step import TrainingPosition, TrainingStep, out_of_memory
+from regard.training.step import TrainingPosition, TrainingStep
 
 QUICK = 0.2                    # seconds that a checkpoint may take at every validation
 SAVING_SHARE = 0.1             # of the time, for checkpoints that take longer

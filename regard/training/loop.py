@@ -7,12 +7,9 @@ On a GPU the loop is one step ahead of the figures it reads, and waits before it
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,11 +17,12 @@ from regard.errors import Interrupted
 from regard.metrics.perplexity import held_out_loss
 from regard.tasks import CARDS
 from regard.training.checkpoint import Checkpoints, random_states, set_random_states
-from regard.training.minutes import Pace
+from regard.training.minutes import Clock, Pace
 from regard.training.report import Figures, TrainingReport, format_seconds
 from regard.training.schedule import rate
 from regard.training.settings import TrainingSettings
 from regard.training.step import TrainingPosition, TrainingStep
+from regard.training.stopping import stop_signals
 
 JUDGED = dict(card.judged for card in CARDS.values() if card.judged)       # what tasks judge by, and its names
 
@@ -195,36 +193,3 @@ def cost(measured: dict[str, float]) -> float:
 def describe(measured: dict[str, float]) -> str:
     judged = [f" · {JUDGED.get(name, name)} {value:.2f}" for name, value in measured.items() if name != "valid_loss"]
     return f"loss {measured['valid_loss']:.4f}" + "".join(judged)
-
-
-class Clock:
-    """Seconds of training, counted on from an earlier session."""
-
-    def __init__(self, before: float):
-        self.origin = time.monotonic() - before
-
-    def seconds(self) -> float:
-        return round(time.monotonic() - self.origin, 3)
-
-
-@contextmanager
-def stop_signals() -> Iterator[Callable[[], bool]]:
-    """Turn the first SIGINT or SIGTERM into a request that the loop sees; a second one interrupts at once."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def ask(number: int, frame: object) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-
-    for number in before:
-        signal.signal(number, ask)
-    try:
-        yield asked.is_set
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -14,10 +14,11 @@ from regard.ranks import ALONE, Ranks
 from regard.run_folder import RunFolder
 from regard.training.checkpoint import Checkpoints, set_conditions
 from regard.training.loop import TrainingJob
+from regard.training.memory import out_of_memory
 from regard.training.minutes import make_pace
 from regard.training.report import TrainingProgress, TrainingReport
 from regard.training.request import TrainingPlan
-from regard.training.step import TrainingStep, make_forward_backward, out_of_memory, tokens_a_step
+from regard.training.step import TrainingStep, make_forward_backward, tokens_a_step
 from regard.training.tested_part import count_tested
 
 

@@ -252,6 +252,14 @@ def refuse_params(request: TrainRequest, flag: str) -> None:
         raise SettingError(f"--params {request.params:,}: {flag} goes on with a model that has its size; leave it out")
 
 
+def refuse_taken(request: TrainRequest, folder: RunFolder) -> None:
+    if folder.settings_path.exists() and not request.resume:
+        raise RunError(f"{folder.path} already holds a run: go on with --resume, or choose another folder with --out")
+    if remains := folder.remains():
+        raise RunError(f"{folder.path} holds {', '.join(remains)} of a run, but its run.toml is lost: put that back "
+                       "from a copy, or choose another folder with --out")
+
+
 def claim_folder(request: TrainRequest) -> tuple[Path, bool]:
     """Return the run's folder, and whether it was made now: two trainings that start together never get the same.
 
@@ -272,3 +280,12 @@ def claim_folder(request: TrainRequest) -> tuple[Path, bool]:
     if request.resume and existing:
         return existing[-1], False
     return next(name for name in names if storage.claim_folder(name)), True
+
+
+def describe_choice(plan: TrainingPlan, say: Callable[[str], None]) -> None:
+    """Say why this size was chosen, and which family came next where nobody chose one."""
+    if plan.why:
+        say(f"           {plan.why}")
+    usual = plan.request.family is None and plan.base is None and plan.family.name == plan.task.usual
+    if usual and plan.task.card.runner_up and plan.device.type == "cpu":
+        say(f"           the usual family; next came {plan.task.card.runner_up} (--family)")

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from regard.errors import RunError, SettingError
+from regard.errors import SettingError
 from regard.ranks import ALONE, Ranks
 from regard.run_folder import RunFolder
 from regard.run_lock import use_folder
@@ -40,7 +40,16 @@ from regard.training.report import (
     describe_text,
     describe_training,
 )
-from regard.training.request import TrainingPlan, TrainRequest, as_like, claim_folder, plan_new, plan_resumed
+from regard.training.request import (
+    TrainingPlan,
+    TrainRequest,
+    as_like,
+    claim_folder,
+    describe_choice,
+    plan_new,
+    plan_resumed,
+    refuse_taken,
+)
 from regard.training.step import TrainingPosition, tokens_a_step
 from regard.training.tested_part import measure_test
 
@@ -87,14 +96,6 @@ def run_training(request: TrainRequest, began: float | None = None, ranks: Ranks
         return start(request, folder, progress, began, ranks)
 
 
-def refuse_taken(request: TrainRequest, folder: RunFolder) -> None:
-    if folder.settings_path.exists() and not request.resume:
-        raise RunError(f"{folder.path} already holds a run: go on with --resume, or choose another folder with --out")
-    if remains := folder.remains():
-        raise RunError(f"{folder.path} holds {', '.join(remains)} of a run, but its run.toml is lost: put that back "
-                       "from a copy, or choose another folder with --out")
-
-
 def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, began: float, ranks: Ranks) -> Any:
     """Plan a new run, settle the number of its steps, and train; a family that is counted needs no steps."""
     say = progress.say
@@ -110,11 +111,7 @@ def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, 
     describe_text(plan.corpus, say)
     describe_pairs(plan.corpus, parts.batches, parts.held_out, plan.model.context, say)
     describe_model(plan.family.name, plan.model, model, say)
-    if plan.why:
-        say(f"           {plan.why}")
-    usual = request.family is None and plan.base is None and plan.family.name == plan.task.usual
-    if usual and plan.task.card.runner_up and plan.device.type == "cpu":
-        say(f"           the usual family; next came {plan.task.card.runner_up} (--family)")
+    describe_choice(plan, say)
     if plan.ngram is not None:
         count_beside(plan, folder, say)
     per_step = tokens_a_step(parts.batches)

@@ -19,11 +19,12 @@ from torch import Tensor, nn
 from regard import kernels
 from regard.contract import Learner, State
 from regard.data.batching.text_batches import Batch
-from regard.errors import SettingError, TrainingStopped
+from regard.errors import SettingError
 from regard.kernels.cpu import compiled_code
 from regard.kernels.cuda import products
 from regard.ranks import ALONE, Ranks
 from regard.training.averaging import Average
+from regard.training.memory import no_memory, out_of_memory, recompute_activations
 from regard.training.optim import Optimizers
 from regard.training.recorded_step import (
     RecordedForwardBackward,
@@ -33,7 +34,6 @@ from regard.training.recorded_step import (
 )
 from regard.training.settings import TrainingSettings
 
-CHEAP = 0.9                    # of the memory for activations: any share below one recomputes what is cheap
 SOME = 0.25                    # of the feed-forward layers recompute their activation, with training.recompute = some
 MOST_RECORDED = 200_000_000    # weights: beyond, the slowest of hosts keeps a GPU busy
 
@@ -119,7 +119,7 @@ class TrainingStep:
                 break
             except (torch.OutOfMemoryError, RuntimeError) as error:
                 if not out_of_memory(error) or rows == 1:
-                    raise _no_memory(error) if out_of_memory(error) else error from None
+                    raise no_memory(error) if out_of_memory(error) else error from None
             micro_batch = max(1, rows // 2)
             self.forward_backward.free_graphs()
             if self.model.device.type == "cuda":
@@ -228,16 +228,6 @@ def uses_bfloat16(model: Learner, settings: TrainingSettings) -> bool:
     return settings.precision == "bfloat16" or (settings.precision == "auto" and model.device.type == "cuda")
 
 
-def recompute_activations(recompute: str) -> AbstractContextManager[Any]:
-    """With `cheap`, code compiled inside this block recomputes in the backward pass all that the compiler thinks
-    cheap."""
-    if recompute != "cheap":
-        return nullcontext()
-    import torch._functorch.config as settings
-
-    return settings.patch(activation_memory_budget=CHEAP)                             # type: ignore[no-any-return]
-
-
 # ----------------------------------------------------------------------------------- clipping and update
 
 
@@ -265,19 +255,7 @@ def update_weights(optimizers: Optimizers, average: Average | None) -> None:
         average.update()
 
 
-# ------------------------------------------------------------------------------------------------ memory
-
-
 def concatenate(states: list[State]) -> State:
     """Return the states of consecutive rows as one."""
     columns = iter([torch.cat(parts) for parts in zip(*(s.tensors().values() for s in states), strict=True)])
     return states[0].map(lambda _: next(columns))
-
-
-def out_of_memory(error: BaseException) -> bool:
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
-
-
-def _no_memory(error: BaseException) -> TrainingStopped:
-    return TrainingStopped("out of memory with a single row at once: use a smaller --width, --layers or --context "
-                           f"({str(error).splitlines()[0]})")
