@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from regard.data.tokens.characters import BYTE_LEVEL
-from regard.data.tokens.foreign import ADDED, ForeignTokenizer
+from regard.data.tokens.foreign import ADDED, ForeignTokenizer, library_errors
 from regard.data.tokens.subwords import CHUNKS, SubwordTokenizer
 from regard.data.tokens.vocabulary import BOS, Tokenizer, added_tokens
 from regard.errors import DataError
@@ -65,7 +65,8 @@ def load_foreign_tokenizer(
 def readable_tokenizer(folder: Path, path: Path) -> Iterator[None]:
     """Turn whatever a library raises at a tokenizer's file into one line."""
     try:
-        yield
+        with library_errors():
+            yield
     except DataError as error:
         raise DataError(f"{folder}: {error}") from None
     except Exception as error:              # the library raises plain Exception, and a file may hold anything
@@ -130,7 +131,8 @@ def token_name(role: str, folder: Path, value: dict[str, Any]) -> str | None:
             if isinstance(named, str):
                 return named
     model = value.get("model")
-    return model.get("unk_token") if role == "unk" and isinstance(model, dict) else None
+    found = model.get("unk_token") if role == "unk" and isinstance(model, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def id_of(name: str | None, value: dict[str, Any]) -> int | None:

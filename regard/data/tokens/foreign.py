@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,17 @@ ADDED = -1                       # in the place of a token's id: a row that no t
 SPACE = "\u2581"                 # how SentencePiece writes one
 LANGUAGE = re.compile(r">>.*?<<", re.DOTALL)
 UNFINISHED = "\ufffd"
+
+
+@contextmanager
+def library_errors() -> Iterator[None]:
+    """Turn a panic of the library, which no `except Exception` sees, into an error of ours."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise DataError(f"the tokenizer's file is damaged ({str(error).splitlines()[0][:100]})") from None
 
 
 class ForeignTokenizer(Tokenizer):
@@ -88,9 +100,10 @@ class ForeignTokenizer(Tokenizer):
 
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
         checked = [check_text(text) for text in texts]
-        if self.pieces:
-            return [self._ours[self._ids_of_pieces(text)] for text in checked]
-        found = self._library.encode_batch_fast(checked, add_special_tokens=False)
+        with library_errors():
+            if self.pieces:
+                return [self._ours[self._ids_of_pieces(text)] for text in checked]
+            found = self._library.encode_batch_fast(checked, add_special_tokens=False)
         return [self._ours[np.asarray(each.ids, np.int64)] for each in found]
 
     def _ids_of_pieces(self, text: str) -> np.ndarray:
