@@ -219,8 +219,9 @@ def imports() -> str:
             lines.append(f"| {told} | {found['parameters']:,} | {statistics.median(found['command_seconds']):.1f} s | "
                          f"{found['look_tokens']}: {statistics.median(found['look_seconds']):.2f} s | "
                          f"{found['largest_difference']:.1e} | {found['loss_difference']:.1e} |")
-    return "\n".join(lines) + (f"\n\nOn {run['threads']} threads of a machine with a load of {run['load_before']} before, "
-                              f"transformers {run['transformers']}, by `bench/imports.py`." if run else "")
+    about = (f"\n\nOn {run['threads']} threads of a machine with a load of {run['load_before']} before, transformers "
+             f"{run['transformers']}, by `bench/imports.py`.") if run else ""
+    return "\n".join(lines) + about
 
 
 def exports() -> str:

@@ -130,7 +130,8 @@ def token_name(role: str, folder: Path, value: dict[str, Any]) -> str | None:
             if isinstance(named, str):
                 return named
     model = value.get("model")
-    return model.get("unk_token") if role == "unk" and isinstance(model, dict) else None
+    found = model.get("unk_token") if role == "unk" and isinstance(model, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def id_of(name: str | None, value: dict[str, Any]) -> int | None:

@@ -21,6 +21,7 @@ CONFIG, ONE, INDEX, TOKENIZER = "config.json", "model.safetensors", "model.safet
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 LARGEST_JSON = 2**27           # bytes: tokenizers of a quarter of a million tokens have a tenth of it
 LARGEST = 2**24                # of a size in config.json
+HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 # Masks and angles that older versions saved beside the weights.
 NO_WEIGHTS = re.compile(r"(\.attn\.bias|\.attn\.masked_bias|\.attention\.bias|\.attention\.masked_bias"
                         r"|\.rotary_emb\.inv_freq|\.position_ids)$")
@@ -31,7 +32,10 @@ def load_json(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST_JSON:
             raise DataError(f"{path} is larger than {LARGEST_JSON:,} bytes: it is no such file")
-        value = json.loads(path.read_bytes())
+        text = path.read_bytes().decode("utf-8-sig")
+        value = json.loads(text)
+        if HALF_PAIR.search(text):
+            json.dumps(value, ensure_ascii=False).encode()     # half a pair is no character: a ValueError
     except FileNotFoundError:
         raise DataError(f"{path.parent} has no {path.name}: give the folder of a model as transformers saves it") \
             from None

@@ -18,9 +18,9 @@ from regard.config import fill
 from regard.data.reading.remote import refuse_addresses
 from regard.data.tokens.foreign import ForeignTokenizer
 from regard.errors import RegardError, SettingError
-from regard.interop.target_ids import Counting, recount
 from regard.interop.layout import Layout
 from regard.interop.layout_reading import read_layout
+from regard.interop.target_ids import Counting, recount
 
 
 @dataclass(frozen=True)

@@ -374,12 +374,15 @@ def test_a_folder_that_does_not_fit_is_one_clear_line(break_it, message, folder,
     assert message in refused(folder, tmp_path)
 
 
-def test_a_header_that_lies_is_refused(folder, tmp_path):
+@pytest.mark.parametrize("lie", [
+    {"data_offsets": [0, 2**40]}, {"shape": [2**40]}, {"shape": [2**62, 4]}, {"shape": [-1]}, {"dtype": "F64"},
+    {"data_offsets": [64, 0]}, {"data_offsets": [0, 128]}])
+def test_a_header_that_lies_is_refused(lie, folder, tmp_path):
     path = folder / "model.safetensors"
     raw = path.read_bytes()
     length = int.from_bytes(raw[:8], "little")
     header = json.loads(raw[8:8 + length])
-    header[NORM]["data_offsets"] = [0, 2**40]
+    header[NORM] |= lie
     written = json.dumps(header).encode()
     path.write_bytes(len(written).to_bytes(8, "little") + written + raw[8 + length:])
     assert "damaged or no safetensors file" in refused(folder, tmp_path)
