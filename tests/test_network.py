@@ -15,6 +15,7 @@ SPEAKERS = {"socket", "ssl", "http.client", "urllib.request", "urllib3", "reques
 # Who may import what could open a connection, and why.
 ALLOWED = {
     "interop/hub.py": {"huggingface_hub"},                     # push, pull and import hub:, and nobody else
+    "training/trackers.py": {"wandb", "trackio"},              # --log, which the same paragraph tells of
     "run_lock.py": {"socket"},                                 # the name of this host
 }
 TALKS = {"push", "pull", "import"}                             # commands that reach interop/hub.py

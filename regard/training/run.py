@@ -42,7 +42,7 @@ from regard.training.report import (
     describe_text,
     describe_training,
 )
-from regard.training.request import TrainingPlan, TrainRequest, as_like, claim_folder, plan_new, plan_resumed
+from regard.training.request import TrainingPlan, TrainRequest, claim_folder, plan_new, plan_resumed, settle_request
 from regard.training.step import TrainingPosition, TrainingStep, make_forward_backward, out_of_memory, tokens_a_step
 from regard.training.tested_part import count_tested, measure_test
 
@@ -56,15 +56,14 @@ def train(
     for name, value in (("minutes", minutes), ("steps", steps)):
         if value is not None:
             tables.setdefault("training", {})[name] = value
-    names, frames = take_frames(files, tables, column)
-    return run_training(TrainRequest(names, settings=tables, frames=frames, **options))
+    return run_training(TrainRequest(**take_frames(files, tables, column), settings=tables, **options))
 
 
 def run_training(request: TrainRequest, began: float | None = None) -> Any:
     """Start the run that was asked for, or go on with it; return the trained model. Minutes count from `began`."""
     began = time.monotonic() if began is None else began
     check_tables(request.settings or {})
-    request = as_like(request)
+    request = settle_request(request)
     progress = TrainingProgress(request.quiet)
     path, new = claim_folder(request)
     folder = RunFolder(path)
@@ -177,7 +176,7 @@ class Parts:
         self.model, self.folder = model, folder
         self.batches = task.batches(plan.corpus, s, context)
         self.held_out = task.held_out(plan.corpus, s, context)
-        self.report = TrainingReport(folder, progress, plan.request.tensorboard)
+        self.report = TrainingReport(folder, progress)
         forward_backward = make_forward_backward(model, s, progress.say)         # compiled or recorded once
         self.make_step = partial(TrainingStep, model, self.batches, forward_backward=forward_backward,
                                  say=progress.say, context=context)
@@ -185,6 +184,7 @@ class Parts:
     def make_job(self, plan: TrainingPlan) -> TrainingJob:
         s, task, context = plan.training, plan.task, plan.model.context
         step = self.make_step(s)
+        self.report.open_trackers(plan)
         return TrainingJob(
             s, step, replace(self.held_out, every=max(1, s.valid_one_in)), self.report,
             Checkpoints(self.folder, step, self.report, s.keep),
