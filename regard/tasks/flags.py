@@ -117,7 +117,9 @@ COMMON: list[click.Parameter] = [
     click.Option(["--from", "base"], metavar="RUN", help="Begin with the weights of another run."),
     click.Option(["--set", "assignments"], multiple=True, metavar="TABLE.NAME=VALUE",
                  help="Any setting of run.toml."),
-    click.Option(["--tensorboard"], is_flag=True, help="Also write TensorBoard logs."),
+    click.Option(["--log"], multiple=True, metavar="NAME", help="Also hand the figures of each step to tensorboard, "
+                 "wandb or trackio; several with commas."),
+    click.Option(["--tensorboard"], is_flag=True, help="The same as --log tensorboard."),
     click.Option(["--quiet"], is_flag=True),
     click.Option(["--json", "as_json"], is_flag=True, help="Print the outcome as JSON."),
 ]

@@ -23,6 +23,8 @@ def count_alone(plan: TrainingPlan, folder: RunFolder, progress: TrainingProgres
     for note in getattr(model, "notes", ()):
         say(f"note       {note}")
     folder.begin()
+    report = TrainingReport(folder, progress)
+    report.open_trackers(plan)
     folder.save_tokenizer(corpus.tokenizer)
     folder.save_weights(model.saved_tensors())
     tables = plan.tables()
@@ -31,8 +33,8 @@ def count_alone(plan: TrainingPlan, folder: RunFolder, progress: TrainingProgres
     surprise = trained.score_shard(corpus.valid)
     never = impossible(model, trained.held_out(corpus.valid), corpus.tokenizer.token) if isinf(surprise.loss) else None
     row = {"step": 1, "tokens": len(corpus.train.tokens), "seconds": round(time.monotonic() - began, 3)}
-    report = TrainingReport(folder, progress)
-    report.metrics.row({**row, "valid_loss": surprise.loss, **(never.as_dict() if never else {})})
+    report.record({**row, "valid_loss": surprise.loss, **(never.as_dict() if never else {})})
+    report.trackers.close()
     if plan.training.samples:
         asked = time.monotonic()
         written = plan.task.sampler(model, corpus)()

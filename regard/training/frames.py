@@ -29,10 +29,9 @@ PARTS = ("files", "valid", "test")         # settings of [data] that may be fram
 NAME = "frame"                             # in the name of a run's folder, where a file's name would be
 
 
-def take_frames(
-    files: Any, tables: dict[str, dict[str, Any]], column: str | None = None
-) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Return the names of files, and the frames that stand in the place of some; these are taken out of the tables.
+def take_frames(files: Any, tables: dict[str, dict[str, Any]], column: str | None = None) -> dict[str, Any]:
+    """Return `files` and `frames` of a request: the names of files, and the frames that stand in the place of some;
+    these are taken out of the tables.
 
     `column` is the one with the text; it becomes a setting."""
     if column is not None:
@@ -44,13 +43,13 @@ def take_frames(
     if frames and "files" not in frames:
         raise SettingError("data.valid and data.test are frames, and the text to learn from is not: give a frame, too")
     if frames:
-        return (NAME,), frames
+        return {"files": (NAME,), "frames": frames}
     if isinstance(files, str) or hasattr(files, "__fspath__"):
-        return (str(files),), {}
+        return {"files": (str(files),)}
     if not hasattr(files, "__iter__") or any(map(is_frame, files)):
         raise SettingError(f"{type(files).__name__} is no text to learn from: give the names of files, or one frame "
                            "with columns of text")
-    return tuple(str(name) for name in files), {}
+    return {"files": tuple(str(name) for name in files)}
 
 
 @contextmanager

@@ -169,7 +169,7 @@ def follower_request(request: TrainRequest) -> TrainRequest:
     asked = (request.settings or {}).get("data", {})
     data = {name: asked[name] for name in ("valid", "test") if name in asked}
     return replace(request, resume=True, settings={"data": data}, family=None, base=None, like=None, params=None,
-                   mix=None, tensorboard=False, quiet=True)
+                   mix=None, log=(), tensorboard=False, quiet=True)
 
 
 def send_state(

@@ -54,7 +54,7 @@ class Parts:
         self.model, self.folder, self.ranks = model, folder, ranks
         self.batches = task.batches(plan.corpus, s, context)
         self.held_out = task.held_out(plan.corpus, s, context)
-        self.report = TrainingReport(folder, progress, plan.request.tensorboard)
+        self.report = TrainingReport(folder, progress)
         forward_backward = make_forward_backward(model, s, progress.say)         # compiled or recorded once
         ranks.expect(forward_backward.compiled or forward_backward.recorded)
         self.make_step = partial(TrainingStep, model, self.batches, forward_backward=forward_backward,
@@ -63,6 +63,7 @@ class Parts:
     def make_job(self, plan: TrainingPlan) -> TrainingJob:
         s, task, context = plan.training, plan.task, plan.model.context
         step = self.make_step(s, ranks=self.ranks)
+        self.report.open_trackers(plan)
         return TrainingJob(
             s, step, replace(self.held_out, every=max(1, s.valid_one_in)), self.report,
             Checkpoints(self.folder, step, self.report, s.keep),

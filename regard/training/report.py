@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from regard import kernels, storage
 from regard.config import as_values
 from regard.contract import LanguageModel, Learner
-from regard.errors import SettingError, TrainingStopped
+from regard.errors import TrainingStopped
 from regard.kernels.cross_entropy import keeps_logits
 from regard.kernels.cuda import products
 from regard.kernels.norm import why_not as why_norms_keep
@@ -27,6 +27,10 @@ from regard.tasks.trained_model import count_parameters
 from regard.training.recorded_step import why_updates_are_eager
 from regard.training.settings import TrainingSettings
 from regard.training.step import TrainingPosition, TrainingStep, tokens_a_step
+from regard.training.trackers import OpenTrackers
+
+if TYPE_CHECKING:
+    from regard.training.request import TrainingPlan
 
 Say = Callable[[str], None]
 TEXT_READS, PAIR_READS = (1.0, 3.0), (3.0, 10.0)     # fewer reads than the first are too few; the second would do
@@ -146,40 +150,25 @@ class TrainingProgress:
             self.bar = None
 
 
-class TensorBoard:
-    """The rows of metrics.jsonl for TensorBoard, under the run folder's `tensorboard/`."""
-
-    def __init__(self, folder: Path):
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise SettingError(
-                "--tensorboard needs the tensorboard package: pip install 'regard[tensorboard]'") from None
-        self.writer = SummaryWriter(str(folder))
-
-    def row(self, values: dict[str, Any]) -> None:
-        for name, value in values.items():
-            if name not in ("step", "seconds") and isinstance(value, (int, float)):
-                self.writer.add_scalar(name, value, values["step"])
-
-    def close(self) -> None:
-        self.writer.close()
-
-
 class TrainingReport:
-    """Everything a run writes and says while it trains: the logs in its folder, TensorBoard, and the terminal."""
+    """Everything a run writes and says while it trains: the logs in its folder, trackers, and the terminal."""
 
-    def __init__(self, folder: RunFolder, progress: TrainingProgress, tensorboard: bool = False):
+    def __init__(self, folder: RunFolder, progress: TrainingProgress):
         self.metrics, self.samples = Metrics(folder.metrics_path), SampleLog(folder.samples_path)
-        self.board = TensorBoard(folder.path / "tensorboard") if tensorboard else None
+        self.folder, self.trackers = folder, OpenTrackers((), folder.path, {}, False)
         self.progress, self.say = progress, progress.say
         self.first: TrainingPosition | None = None             # shown in this session: speed counts from there
 
+    def open_trackers(self, plan: TrainingPlan) -> None:
+        """Begin to hand each row to the trackers that the plan asks for, too."""
+        self.trackers = OpenTrackers(plan.request.log, self.folder.path, plan.tables(), plan.saved is not None)
+
     def log(self, position: TrainingPosition, **values: Any) -> None:
-        row = {"step": position.step, "tokens": position.tokens, "seconds": position.seconds, **values}
+        self.record({"step": position.step, "tokens": position.tokens, "seconds": position.seconds, **values})
+
+    def record(self, row: dict[str, Any]) -> None:
         self.metrics.row(row)
-        if self.board is not None:
-            self.board.row(row)
+        self.trackers.row(row)
 
     def show(self, position: TrainingPosition, loss: float) -> None:
         """Show loss, speed and time left, from the second step of this session on."""
@@ -194,8 +183,7 @@ class TrainingReport:
 
     def close(self) -> None:
         self.progress.close()
-        if self.board is not None:
-            self.board.close()
+        self.trackers.close()
 
 
 # --------------------------------------------------------------------------------- the figures of a step

@@ -26,6 +26,7 @@ from regard.tasks.task import Task
 from regard.trained import load, pick_device, run_family, run_task
 from regard.training.choices import changed_settings, check_early, choose, measure_scale
 from regard.training.settings import TrainingSettings
+from regard.training.trackers import check_trackers
 
 # What may be changed when a run is resumed; the rest would make it another run.
 CHANGEABLE = ("steps", "plan", "lead", "learning_rate", "muon_rate", "clip", "valid_every", "checkpoint_every", "keep",
@@ -52,7 +53,8 @@ class TrainRequest:
     device: str = "auto"
     trust: bool = False                    # import the code that a run resumed or begun with names
     tested: bool = True                    # measure the trained model on the test part, if there is one
-    tensorboard: bool = False
+    log: str | tuple[str, ...] = ()        # trackers that get each row of the log: "wandb", or "tensorboard,trackio"
+    tensorboard: bool = False              # the same as one of them
     quiet: bool = False
     workers: int | None = None             # processes that read a large text; None: one a core
     frames: Mapping[str, Any] = field(default_factory=dict)    # in the place of files, valid and test
@@ -131,6 +133,11 @@ def may_hurry(request: TrainRequest, task: Task, wanted: Tables) -> bool:
     """Return whether another family may stand in for the usual one: the user said nothing that is meant for that."""
     free = request.family is None and request.base is None and request.params is None
     return bool(task.card.hurried) and free and not wanted.get("model")
+
+
+def settle_request(request: TrainRequest) -> TrainRequest:
+    """Return the request with what can be settled before anything is read; what cannot be is refused."""
+    return replace(as_like(request), log=check_trackers(request.log, request.tensorboard))
 
 
 def as_like(request: TrainRequest) -> TrainRequest:

@@ -43,12 +43,12 @@ from regard.training.report import (
 from regard.training.request import (
     TrainingPlan,
     TrainRequest,
-    as_like,
     claim_folder,
     describe_choice,
     plan_new,
     plan_resumed,
     refuse_taken,
+    settle_request,
 )
 from regard.training.step import TrainingPosition, tokens_a_step
 from regard.training.tested_part import measure_test
@@ -64,8 +64,7 @@ def train(
     for name, value in (("minutes", minutes), ("steps", steps)):
         if value is not None:
             tables.setdefault("training", {})[name] = value
-    names, frames = take_frames(files, tables, column)
-    return run_together(TrainRequest(names, settings=tables, frames=frames, **options))
+    return run_together(TrainRequest(**take_frames(files, tables, column), settings=tables, **options))
 
 
 def run_together(request: TrainRequest, began: float | None = None) -> Any:
@@ -80,7 +79,7 @@ def run_training(request: TrainRequest, began: float | None = None, ranks: Ranks
     """Start the run that was asked for, or go on with it; return the trained model. Minutes count from `began`."""
     began = time.monotonic() if began is None else began
     check_tables(request.settings or {})
-    request = as_like(request)
+    request = settle_request(request)
     if restarts():                                           # by torchrun: what was begun is gone on with
         request = replace(request, resume=True, base=None, params=None)
     progress = TrainingProgress(request.quiet)

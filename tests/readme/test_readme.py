@@ -142,9 +142,8 @@ def tiny_training(monkeypatch):
 
     def train(files, *, minutes=None, steps=None, column=None, **options):
         tables = {name: dict(values) for name, values in TINY_TABLES.items()}
-        names, frames = training.take_frames(files, tables, column)
-        request = training.TrainRequest(names, settings=tables, frames=frames, quiet=True, **options)
-        return training.run_training(request)
+        asked = training.take_frames(files, tables, column)
+        return training.run_training(training.TrainRequest(**asked, settings=tables, quiet=True, **options))
 
     monkeypatch.setattr(training, "train", train)
 

@@ -339,13 +339,3 @@ def test_updates_are_recorded_anew_after_a_checkpoint_was_taken_up(train, monkey
     monkeypatch.setattr(TrainingStep, "record_updates", lambda self: (order.append("record"), record(self))[1])
     train(resume=True, training=dict(steps=8))
     assert order == ["record", "load", "record"]
-
-
-def test_tensorboard_gets_the_same_rows(train, tmp_path):
-    pytest.importorskip("tensorboard")
-    from regard.training.report import TensorBoard
-
-    board = TensorBoard(tmp_path / "board")
-    board.row({"step": 1, "seconds": 0.1, "train_loss": 2.0})
-    board.close()
-    assert any((tmp_path / "board").iterdir())
