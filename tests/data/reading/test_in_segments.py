@@ -128,9 +128,14 @@ def test_the_sample_for_the_tokenizer_is_the_same_and_most_segments_are_not_read
     part = TextSpan(unit, 0, (sum(counts.characters) if unit == "characters" else sum(counts.documents)) * 4 // 5)
     texts = [piece.text for piece in take(read(sources, settings), part)]
     total, unread = sum(map(len, texts)), 0
+    opened = []
+
+    def opening(read_it):
+        return lambda: opened.append(1) or read_it()
+
     for limit in (100, 700, total // 2, total - 1, total):
-        opened = []
-        known = ((size, lambda read_it=read_it: opened.append(1) or read_it()) for size, read_it in
+        opened.clear()
+        known = ((size, opening(read_it)) for size, read_it in
                  in_segments.stretches_of(sources, settings, part, counts))
         assert list(corpus.sample_stretches(known, total, limit)) == list(corpus.sample(iter(texts), total, limit))
         unread = max(unread, len(cuts) - len(opened))
