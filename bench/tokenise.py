@@ -5,7 +5,8 @@
 Writes a synthetic text (as bench/corpus_memory.py does) and prepares it as `regard train lm` does: counted, a tokenizer
 learned, both parts encoded. First in one stream, which is how smaller texts are read, then by workers, then by workers
 that are killed once and interrupted once. Each run is a process of its own with a cache of its own. `seconds` are by
-the clock, and other work on the machine counts in them; `cpu_seconds` are those of the process and all its workers.
+the clock, and other work on the machine counts in them; `cpu_seconds` are those of the process and all its workers,
+and `speed_up_by_cpu` what these alone would give on a machine that does nothing else.
 Memory is the most that the process, and any one worker, held. The files of the three caches must be equal.
 """
 
@@ -70,7 +71,14 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         "megabytes": options.megabytes, "documents": options.documents, "tokenizer": options.tokenizer,
         "workers": options.workers, **rows,
         "speed_up": round(rows["stream"]["seconds"] / rows["several"]["seconds"], 2),
+        "speed_up_by_cpu": speed_up_by_cpu(rows["stream"], rows["several"], options.workers),
         "equal": len(set(content_hashes.values())) == 1, "hash": content_hashes["stream"]}
+
+
+def speed_up_by_cpu(stream: dict[str, Any], several: dict[str, Any], workers: int) -> float:
+    """The speed-up that the CPU seconds allow: those of the workers side by side, those of the process before them."""
+    own = several["cpu_seconds"] - several["cpu_seconds_of_workers"]
+    return round(stream["cpu_seconds"] / (own + several["cpu_seconds_of_workers"] / workers), 2)
 
 
 def run(folder: Path, text: Path, name: str, workers: int, options: argparse.Namespace) -> dict[str, Any]:

@@ -124,6 +124,7 @@ def find_inputs(files: Sequence[str], out: Path, answering: Answering, on_bad_te
     named = [(name, source) for name in files for source in texts_in(name)]
     if answering.together:
         sources = [source for _, source in named]
+        refuse_own_input(out, sources)
         return [InputFile(out, "lines", content_hash(sources),
                           lambda: (line for source in sources for line in lines_in(source, on_bad_text)))]
     single = len(files) == 1 and not Path(files[0]).is_dir() and len(named) == 1
@@ -134,9 +135,14 @@ def find_inputs(files: Sequence[str], out: Path, answering: Answering, on_bad_te
     for each in found:
         if outputs.count(each.out) > 1:
             raise SettingError(f"two of the files would be written to {each.out}: give their folder, or other names")
-        if each.out.resolve() == Path(each.name).resolve():
-            raise SettingError(f"--out {out}: {each.name} would be written over; choose another")
+        refuse_own_input(each.out, [source for _, source in named])
     return found
+
+
+def refuse_own_input(out: Path, sources: Sequence[TextFile]) -> None:
+    for source in sources:
+        if not source.address and out.resolve() == source.path.resolve():
+            raise SettingError(f"--out {out}: {source.name} would be written over; choose another")
 
 
 def texts_in(name: str) -> list[TextFile]:

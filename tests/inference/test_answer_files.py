@@ -302,6 +302,8 @@ def test_wrong_use_is_one_clear_line(runs, masked, text, tmp_path):
             (([tmp_path / "none.txt"], tmp_path / "o"), {}, "does not exist")]:
         with pytest.raises((SettingError, DataError), match=message):
             answer_files(run, *arguments, **options, **QUIET)
+    with pytest.raises(SettingError, match="would be written over"):
+        answer_files(runs / "stories-transformer", [text], text, **QUIET)
     assert not (tmp_path / "o.parts").exists()
 
 

@@ -6,7 +6,7 @@ learns from the training part alone, so that nothing leaks from what is held out
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache as remember
 from functools import partial
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from regard.data import embedded
-from regard.data.reading.in_segments import count_segments, encode_segments, is_large
+from regard.data.reading.in_segments import Stretch, count_segments, encode_segments, is_large, stretches_of
 from regard.data.reading.readers import ReadSettings, TextFile, find_sources, read, refuse_empty
 from regard.data.reading.records import find_column
 from regard.data.reading.shards import Counts, Shard, group_by_size, write_shard
@@ -133,7 +133,9 @@ def prepare(
     if not isinstance(tokenizer, Tokenizer):
         learned = Learned(lambda: (piece.text for piece in take(read(survey.sources, settings), part)),
                           int(survey.characters * _share(part, survey)), survey.distinct,
-                          key_of(VERSION, survey.content, asdict(settings), asdict(part)))
+                          key_of(VERSION, survey.content, asdict(settings), asdict(part)),
+                          partial(known_stretches, survey, settings, part, store, say)
+                          if is_large(survey.sources) else None)
         tokenizer = learn_tokenizer(learned, kind, tokenizer.vocab, store, say)
     encode = partial(encode_part, settings=settings, tokenizer=tokenizer, store=store, say=say)
     learned_part = first_share(part, survey.characters, survey.documents, settings.documents, data.train_share)
@@ -257,6 +259,14 @@ def survey_of(
     return Survey(sources, content, found["characters"], tally.documents, found["distinct"], tally)
 
 
+def known_stretches(
+    survey: Survey, settings: ReadSettings, part: TextSpan, store: Cache, say: Say
+) -> Iterable[Stretch]:
+    """The segments of a part of a large text."""
+    key = key_of(VERSION, survey.content, asdict(settings))
+    return stretches_of(survey.sources, settings, part, count_segments(survey.sources, settings, key, store, say))
+
+
 @dataclass(frozen=True)
 class Learned:
     """The text that a tokenizer learns from, as often as it is asked for; how much it is, and a key of it."""
@@ -265,6 +275,7 @@ class Learned:
     characters: int
     distinct: int
     key: str
+    stretches: Callable[[], Iterable[Stretch]] | None = None         # the text in parts, where these are known
 
 
 def learn_tokenizer(text: Learned, kind: str, vocab: int, store: Cache, say: Say) -> Tokenizer:
@@ -279,7 +290,8 @@ def learn_tokenizer(text: Learned, kind: str, vocab: int, store: Cache, say: Say
 
     def make() -> Tokenizer:
         if kind in SAMPLE:
-            return train_tokenizer(kind, sample(text.texts(), text.characters, SAMPLE[kind]), size)
+            stretches = text.stretches() if text.stretches is not None else [(None, text.texts)]
+            return train_tokenizer(kind, sample_stretches(stretches, text.characters, SAMPLE[kind]), size)
         # Words must not grow together where documents meet; characters are counted as they come.
         return train_tokenizer(kind, _joined(text.texts(), "\n" if kind in ("whitespace", "word") else ""), size)
 
@@ -296,13 +308,22 @@ def _share(part: TextSpan, survey: Survey) -> float:
 
 def sample(texts: Iterator[str], total: int, limit: int) -> Iterator[str]:
     """All of the texts, or, when they are long, evenly spaced ones of about `limit` characters in all."""
+    return sample_stretches([(None, lambda: texts)], total, limit)
+
+
+def sample_stretches(stretches: Iterable[Stretch], total: int, limit: int) -> Iterator[str]:
+    """A sample of texts that lie in stretches: one of which nothing would be taken is not read."""
     seen = taken = 0
-    for text in texts:
-        if total <= limit or taken * total <= seen * limit:
-            part = text if total <= limit else text[:JOINED // 4]
-            taken += len(part)
-            yield part
-        seen += len(text)
+    for size, texts in stretches:
+        if size is not None and total > limit and taken * total > (seen + size) * limit:
+            seen += size
+            continue
+        for text in texts():
+            if total <= limit or taken * total <= seen * limit:
+                part = text if total <= limit else text[:JOINED // 4]
+                taken += len(part)
+                yield part
+            seen += len(text)
 
 
 def _joined(texts: Iterator[str], between: str = "") -> Iterator[str]:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,9 @@ from regard import storage
 from regard.data.reading import seals
 from regard.data.reading.readers import ReadSettings, TextFile
 from regard.data.reading.segment_worker import answer
-from regard.data.reading.segments import Segment, can_be_cut, find_segments, size_of
+from regard.data.reading.segments import Segment, can_be_cut, find_segments, read_segment, size_of
 from regard.data.reading.shards import Shard, join_parts
-from regard.data.reading.split import WHOLE, TextSpan
+from regard.data.reading.split import WHOLE, TextSpan, take
 from regard.data.reading.tally import Tally
 from regard.data.reading.text_cache import Cache, key_of
 from regard.data.tokens.characters import CODES
@@ -31,6 +32,7 @@ from regard.data.workers import Order, WorkerPool, worker_count
 from regard.errors import DataError
 
 Say = Callable[[str], None]
+Stretch = tuple[int | None, Callable[[], Iterator[str]]]     # so many characters, where that is known, and the texts
 
 MODULE = "regard.data.reading.segment_worker"
 LARGE = 2**25                 # bytes of text from which it is read in segments; below, starting workers costs more
@@ -125,6 +127,29 @@ def encode_segments(
                 chosen.append(segment)
         carry_out(orders, chosen, seals.check_folder, f"encoding {name}", say, worker_count())
         return join_parts(path, orders, tokenizer)
+
+
+def stretches_of(
+    sources: Sequence[TextFile], settings: ReadSettings, part: TextSpan, counts: SegmentCounts
+) -> Iterator[Stretch]:
+    """Yield the texts of each segment of a part, and how many characters these are; None where only some belong."""
+    whole = find_segments(sources)
+    for segment, span, characters, documents in zip(
+            whole, spans_in(part, counts), counts.characters, counts.documents, strict=True):
+        if span is not None:
+            yield size_in(span, characters, documents), partial(texts_of, segment, settings, span)
+
+
+def size_in(span: TextSpan, characters: int, documents: int) -> int | None:
+    """The characters of a span of a segment that has so many."""
+    if span.unit == "characters":
+        return max(0, characters if span.stop is None else min(span.stop, characters)) - max(0, span.start)
+    whole = span.unit == "documents" and span.start <= 0 and (span.stop is None or span.stop > documents)
+    return characters if whole else None
+
+
+def texts_of(segment: Segment, settings: ReadSettings, span: TextSpan) -> Iterator[str]:
+    return (piece.text for piece in take(read_segment(segment.files, settings, Tally()), span))
 
 
 def spans_in(part: TextSpan, counts: SegmentCounts) -> Iterator[TextSpan | None]:

@@ -112,6 +112,36 @@ def test_a_part_of_the_text_is_the_same_part_of_its_segments(tmp_path, small_blo
         assert pieces == list(take(read(sources, settings), part))
 
 
+@pytest.mark.parametrize("unit", ["characters", "documents", "even documents"])
+@pytest.mark.parametrize("documents", ["file", "line"])
+def test_the_sample_for_the_tokenizer_is_the_same_and_most_segments_are_not_read_for_it(
+    tmp_path, small_blocks, monkeypatch, unit, documents
+):
+    (tmp_path / "a.txt").write_bytes(b"".join(draw_text(seed) for seed in range(4)))
+    (tmp_path / "b.txt").write_bytes(draw_text(9))
+    sources, settings = find_sources([tmp_path]), ReadSettings(documents)
+    cuts = segments.find_segments(sources, 500)
+    monkeypatch.setattr(in_segments, "find_segments", lambda sources: cuts)
+    counted = [list(segments.read_segment(segment.files, settings, Tally())) for segment in cuts]
+    counts = in_segments.SegmentCounts([sum(len(piece.text) for piece in each) for each in counted],
+                                       [sum(piece.ends for piece in each) for each in counted], {})
+    part = TextSpan(unit, 0, (sum(counts.characters) if unit == "characters" else sum(counts.documents)) * 4 // 5)
+    texts = [piece.text for piece in take(read(sources, settings), part)]
+    total, unread = sum(map(len, texts)), 0
+    opened = []
+
+    def opening(read_it):
+        return lambda: opened.append(1) or read_it()
+
+    for limit in (100, 700, total // 2, total - 1, total):
+        opened.clear()
+        known = ((size, opening(read_it)) for size, read_it in
+                 in_segments.stretches_of(sources, settings, part, counts))
+        assert list(corpus.sample_stretches(known, total, limit)) == list(corpus.sample(iter(texts), total, limit))
+        unread = max(unread, len(cuts) - len(opened))
+    assert unread > len(cuts) // 2 or unit == "even documents"
+
+
 def files_of(folder: Path) -> dict[str, bytes]:
     """Every file of a cache but the counts of segments, of which the serial reading has none."""
     found = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
