@@ -140,7 +140,7 @@ def test_only_plain_files_are_read(run, name, what):
     else:
         (folder / name).symlink_to(what)
     found = run_bounded(lambda: regard.load(folder, "cpu"), 10, 300)
-    empty = (name, what) == ("manifest.json", "/proc/kmsg")              # nothing to read: damaged, of which a note is given
+    empty = (name, what) == ("manifest.json", "/proc/kmsg")              # damaged, of which a note is given
     assert found.how == ("done" if empty else "refused") and "\n" not in found.line, (found.how, found.line)
 
 
