@@ -144,6 +144,17 @@ def test_only_plain_files_are_read(run, name, what):
     assert found.how == ("done" if empty else "refused") and "\n" not in found.line, (found.how, found.line)
 
 
+@pytest.mark.parametrize("name", ["lock", "metrics.jsonl", "checkpoints/x"])
+def test_no_pipe_is_waited_for_when_a_run_is_resumed(run, name):
+    from tests.fixtures.runs import resume
+
+    folder = run()
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    found = run_bounded(lambda: resume(folder), 10, 400)
+    assert found.how == "refused" and name in found.line and "pipe" in found.line, (found.how, found.line)
+
+
 @pytest.mark.parametrize("what", ["/dev/zero", "a pipe"])
 def test_a_log_is_a_plain_file(run, what):
     from regard.run_folder import read_log
