@@ -13,22 +13,20 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from regard.contract import Learner
 from regard.errors import RunError, SettingError
-from regard.families.outline import check_outline
 from regard.run_folder import RunFolder
 from regard.run_lock import use_folder
 from regard.trained import load
 from regard.training.checkpoint import (
     Checkpoints,
     changed_conditions,
+    check_saved,
     current_conditions,
     kept_conditions,
     newest_good,
     read_session,
-    saved_weights,
     set_conditions,
 )
 from regard.training.choices import check_tables, settle_steps
@@ -134,9 +132,9 @@ def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress)
     if not plan.training.threads and session.get("conditions"):
         plan = replace(plan, training=replace(plan.training, threads=session["conditions"]["threads"]))
     torch.manual_seed(plan.training.seed)
-    model = build_model(plan, None if files is None else saved_weights(files))
-    job = Parts(plan, model, folder, progress).make_job(plan)
-    steps = plan.training.steps
+    check_saved(plan, files)
+    model = build_model(plan)
+    job, steps = Parts(plan, model, folder, progress).make_job(plan), plan.training.steps
     position = TrainingPosition(micro_batch=plan.training.micro_batch)
     if files is not None:
         position = job.checkpoints.restore(files)
@@ -154,12 +152,9 @@ def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress)
     return finish(plan, job, position, folder)
 
 
-def build_model(plan: TrainingPlan, saved: dict[str, Tensor] | None = None) -> Learner:
-    """Build the model, with the base's weights where there is one, on the plan's device. If some weights are `saved`,
-    it must be theirs: settings that ask for more are refused before they take memory."""
+def build_model(plan: TrainingPlan) -> Learner:
+    """Build the model, with the base's weights where there is one, on the plan's device."""
     assert plan.family.build is not None
-    if saved is not None:
-        check_outline(plan.family, plan.model, plan.task.vocab(plan.corpus.tokenizer), saved)
     try:
         model = plan.family.build(plan.model, plan.task.vocab(plan.corpus.tokenizer))
     except RuntimeError as error:
