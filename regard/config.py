@@ -36,8 +36,8 @@ def fill(settings: type[T], values: Mapping[str, Any], table: str) -> T:
     for name, value in values.items():
         if name in retired:
             if convert(value, type(retired[name]), f"{table}.{name}") != retired[name]:
-                raise SettingError(f"{table}.{name} = {shown(value)}: this setting is gone, and only {retired[name]} can "
-                                   "be read of an older run; leave it out")
+                raise SettingError(f"{table}.{name} = {shown(value)}: this setting is gone, and only "
+                                   f"{retired[name]} can be read of an older run; leave it out")
             continue
         if name not in known:
             raise SettingError(f"unknown setting {table}.{name}" + did_you_mean(name, known, f"{table}."))

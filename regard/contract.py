@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -313,17 +313,12 @@ class Learner(nn.Module, ABC):
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Take up what `saved_tensors` gave. Every tensor must be there, and fit."""
         own = self.saved_tensors()
-        check_fit(own, tensors)
+        for name in [*own, *tensors]:
+            if name not in own or name not in tensors or own[name].shape != tensors[name].shape:
+                raise RunError(f"the weights do not fit the model: {name} is missing, superfluous or of another shape")
         with torch.no_grad():
             for name, tensor in own.items():
                 tensor.copy_(tensors[name])
-
-
-def check_fit(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
-    """Refuse tensors whose names and shapes are not those of a model's own."""
-    for name in [*own, *tensors]:
-        if name not in own or name not in tensors or own[name].shape != tensors[name].shape:
-            raise RunError(f"the weights do not fit the model: {name} is missing, superfluous or of another shape")
 
 
 def module_tensors(module: nn.Module) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""Plain files, read with bounds: what is named may be a pipe, a device, a folder, or larger than any such file is.
+"""Plain files: they alone are read, and no more of them than such a file has.
 
 A run folder, a cache or a model of another program may come from anywhere. A link in it to /dev/zero would be read for
 ever and a pipe would wait for ever, so that only plain files are opened, and no more is read than `most` bytes.

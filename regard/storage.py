@@ -17,8 +17,9 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from regard.errors import StorageError
 from regard.plain_files import open_plain
@@ -273,4 +274,4 @@ def _throw_away(path: Path) -> None:
 def file_digest(path: Path) -> str:
     """SHA-256 of a plain file, read in pieces: it may be larger than memory."""
     with open_plain(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()           # type: ignore[arg-type]
+        return hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest()

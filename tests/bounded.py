@@ -41,7 +41,7 @@ def _call(call, seconds, megabytes):
     import torch
 
     torch.set_num_threads(1)
-    sys.stdout = sys.stderr = open(os.devnull, "w")
+    sys.stdout = sys.stderr = open(os.devnull, "w")              # noqa: SIM115
     signal.signal(signal.SIGALRM, signal.SIG_DFL)                # nothing can catch it: it ends the process
     signal.alarm(seconds)
     with open("/proc/self/statm") as file:

@@ -140,8 +140,19 @@ def test_only_plain_files_are_read(run, name, what):
     else:
         (folder / name).symlink_to(what)
     found = run_bounded(lambda: regard.load(folder, "cpu"), 10, 300)
-    empty = (name, what) == ("manifest.json", "/proc/kmsg")              # nothing to read: damaged, of which a note is given
+    empty = (name, what) == ("manifest.json", "/proc/kmsg")              # damaged, of which a note is given
     assert found.how == ("done" if empty else "refused") and "\n" not in found.line, (found.how, found.line)
+
+
+@pytest.mark.parametrize("name", ["lock", "metrics.jsonl", "checkpoints/x"])
+def test_no_pipe_is_waited_for_when_a_run_is_resumed(run, name):
+    from tests.fixtures.runs import resume
+
+    folder = run()
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    found = run_bounded(lambda: resume(folder), 10, 400)
+    assert found.how == "refused" and name in found.line and "pipe" in found.line, (found.how, found.line)
 
 
 @pytest.mark.parametrize("what", ["/dev/zero", "a pipe"])

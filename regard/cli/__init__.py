@@ -5,6 +5,7 @@ Exit codes: 0 done · 1 the user's mistake, in one line · 2 wrong usage · 130 
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import warnings
@@ -94,6 +95,14 @@ def show_notes() -> None:
     warnings.showwarning = show
 
 
+def show_wrong_usage(mistake: click.ClickException) -> None:
+    """Print what click says of it, without the control characters that an argument may have."""
+    told = io.StringIO()
+    mistake.show(told)
+    for line in told.getvalue().removesuffix("\n").split("\n"):
+        click.echo(one_line(line), err=True)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; a user's mistake is one line on stderr, never a traceback."""
     show_notes()
@@ -102,8 +111,7 @@ def main(arguments: list[str] | None = None) -> None:
     except click.exceptions.Exit as end:
         sys.exit(end.exit_code)
     except click.ClickException as mistake:
-        mistake.message = one_line(mistake.message)                      # type: ignore[misc]
-        mistake.show()
+        show_wrong_usage(mistake)
         sys.exit(mistake.exit_code)
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)

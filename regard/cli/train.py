@@ -55,10 +55,9 @@ def last_metrics(trained: Any) -> dict[str, Any]:
     from regard.run_folder import METRICS, read_log
     from regard.training.loop import JUDGED
 
-    rows, _ = read_log(trained.path / METRICS)              # just written, or cut when the run was resumed
+    rows = read_log(trained.path / METRICS)[0] or [{}]      # just written, or cut when the run was resumed; or lost
     best = min((row for row in rows if "valid_loss" in row),
                key=lambda row: (-sum(row.get(name, 0.0) for name in JUDGED), row["valid_loss"]), default={})
-    last = rows[-1] if rows else {}                          # a log may have been lost, and the weights not
-    return {**{name: last.get(name) for name in ("step", "tokens", "seconds")},
+    return {**{name: rows[-1].get(name) for name in ("step", "tokens", "seconds")},
             "valid_loss": best.get("valid_loss"), "best_step": best.get("step"),
             **{name: best[name] for name in (*JUDGED, "impossible", "first_impossible") if name in best}}

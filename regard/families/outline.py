@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 from torch.nn.modules import module as registering
 
-from regard.contract import check_fit
 from regard.errors import RunError
 from regard.families.family import Family
 from regard.families.fit import Undrawn
@@ -45,7 +44,7 @@ def check_outline(kind: Family, settings: Any, vocab: Any, tensors: Mapping[str,
     except (RuntimeError, OverflowError, MemoryError) as error:
         raise RunError("the weights do not fit the model: its settings ask for tensors that cannot be "
                        f"({str(error).splitlines()[0][:80]})") from None
-    check_fit(model.saved_tensors(), tensors)
+    model.load_tensors(dict(tensors))                        # which compares names and shapes; nothing is copied here
     if sum(each.nbytes for each in model.buffers()) > BUFFERS + 4 * sum(each.nbytes for each in tensors.values()):
         raise RunError("the weights do not fit the model: its settings ask for tables that are many times as large")
 

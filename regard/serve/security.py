@@ -5,8 +5,8 @@
     token            where one is set, on every route but /health: in `Authorization: Bearer`, or in a cookie that
                      opening the address with `?token=` sets (HttpOnly, SameSite=Strict)
     headers          100 at most, of 32 kB in all
-    body             JSON, and forms where LibreTranslate's clients send them; at most 1 MB, counted as it arrives, in at
-                     most 30 seconds
+    body             JSON, and forms where LibreTranslate's clients send them; at most 1 MB, counted as it arrives,
+                     within 30 seconds
 
 It is plain ASGI: nothing stands between a streamed answer and the client, and a client that leaves is noticed. The
 body is gathered here, so that a route starts with all of it, or not at all.
@@ -166,8 +166,8 @@ class Guard:
     def check(self, scope: Scope) -> Response | None:
         """Refuse a request that breaks a rule; return the welcome for one that opens the page with the token."""
         if scope.get(FULL) and scope["path"] not in OPEN:
-            raise Refusal(503, f"every connection is taken: try again in {RETRY_AFTER} seconds", code="too_many_requests",
-                          headers={"Connection": "close", "Retry-After": str(RETRY_AFTER)})
+            raise Refusal(503, f"every connection is taken: try again in {RETRY_AFTER} seconds",
+                          code="too_many_requests", headers={"Connection": "close", "Retry-After": str(RETRY_AFTER)})
         check_headers(scope["headers"])
         headers = Headers(scope=scope)
         host = headers.get("host", "")
@@ -248,8 +248,8 @@ def check_type(headers: Headers, path: str) -> None:
 def check_headers(headers: list[tuple[bytes, bytes]]) -> None:
     size = sum(len(name) + len(value) for name, value in headers)
     if len(headers) > HEADERS_MOST or size > HEADERS_BYTES:
-        raise Refusal(431, f"the request has {len(headers):,} headers of {size:,} bytes: send at most {HEADERS_MOST}, of "
-                           f"{HEADERS_BYTES:,} bytes", headers={"Connection": "close"})
+        raise Refusal(431, f"the request has {len(headers):,} headers of {size:,} bytes: send at most {HEADERS_MOST}, "
+                           f"of {HEADERS_BYTES:,} bytes", headers={"Connection": "close"})
 
 
 def check_length(headers: Headers, most: int) -> None:

@@ -17,7 +17,7 @@ import logging
 import socket
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,18 +72,23 @@ class Impatient(H11Protocol):
 
     # ------------------------------------------------------------------------------------ many at once
 
+    @property
+    def others(self) -> Iterable[Any]:
+        """Every connection, this one included: all are of this class."""
+        return self.connections
+
     def too_many(self) -> int:
         """Return how many connections there are beyond the limit; those that are being closed do not count."""
-        return sum(not each.transport.is_closing() for each in self.connections) - CONNECTIONS
+        return sum(not each.transport.is_closing() for each in self.others) - CONNECTIONS
 
     def make_room(self) -> None:
         """Close the connection that has kept us waiting for longest, of the client that has the most of them; where
         all are being answered, this one, once there are too many even to say so."""
         if (beyond := self.too_many()) <= 0:
             return
-        idle = [each for each in self.connections if each is not self and each.keeps_us_waiting()]
+        idle = [each for each in self.others if each is not self and each.keeps_us_waiting()]
         if idle:
-            held = Counter(address_of_client(each) for each in self.connections)
+            held = Counter(address_of_client(each) for each in self.others)
             min(idle, key=lambda each: (-held[address_of_client(each)], each.since)).transport.abort()
         elif beyond > OVERFLOW:
             self.transport.abort()

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ from regard import storage
 from regard.config import fill, shown
 from regard.contract import Learner
 from regard.errors import RunError
+from regard.families.outline import check_outline
 from regard.kernels.cpu.onednn import cpu
 from regard.plain_files import parse_json
 from regard.ranks import ALONE, Ranks
@@ -33,6 +34,9 @@ from regard.training.memory import out_of_memory
 from regard.training.report import TrainingReport
 from regard.training.settings import TrainingSettings
 from regard.training.step import TrainingPosition, TrainingStep
+
+if TYPE_CHECKING:
+    from regard.training.request import TrainingPlan
 
 QUICK = 0.2                    # seconds that a checkpoint may take at every validation
 SAVING_SHARE = 0.1             # of the time, for checkpoints that take longer
@@ -175,6 +179,12 @@ def saved_weights(files: dict[str, bytes]) -> dict[str, Tensor]:
     """Return the weights that a checkpoint keeps."""
     with holding_what_is_needed():
         return unpack(files["model.safetensors"], "the checkpoint's model.safetensors")
+
+
+def check_saved(plan: TrainingPlan, files: dict[str, bytes] | None) -> None:
+    """Refuse settings whose model a checkpoint's weights do not fill, before it is built and takes memory."""
+    if files is not None:
+        check_outline(plan.family, plan.model, plan.task.vocab(plan.corpus.tokenizer), saved_weights(files))
 
 
 @contextmanager

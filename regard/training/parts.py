@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from torch import Tensor
-
 from regard.contract import Learner
 from regard.errors import SettingError
-from regard.families.outline import check_outline
 from regard.ranks import ALONE, Ranks
 from regard.run_folder import RunFolder
 from regard.training.checkpoint import Checkpoints, set_conditions
@@ -22,12 +19,9 @@ from regard.training.step import TrainingStep, make_forward_backward, tokens_a_s
 from regard.training.tested_part import count_tested
 
 
-def build_model(plan: TrainingPlan, saved: dict[str, Tensor] | None = None) -> Learner:
-    """Build the model, with the base's weights where there is one, on the plan's device. If some weights are `saved`,
-    it must be theirs: settings that ask for more are refused before they take memory."""
+def build_model(plan: TrainingPlan) -> Learner:
+    """Build the model, with the base's weights where there is one, on the plan's device."""
     assert plan.family.build is not None
-    if saved is not None:
-        check_outline(plan.family, plan.model, plan.task.vocab(plan.corpus.tokenizer), saved)
     try:
         model = plan.family.build(plan.model, plan.task.vocab(plan.corpus.tokenizer))
     except RuntimeError as error:

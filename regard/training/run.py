@@ -19,11 +19,11 @@ from regard.run_lock import use_folder
 from regard.trained import load
 from regard.training.checkpoint import (
     changed_conditions,
+    check_saved,
     current_conditions,
     kept_conditions,
     newest_good,
     read_session,
-    saved_weights,
 )
 from regard.training.choices import check_tables, settle_steps
 from regard.training.counted import count_alone, count_beside
@@ -138,9 +138,9 @@ def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress,
     if not plan.training.threads and session.get("conditions"):
         plan = replace(plan, training=replace(plan.training, threads=session["conditions"]["threads"]))
     torch.manual_seed(plan.training.seed)
-    model = build_model(plan, None if files is None else saved_weights(files))
-    job = Parts(plan, model, folder, progress, ranks).make_job(plan)
-    steps = plan.training.steps
+    check_saved(plan, files)
+    model = build_model(plan)
+    job, steps = Parts(plan, model, folder, progress, ranks).make_job(plan), plan.training.steps
     position = TrainingPosition(micro_batch=plan.training.micro_batch)
     if files is not None:
         position = job.checkpoints.restore(files)

@@ -1,4 +1,4 @@
-"""Whatever names others chose, a mistake is one line of bearable length, and no control character reaches the terminal."""
+"""Whatever names others chose, a mistake is one line of bearable length, without control characters."""
 
 import json
 import warnings

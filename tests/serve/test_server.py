@@ -4,6 +4,7 @@ import asyncio
 import socket
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -91,7 +92,8 @@ def test_too_many_headers_are_refused(running):
 
 
 WHOLE = b"GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-SLOW = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 900000\r\n\r\n{"
+SLOW = (b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 900000\r\n\r\n{")
 
 
 def ask(port, said=WHOLE % b"/health", seconds=10):
@@ -121,12 +123,13 @@ def test_slow_clients_keep_nobody_out(running, few, said):
     """More of them than there are connections, and each sends a byte now and then; new ones come all the time."""
     port, slow = running().port, []
     for round in range(20):
-        slow += [socket.create_connection(("127.0.0.1", port)) for _ in range(20 if round == 0 else 2)]
         for connection in slow:
-            try:
-                connection.sendall(said if round == 0 else b" ")
-            except ConnectionError:                          # hung up on
-                continue
+            with suppress(ConnectionError):                  # hung up on
+                connection.sendall(b" ")
+        for _ in range(20 if round == 0 else 2):
+            slow.append(socket.create_connection(("127.0.0.1", port)))
+            slow[-1].sendall(said)
+            time.sleep(0.002)
         assert ask(port) == 200
         if round % 5 == 0:
             assert ask(port, WHOLE % b"/api/models") == 200

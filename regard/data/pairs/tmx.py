@@ -79,7 +79,7 @@ class Units:
             cure = "" if last else ", or pass --on-bad-text replace or drop if bytes are bad"
             raise DataError(f"{self.name} line {error.lineno} is not well-formed XML "
                             f"({expat.ErrorString(error.code)}): mend it{cure}") from None
-        except (LookupError, ValueError) as error:           # an encoding unknown to Python, or of many bytes
+        except (LookupError, ValueError) as error:           # an encoding that Python does not know, or of many bytes
             raise DataError(f"{self.name} is in an encoding that is not read ({error}): convert it to UTF-8") from None
         self.fed += len(data)
         if not last and self.fed - self.parser.CurrentByteIndex > LONGEST:

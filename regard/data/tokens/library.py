@@ -63,9 +63,8 @@ def asked(call: Callable[[], T]) -> T:
 
 def check_parts(part: Any) -> None:
     """Refuse what could make a text much longer than it was, or take for ever."""
-    growth, seen = 1, 0
-    for each in walk(part):
-        seen += 1
+    growth = 1
+    for seen, each in enumerate(walk(part), 1):
         for name in ("content", "prepend", "replacement", "prefix", "suffix"):
             growth *= max(1, len(str(each.get(name) or "")))
         if seen > PARTS or growth > GROWTH:

@@ -121,6 +121,8 @@ def _numbers(tensors: Mapping[str, Tensor], name: str, k: int, kinds: str) -> Nu
         return None
     many = f"{name}_values.{k}"
     values = no_nan(_array(tensors, many if many in tensors else f"{name}s.{k}", kinds))
+    if kinds == "iu":
+        in_range(values, 2**62)
     if many not in tensors:
         return values
     return Coded(in_range(_array(tensors, f"{name}s.{k}", "iu"), len(values)), values)
