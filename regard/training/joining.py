@@ -125,7 +125,9 @@ def introduce(device: str) -> dict[str, Any]:
         kind = pick_device(device).type
     except RegardError as error:
         problem = str(error)
-    if kind == "cuda" and not dist.is_nccl_available():
+    if kind == "cuda" and ":" in device:
+        problem = f"--device {device}: each rank takes the GPU of its own number: give --device cuda"
+    elif kind == "cuda" and not dist.is_nccl_available():
         problem = "this torch has no NCCL, by which GPUs talk to each other: install one that has, or give --device cpu"
     elif kind == "cuda" and local >= torch.cuda.device_count():
         problem = (f"it is number {local + 1} on its machine, which has {torch.cuda.device_count()} GPUs: start as "

@@ -198,6 +198,7 @@ class Figures:
 
     def __init__(self, step: int, loss: Tensor, norm: Tensor, ranks: Ranks = ALONE):
         self.step, self.ranks = step, ranks
+        self.where: str | None = None                          # a number is not finite; not read yet
         both = ranks.with_figures(torch.stack((loss.detach().double(), norm.detach().double())))
         self.held, self.sent = both, None
         if both.is_cuda:
@@ -211,7 +212,9 @@ class Figures:
             with self.ranks.waiting():
                 self.sent.synchronize()
         loss, norm, *said = self.held.tolist()
-        require_finite(self.step, self.ranks.read_figures(said), loss=loss, gradient=norm)
+        if self.where is None:
+            self.where = self.ranks.read_figures(said)
+        require_finite(self.step, self.where, loss=loss, gradient=norm)
         return loss, norm
 
 

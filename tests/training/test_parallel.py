@@ -227,3 +227,21 @@ def test_bytes_are_those_of_a_ring_and_stacks_those_of_muon():
 
     Muon(matrices, lr=0.1, ranks=Seen()).step()
     assert tuple(seen) == matrix_stacks(model)
+
+
+@pytest.mark.parametrize("device, local, gpus, nccl, problem", [
+    ("cuda", "0", 2, True, ""), ("cuda", "2", 2, True, "it is number 3 on its machine, which has 2 GPUs"),
+    ("cuda", "0", 2, False, "this torch has no NCCL"), ("cuda:1", "0", 2, True, "give --device cuda"),
+    ("cpu", "7", 0, False, ""), ("gpu", "0", 0, True, "--device gpu cannot be used here")])
+def test_a_rank_says_what_keeps_it_from_training(monkeypatch, device, local, gpus, nccl, problem):
+    from regard.training import joining
+
+    taken, pick = [], joining.pick_device
+    monkeypatch.setenv("LOCAL_RANK", local)
+    monkeypatch.setattr("torch.distributed.is_nccl_available", lambda: nccl)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(torch.cuda, "set_device", taken.append)
+    monkeypatch.setattr(joining, "pick_device", lambda name: torch.device(name) if "cuda" in name else pick(name))
+    found = joining.introduce(device)
+    assert problem in found["problem"] and bool(problem) == bool(found["problem"])
+    assert taken == ([int(local)] if device == "cuda" and not problem else [])
