@@ -165,7 +165,8 @@ def prepare_here(options: argparse.Namespace) -> None:
         "cpu_seconds": round(own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime, 2),
         "cpu_seconds_of_workers": round(children.ru_utime + children.ru_stime, 2),
         "memory_mb": round(own.ru_maxrss / 1024), "memory_mb_of_a_worker": round(children.ru_maxrss / 1024),
-        "load_before": load, "segments_reused": in_segments.usage.reused, "tokens": len(corpus.train) + len(corpus.valid)}))
+        "load_before": load, "segments_reused": in_segments.usage.reused,
+        "tokens": len(corpus.train) + len(corpus.valid)}))
 
 
 def cpu_name() -> str:
