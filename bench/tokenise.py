@@ -7,6 +7,7 @@ learned, both parts encoded. First in one stream, which is how smaller texts are
 that are killed once and interrupted once. Each run is a process of its own with a cache of its own. `seconds` are by
 the clock, and other work on the machine counts in them; `cpu_seconds` are those of the process and all its workers,
 and `speed_up_by_cpu` what these alone would give on a machine that does nothing else.
+On a busy machine `speed_up` means nothing, for two processes get more of it than one; `load_before` tells.
 Memory is the most that the process, and any one worker, held. The files of the three caches must be equal.
 """
 
@@ -144,6 +145,7 @@ def prepare_here(options: argparse.Namespace) -> None:
     from regard.data.workers import use_workers
 
     text, cache, workers, out = options.run
+    load = round(os.getloadavg()[0], 2)
     if workers == "0":
         in_segments.LARGE = 2**63                            # nothing is large enough to be cut
     began, stages = time.perf_counter(), []
@@ -163,7 +165,8 @@ def prepare_here(options: argparse.Namespace) -> None:
         "cpu_seconds": round(own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime, 2),
         "cpu_seconds_of_workers": round(children.ru_utime + children.ru_stime, 2),
         "memory_mb": round(own.ru_maxrss / 1024), "memory_mb_of_a_worker": round(children.ru_maxrss / 1024),
-        "segments_reused": in_segments.usage.reused, "tokens": len(corpus.train) + len(corpus.valid)}))
+        "load_before": load, "segments_reused": in_segments.usage.reused,
+        "tokens": len(corpus.train) + len(corpus.valid)}))
 
 
 def cpu_name() -> str:
