@@ -30,7 +30,7 @@ from regard.config import fill
 from regard.contract import Source
 from regard.corpora import phrasebook, stories
 from regard.data.tokens.characters import byte_letters
-from regard.interop.counting import Counting
+from regard.interop.target_ids import Counting
 from regard.training.run import TrainRequest, run_training
 from regard.training.settings import TrainingSettings
 

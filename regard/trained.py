@@ -16,6 +16,7 @@ from regard.config import convert, fill
 from regard.errors import RunError
 from regard.families import Family
 from regard.families.user import require_trust
+from regard.models.missing_tokens import leave_out
 from regard.run_folder import RunFolder
 from regard.tasks import run_task
 
@@ -62,8 +63,7 @@ def restore(kind: Family, settings: Any, vocab: Any, tensors: dict[str, Tensor],
     assert kind.build is not None
     model = kind.build(settings, vocab)
     model.load_tensors(tensors)
-    model.leave_out(tokenizer)
-    return model
+    return leave_out(model, tokenizer)
 
 
 def pick_device(name: str) -> torch.device:

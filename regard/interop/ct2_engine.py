@@ -21,8 +21,8 @@ from regard.data.tokens.vocabulary import Tokenizer
 from regard.decoding.beam import BeamOptions, Hypothesis
 from regard.errors import RunError, SettingError
 from regard.interop.checking import check_export, find_lines
-from regard.interop.counting import Counting
 from regard.interop.target import ExportSubject
+from regard.interop.target_ids import Counting
 from regard.interop.to_ct2 import INSTALL, compute_type, is_installed, names_of, open_written, tolerance, write
 from regard.run_folder import WEIGHTS
 from regard.tasks.translate.trained import TrainedTranslator

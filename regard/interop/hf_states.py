@@ -41,7 +41,7 @@ def whole(number: float) -> float:
 
 
 def mamba2(layout: Mamba2Layout, context: int) -> tuple[dict[str, Any], Tensors]:
-    """What is read of a word comes from one matrix there too, in our order."""
+    """One matrix gives all that is read of a word there too, in our order."""
     tensors: Tensors = {"backbone.embeddings.weight": layout.embedding}
     for number, block in enumerate(layout.blocks):
         name = f"backbone.layers.{number}"

@@ -17,9 +17,9 @@ from torch import Tensor
 from regard.config import fill
 from regard.data.tokens.foreign import ForeignTokenizer
 from regard.errors import RegardError, SettingError
-from regard.interop.counting import Counting, recount
 from regard.interop.layout import Layout
 from regard.interop.layout_reading import read_layout
+from regard.interop.target_ids import Counting, recount
 
 
 @dataclass(frozen=True)

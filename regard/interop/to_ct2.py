@@ -18,11 +18,11 @@ from regard import storage
 from regard.data.tokens.vocabulary import Tokenizer
 from regard.errors import SettingError
 from regard.interop.architectures import find_architecture
-from regard.interop.counting import Counting
 from regard.interop.ct2_spec import decoder_spec, translator_spec
 from regard.interop.found_tokenizer import found_pieces, save_tokenizer
 from regard.interop.layout import DecoderLayout, EncoderDecoderLayout
 from regard.interop.target import EXACT, ExportSubject, OpenedExport, Tolerance
+from regard.interop.target_ids import Counting
 
 INSTALL = "CTranslate2 is not installed: pip install 'regard[ct2]'"
 ROUNDED = {"float16": Tolerance(0.25, "weights in float16"),

@@ -14,7 +14,6 @@ from typing import Any
 from regard import storage
 from regard.data.tokens.vocabulary import FIRST, SOURCE
 from regard.errors import RunError, SettingError
-from regard.interop.counting import recount_network
 from regard.interop.found_tokenizer import save_tokenizer
 from regard.interop.onnx_graphs import (
     ExportGraph,
@@ -27,6 +26,7 @@ from regard.interop.onnx_graphs import (
 from regard.interop.onnx_program import OnnxProgram
 from regard.interop.onnx_readme import write_readme
 from regard.interop.target import EXACT, ExportSubject, OpenedExport, Tolerance
+from regard.interop.target_ids import recount_network
 from regard.models.masked import MaskedModel
 from regard.models.neural import NeuralLM
 

@@ -16,6 +16,7 @@ import torch
 
 from regard.contract import Learner
 from regard.errors import RunError, SettingError
+from regard.models.missing_tokens import leave_out
 from regard.run_folder import RunFolder
 from regard.run_lock import use_folder
 from regard.trained import load
@@ -165,8 +166,7 @@ def build_model(plan: TrainingPlan) -> Learner:
     if plan.base is not None:
         begin = model.load_tensors if plan.base.task.name == plan.task.name else model.load_encoder
         begin(plan.base.learner.saved_tensors())
-    model.leave_out(plan.corpus.tokenizer)
-    return model.to(plan.device)
+    return leave_out(model, plan.corpus.tokenizer).to(plan.device)
 
 
 class Parts:
