@@ -299,9 +299,6 @@ class Learner(nn.Module, ABC):
         """The state before the first token; None for what is always read whole."""
         return None
 
-    def leave_out(self, tokenizer: Any) -> None:
-        """Leave out the special tokens that a tokenizer lacks: they read as others do, and are never written."""
-
     def saved_tensors(self) -> dict[str, Tensor]:
         """Everything that was learned, under names; a tied tensor stands under the first of its names."""
         return module_tensors(self)

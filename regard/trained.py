@@ -18,6 +18,7 @@ from regard.errors import RunError
 from regard.families import Family
 from regard.families.outline import check_outline
 from regard.families.user import require_trust
+from regard.models.missing_tokens import leave_out
 from regard.run_folder import RunFolder, check_finite
 from regard.tasks import run_task
 
@@ -70,8 +71,7 @@ def restore(kind: Family, settings: Any, vocab: Any, tensors: dict[str, Tensor],
     check_outline(kind, settings, vocab, tensors)
     model = kind.build(settings, vocab)
     model.load_tensors(tensors)
-    model.leave_out(tokenizer)
-    return model
+    return leave_out(model, tokenizer)
 
 
 def list_gpus(device: str) -> list[str]:

@@ -26,7 +26,7 @@ def convert_eurobert(config: Config, weights: FoundWeights) -> Converted:
         tensors[name] = shared_written_out(tensors[name], model["heads"], kv_heads)
     for name in ONLY_DECODERS:
         model.pop(name)
-    return Converted("transformer", model, tensors, "masked")
+    return Converted("transformer", model, tensors, "masked", fills_blanks=True)
 
 
 def shared_written_out(qkv: Tensor, heads: int, kv_heads: int) -> Tensor:

@@ -29,6 +29,12 @@ class Converted:
     model: dict[str, Any]                  # the [model] table
     tensors: dict[str, Tensor]             # "embedding.weight", and "head.weight" unless it is tied, have V rows
     task: str = "lm"
+    fills_blanks: bool = False             # one of its tokens is for what is hidden
+
+    @property
+    def rows(self) -> int:
+        """The number of tokens that it knows."""
+        return len(self.tensors["encoder.embedding.weight" if self.fills_blanks else "embedding.weight"])
 
 
 # ------------------------------------------------------------------------------------------- parts

@@ -33,6 +33,7 @@ from regard.interop.from_marian import convert_marian, load_marian_tokenizers
 from regard.interop.from_nanogpt import CHECKPOINT, convert_nanogpt, find_tokenizer, is_checkpoint, unpickled
 from regard.interop.hf_folder import CONFIG, Config, FoundWeights, load_json
 from regard.manifest import FORMAT
+from regard.models.missing_tokens import leave_out
 from regard.models.ngram import read_arpa
 from regard.run_folder import RunFolder
 from regard.tasks import task_named
@@ -162,13 +163,10 @@ def read_folder(source: Path, context: int | None) -> ForeignModel:
     if kind in TRANSLATORS:
         return read_translator(source, config, context)
     converted = convert_model(config, FoundWeights(source))
-    task, inside = converted.task, "encoder.embedding.weight"              # of a model that is an encoder
-    encodes = inside in converted.tensors
-    rows = len(converted.tensors[inside if encodes else "embedding.weight"])
-    tokenizer = load_foreign_tokenizer(source, config, rows, masked=encodes)
+    tokenizer = load_foreign_tokenizer(source, config, converted.rows, masked=converted.fills_blanks)
     cut = cut_context(converted.model, add_rows(converted.tensors, tokenizer), context)
-    settings, network = build_network(task, converted.family, tokenizer, cut, source)
-    return ForeignModel(kind, task, converted.family, tokenizer, DataSettings((), documents="file"),
+    settings, network = build_network(converted.task, converted.family, tokenizer, cut, source)
+    return ForeignModel(kind, converted.task, converted.family, tokenizer, DataSettings((), documents="file"),
                         TokenizerSettings(tokenizer.kind, tokenizer.vocab_size), settings, network)
 
 
@@ -179,7 +177,7 @@ def read_checkpoint(source: Path, context: int | None, tokenizer: Path | None) -
     with unpickled(source) as folder:
         config = Config(load_json(folder / CONFIG), f"model_args of {source}")
         converted = convert_nanogpt(config, FoundWeights(folder, str(source), "model_args"))
-    found = find_tokenizer(source, tokenizer, len(converted.tensors["embedding.weight"]))
+    found = find_tokenizer(source, tokenizer, converted.rows)
     cut = cut_context(converted.model, add_rows(converted.tensors, found), context)
     settings, network = build_network("lm", converted.family, found, cut, source)
     return ForeignModel("nanogpt", "lm", converted.family, found, DataSettings((), documents="file"),
@@ -227,8 +225,7 @@ def build_network(
     with NothingDrawn():
         network = family.build(settings, task_named(task).vocab(tokenizer))
     load_checked(network, tensors, source)
-    network.leave_out(tokenizer)
-    return settings, network.eval()
+    return settings, leave_out(network, tokenizer).eval()
 
 
 def cut_context(

@@ -172,7 +172,7 @@ def _feed(feed: Any) -> FeedForwardLayout:
 
 def _head(model: Any) -> HeadLayout:
     head = model.head
-    bias = getattr(head, "bias", None)
+    bias = head._parameters.get("bias")                        # one that is not learned only leaves tokens out
     return HeadLayout(head.weight.detach(), bool(head.tied), None if bias is None else bias.detach(),
                       float(head.softcap))
 

@@ -1,4 +1,4 @@
-"""The ids of a target: it counts tokens as we do, or as the program did that an imported model came from.
+"""The ids of a target: ours, or those of the program from which a model was imported.
 
 V rows of ours · S rows of the source
 """
@@ -19,6 +19,7 @@ from regard.data.tokens.foreign import ADDED, ForeignTokenizer
 from regard.data.tokens.vocabulary import BOS
 from regard.errors import SettingError
 from regard.interop.layout import DecoderLayout, EncoderDecoderLayout, HeadLayout, Layout, MaskedLayout
+from regard.layers.embedding import Embedding
 
 
 class Counting:
@@ -102,15 +103,20 @@ def recount_network(network: Any, counting: Counting, of_source: Counting) -> An
         return network
     made = deepcopy(network)
     made.vocab = len(rows)
-    embeddings: list[tuple[Any, Tensor | None]] = [(made.embedding, rows)]
-    if (own := getattr(getattr(made, "encoder", None), "embedding", made.embedding)) is not made.embedding:
-        embeddings.append((own, of_source.rows))
-    for embedding, some in embeddings:
-        embedding.weight, embedding.alike = nn.Parameter(embedding.weight.detach()[some]), None
-        embedding.num_embeddings = len(embedding.weight)
+    sides: list[tuple[Any, Tensor | None]] = [(made, rows), (getattr(made, "encoder", None), of_source.rows)]
+    for side, some in sides:
+        if some is not None and "embedding" in getattr(side, "_modules", {}):
+            side.embedding = recount_embedding(side.embedding, some)
     head = made.head
-    head.never = None
+    learned = head._parameters.get("bias")
+    del head.bias
+    head.bias = None if learned is None else nn.Parameter(learned.detach()[rows])
     head.weight = made.embedding.weight if head.tied else nn.Parameter(head.weight.detach()[rows])
-    if head.bias is not None:
-        head.bias = nn.Parameter(head.bias.detach()[rows])
     return made.eval()
+
+
+def recount_embedding(embedding: Any, rows: Tensor) -> Embedding:
+    with torch.device("meta"):
+        made = Embedding(len(rows), embedding.embedding_dim, scale=embedding.scale)
+    made.weight = nn.Parameter(embedding.weight.detach()[rows])
+    return made

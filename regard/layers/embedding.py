@@ -7,9 +7,6 @@ B batch · T time · D width · V vocabulary
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import torch
 from torch import Tensor, nn
 
 from regard.contract import Role
@@ -22,20 +19,11 @@ class Embedding(nn.Embedding):
     def __init__(self, vocab: int, width: int, *, scale: float = 1.0, std: float = 0.02):
         super().__init__(vocab, width)
         self.scale = scale
-        self.alike: Tensor | None
-        self.register_buffer("alike", None, persistent=False)
         nn.init.normal_(self.weight, std=std)
 
     def parameter_roles(self) -> dict[str, Role]:
         return {"weight": EMBEDDING}
 
-    def leave_out(self, missing: Mapping[int, int]) -> None:
-        """Read each of these tokens as another one, whose row it has from now on."""
-        if any(token != other for token, other in missing.items()):
-            alike = torch.arange(len(self.weight), device=self.weight.device)
-            alike[list(missing)] = torch.tensor(list(missing.values()), device=alike.device)
-            self.alike = alike
-
     def forward(self, tokens: Tensor) -> Tensor:
-        vectors: Tensor = super().forward(tokens if self.alike is None else self.alike[tokens])
+        vectors: Tensor = super().forward(tokens)
         return vectors if self.scale == 1.0 else vectors * self.scale

@@ -7,8 +7,6 @@ B batch · T time · D width · V vocabulary
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import torch
 from torch import Tensor, nn
 
@@ -17,14 +15,12 @@ from regard.kernels.cross_entropy import cross_entropy
 from regard.kernels.log_softmax import log_probabilities, score_targets
 from regard.layers.roles import WEIGHT
 
-NEVER = -1e4                   # of a logit: exp of it is zero, in half precision too
-
 
 class Head(nn.Module):
     """softmax(W h), or softmax(W h + b) with a `bias`.
 
     In training, `smoothing` gives that share of each target's weight to the whole vocabulary. With a `softcap` c the
-    logits are c tanh(W h / c): none is ever beyond c. Tokens that were left out have a probability of zero.
+    logits are c tanh(W h / c): none is ever beyond c. A token with a bias far below zero is never written.
     """
 
     sparing = False                # in training: hold fewer logits at once
@@ -42,36 +38,22 @@ class Head(nn.Module):
             self.project = nn.Identity() if d_in == width else nn.Linear(d_in, width, bias=False)
             self.weight = embedding.weight
         self.bias = nn.Parameter(torch.zeros(vocab)) if bias else None
-        self.never: Tensor | None
-        self.register_buffer("never", None, persistent=False)                  # (V,): zero, or NEVER
 
     def parameter_roles(self) -> dict[str, Role]:
         return {"weight": WEIGHT} if not self.tied else {}              # a tied one is the embedding's
 
-    def leave_out(self, tokens: Iterable[int]) -> None:
-        """Give these tokens a probability of zero; all others keep theirs."""
-        if some := list(tokens):
-            self.never = torch.zeros(len(self.weight), device=self.weight.device)
-            self.never[some] = NEVER
-
-    @property
-    def offsets(self) -> Tensor | None:
-        """(V,): what is added to the logits."""
-        return self.bias if self.never is None else self.never if self.bias is None else self.bias + self.never
-
     def forward(self, h: Tensor) -> Tensor:
         """(..., D) to (..., V) log-probabilities, in float32 or better."""
-        return log_probabilities(self.project(h), self.weight, self.softcap, self.offsets)
+        return log_probabilities(self.project(h), self.weight, self.softcap, self.bias)
 
     def score(self, h: Tensor, targets: Tensor) -> Tensor:
         """(B, T) log-probabilities of the targets (B, T); smoothed while training."""
-        return score_targets(*self._flat(h, targets), self._smoothing, self.softcap,
-                             self.offsets).view(targets.shape)
+        return score_targets(*self._flat(h, targets), self._smoothing, self.softcap, self.bias).view(targets.shape)
 
     def loss(self, h: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
         """- sum(shares * score(h, targets)), one number: how a training step asks."""
         return cross_entropy(*self._flat(h, targets), shares.flatten(), self._smoothing, self.softcap, self.sparing,
-                             self.offsets)
+                             self.bias)
 
     def _flat(self, h: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return self.project(h).flatten(0, 1), self.weight, targets.flatten()

@@ -8,8 +8,6 @@ cannot generate. `targets` hold the hidden tokens where they stand, and <pad> wh
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
@@ -29,9 +27,6 @@ class EncoderModel(Learner):
         super().__init__()
         self.vocab, self.context = vocab, context
         self.encoder, self.head = encoder, head
-
-    def leave_out(self, tokenizer: Any) -> None:
-        self.encoder.embedding.leave_out(tokenizer.missing)
 
     def encode(self, tokens: Tensor, lengths: Tensor | None = None) -> Memory:
         """The vector of each token in its context, (B, T, D), and a summary of each row, (B, D)."""
@@ -60,10 +55,6 @@ class MaskedModel(EncoderModel):
                  context: int | None = None):
         head = Head(encoder.d_out, vocab, embedding=encoder.embedding if tied else None, bias=logit_bias)
         super().__init__(encoder, head, vocab=vocab, context=context)
-
-    def leave_out(self, tokenizer: Any) -> None:
-        super().leave_out(tokenizer)
-        self.head.leave_out(tokenizer.missing)
 
     @property
     def mask(self) -> int:

@@ -6,8 +6,6 @@ B batch · T time · D width · V vocabulary
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
@@ -50,10 +48,6 @@ class NeuralLM(Learner, LanguageModel):
     @property
     def device(self) -> torch.device:
         return self.embedding.weight.device
-
-    def leave_out(self, tokenizer: Any) -> None:
-        self.embedding.leave_out(tokenizer.missing)
-        self.head.leave_out(tokenizer.missing)
 
     def start(self, batch: int, capacity: int | None = None, source: Source | None = None) -> State | None:
         return self.stack.start(batch, capacity)

@@ -35,11 +35,6 @@ class Seq2Seq(NeuralLM):
             assert isinstance(encoder, TokenEncoder) and encoder.embedding.weight.shape == self.embedding.weight.shape
             encoder.embedding.weight = self.embedding.weight
 
-    def leave_out(self, tokenizer: Any) -> None:
-        super().leave_out(tokenizer)
-        if isinstance(self.encoder, TokenEncoder):
-            self.encoder.embedding.leave_out(tokenizer.source.missing)
-
     def start(self, batch: int, capacity: int | None = None, source: Source | None = None) -> State | None:
         if source is None:
             raise SettingError(NO_SOURCE)

@@ -7,6 +7,7 @@ from functools import partial
 
 from regard.contract import Learner
 from regard.errors import SettingError
+from regard.models.missing_tokens import leave_out
 from regard.ranks import ALONE, Ranks
 from regard.run_folder import RunFolder
 from regard.training.checkpoint import Checkpoints, set_conditions
@@ -33,8 +34,7 @@ def build_model(plan: TrainingPlan) -> Learner:
     if plan.base is not None:
         begin = model.load_tensors if plan.base.task.name == plan.task.name else model.load_encoder
         begin(plan.base.learner.saved_tensors())
-    model.leave_out(plan.corpus.tokenizer)
-    return model.to(plan.device)
+    return leave_out(model, plan.corpus.tokenizer).to(plan.device)
 
 
 class Parts:

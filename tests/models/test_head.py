@@ -7,6 +7,7 @@ from torch import nn
 from regard.kernels import log_softmax
 from regard.layers.embedding import Embedding
 from regard.models.head import Head
+from regard.models.missing_tokens import leave_out_of_head, read_as_others
 
 B, T, D, V = 3, 5, 6, 11
 
@@ -91,7 +92,7 @@ def test_tokens_that_are_left_out_are_never_written_and_change_nothing_of_the_ot
     kept = [0, 2, 5]
     few = Head(4, 3, bias=bias)
     few.load_state_dict({name: weight[kept] for name, weight in head.state_dict().items()})
-    head.leave_out([1, 3, 4])
+    leave_out_of_head(head, [1, 3, 4])
     assert set(head.state_dict()) == set(few.state_dict())                             # what is left out is not saved
     torch.testing.assert_close(head(h)[..., kept], few(h))
     assert (head(h)[..., [1, 3, 4]].exp() == 0).all()
@@ -106,8 +107,9 @@ def test_tokens_that_are_left_out_are_never_written_and_change_nothing_of_the_ot
 
 
 def test_a_token_that_is_left_out_is_read_as_another():
-    embedding, tokens = Embedding(5, 3, scale=2.0), torch.tensor([[0, 1, 4], [1, 1, 2]])
-    embedding.leave_out({1: 4, 3: 3})
+    whole, tokens = Embedding(5, 3, scale=2.0), torch.tensor([[0, 1, 4], [1, 1, 2]])
+    embedding = read_as_others(whole, {1: 4, 3: 3})
+    assert embedding.weight is whole.weight
     torch.testing.assert_close(embedding(tokens), 2.0 * embedding.weight[torch.tensor([[0, 4, 4], [4, 4, 2]])])
     assert set(embedding.state_dict()) == {"weight"}
     embedding(tokens).sum().backward()
