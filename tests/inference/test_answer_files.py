@@ -15,7 +15,7 @@ import regard
 from regard.corpora import stories
 from regard.errors import DataError, RunError, SettingError
 from regard.inference import answer_files as over
-from regard.inference import answer_worker, parts
+from regard.inference import answer_parts, answer_worker
 from regard.inference.answer_files import answer_files
 from regard.inference.placement import Rank, count_workers, device_of_rank, place_workers, this_rank
 from regard.trained import list_gpus
@@ -308,5 +308,5 @@ def test_wrong_use_is_one_clear_line(runs, masked, text, tmp_path):
 
 
 def test_parts_of_arrays_without_rows_make_an_empty_array(tmp_path):
-    parts.join(tmp_path / "out.npy", [])
+    answer_parts.join(tmp_path / "out.npy", [])
     assert np.load(tmp_path / "out.npy").shape == (0, 0)
