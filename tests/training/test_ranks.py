@@ -180,3 +180,23 @@ def test_the_bytes_that_are_foretold_are_those_of_the_messages(folder):
         assert counted[name]["all-reduce"] == 12 * gradients
         assert counted[name]["all-gather"] == (12 * updates if muon else 0)
 
+
+
+@pytest.mark.skipif("REGARD_RANKS" not in os.environ, reason="make ranks runs it")
+@pytest.mark.parametrize("whole", RESUMED, ids=lambda each: each["name"])
+def test_a_run_goes_on_from_two_ranks_in_one_process_and_on_four(tmp_path, whole):
+    (tmp_path / "lines.txt").write_text(LINES)
+    parts = [{**part, "files": [str(tmp_path / "lines.txt")]} for part in resumed(whole)]
+    parts[0]["stop"] = (1, 4)
+    rows = {}
+    for count, some in ((2, parts[:2]), (4, [parts[2], {**parts[0], "name": "whole", "run": "whole", "alone": True}])):
+        (tmp_path / "cases.json").write_text(json.dumps(some))
+        for code, _, err in run_ranks(count, ["-m", "tests.training.rank_worker", tmp_path]):
+            assert code == 0, err
+        for rank in range(count):
+            for name, steps in json.loads((tmp_path / f"rows-{rank}.json").read_text()).items():
+                for step, read in steps.items() if name != "whole" else ():
+                    rows.setdefault(step, []).extend(read)
+    assert difference(tmp_path / "together" / parts[0]["run"], tmp_path / "alone" / "whole") < EXACT
+    alone = json.loads((tmp_path / "rows-alone.json").read_text())["whole"]
+    assert {step: sorted(read) for step, read in rows.items()} == {step: sorted(read) for step, read in alone.items()}
