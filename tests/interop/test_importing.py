@@ -226,7 +226,7 @@ def test_llama_cpp_itself_says_and_cuts_the_same(rule, imported, tmp_path):
     subject = ExportSubject(trained, "f32", name)
     opened = to_gguf.open_written(subject, tmp_path / "m.gguf")
     draw = np.random.default_rng(0)
-    words = ["the", "Cat", "Été", "it's", "don't", "12", "12345", "3.5", "--", "...", "a.b", "\n", "  ", "\u6f22", "I'LL"]
+    words = ["the", "Cat", "Été", "it's", "don't", "12", "12345", "3.5", "--", "...", "a.b", "\n", "  ", "\u6f22"]
     for _ in range(200):
         text = " ".join(draw.choice(words, 12))
         assert opened.encode(text) == subject.counting.theirs(trained.tokenizer.encode(text).tolist()), text
