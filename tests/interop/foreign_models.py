@@ -27,6 +27,22 @@ def byte_level(folder, rows, *, specials=("<|endoftext|>",), normalizer=None):
     return save(made, folder, specials)
 
 
+def cut_by(folder, rule):
+    """Let a byte-level tokenizer cut texts by a rule of its own before it merges, as Llama 3's and Qwen's do."""
+    path = folder / "tokenizer.json"
+    value = json.loads(path.read_text())
+    value["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [
+        {"type": "Split", "pattern": {"Regex": rule}, "behavior": "Isolated", "invert": False},
+        {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}]}
+    path.write_text(json.dumps(value))
+
+
+RULE = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|DIGITS| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+        r"|\s+(?!\S)|\s+")
+RULES = {"llama-bpe": RULE.replace("DIGITS", r"\p{N}{1,3}"), "qwen2": RULE.replace("DIGITS", r"\p{N}"),
+         "another": RULE.replace("DIGITS", r"\p{N}{1,4}")}
+
+
 def byte_level_with_mask(folder, rows):
     """As EuroBERT's: texts end as they are filled up, and a token stands for what is hidden."""
     names = {"eos_token": "<|end_of_text|>", "bos_token": "<|begin_of_text|>", "pad_token": "<|end_of_text|>",

@@ -11,6 +11,7 @@ from regard.cli import main
 from regard.interop import checking
 from regard.interop.export import export
 from regard.interop.importing import import_run
+from regard.interop.to_arpa import spell_words
 from regard.look.side_by_side import side_by_side
 from regard.training.run import TrainRequest, run_training
 
@@ -81,6 +82,12 @@ def test_fine_tuning_goes_on_after_an_interruption(runs, tmp_path, monkeypatch):
     trained = regard.load(tmp_path / "run", "cpu")
     assert trained.tokenizer.kind == "foreign" and not trained.model.head.bias.requires_grad
     assert np.isfinite(trained.score("The cat sat.").loss)
+
+
+def test_the_words_of_an_ngram_beside_it_are_its_tokens(runs):
+    words, tokenizer = spell_words(load(runs, "gpt2").tokenizer), load(runs, "gpt2").tokenizer
+    assert len(words) == len(set(words)) == tokenizer.vocab_size and words[:4] == ["<pad>", "<bos>", "<eos>", "<unk>"]
+    assert [words[id] for id in tokenizer.encode("The cat")] == ["The", "Ġcat"]
 
 
 def test_scores_of_a_run_and_of_another(runs, capsys):

@@ -10,17 +10,17 @@ from safetensors.torch import load_file
 from torch.nn import functional as F
 
 import regard
-from regard.data.tokens.foreign import ADDED, ForeignTokenizer
+from regard.data.tokens.foreign import ADDED
 from regard.data.tokens.vocabulary import FIRST, Tokenizer
 from regard.errors import RegardError
-from regard.interop import checking
+from regard.interop import checking, to_gguf
 from regard.interop.checking import CheckLine, our_log_probs
 from regard.interop.export import export
 from regard.interop.gguf_tokenizer import pattern_of
 from regard.interop.importing import import_model, import_run
 from regard.interop.target import ExportSubject
 
-from .foreign_models import CONTEXT, FUZZ, MASKED, MODELS, ROWS, TEXT, build
+from .foreign_models import CONTEXT, FUZZ, MASKED, MODELS, ROWS, RULES, TEXT, build, cut_by
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed, whose classes are needed")
 
@@ -199,21 +199,38 @@ def test_it_leaves_for_llama_cpp_with_its_own_ids(imported, tmp_path, monkeypatc
     assert np.abs(ours.numpy() - found).max() < 1e-4
 
 
-@pytest.mark.parametrize("name, wanted", [("qwen2", "qwen2"), ("llama3", "llama-bpe"), ("other", None)])
-def test_the_rule_by_which_a_tokenizer_cuts_is_one_that_llama_cpp_knows(name, wanted, imported, tmp_path):
-    _, trained, _ = imported("qwen2")
-    digits = {"qwen2": r"\p{N}", "llama3": r"\p{N}{1,3}", "other": r"\p{N}{1,4}"}[name]
-    rule = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|" + digits
-            + r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
-    cut = {"type": "Sequence", "pretokenizers": [
-        {"type": "Split", "pattern": {"Regex": rule}, "behavior": "Isolated", "invert": False},
-        {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}]}
-    tokenizer = ForeignTokenizer({**trained.tokenizer.value, "pre_tokenizer": cut}, [ADDED, ADDED, 0, ADDED], ROWS)
-    if wanted is not None:
-        assert pattern_of(tokenizer) == wanted
-        return
-    with pytest.raises(RegardError, match="cuts texts by none of the rules of"):
-        pattern_of(tokenizer)
+@pytest.mark.parametrize("rule", RULES)
+def test_the_rule_by_which_a_tokenizer_cuts_is_one_that_llama_cpp_knows(rule, imported, tmp_path):
+    _, _, folder = imported("qwen2")
+    shutil.copytree(folder, tmp_path / "model")
+    cut_by(tmp_path / "model", RULES[rule])
+    run = import_model(tmp_path / "model", tmp_path / "run")
+    if rule == "another":
+        with pytest.raises(RegardError, match="cuts texts by none of the rules of"):
+            export(run, "gguf", tmp_path / "m.gguf")
+    else:
+        assert pattern_of(run.tokenizer) == rule
+
+
+@pytest.mark.skipif(not to_gguf.is_checkable(), reason="llama-cpp-python is not installed: make interop")
+@pytest.mark.parametrize("rule", ["gpt-2", "llama-bpe", "qwen2"])
+def test_llama_cpp_itself_says_and_cuts_the_same(rule, imported, tmp_path):
+    name = "gpt2" if rule == "gpt-2" else "qwen2"
+    _, _, folder = imported(name)
+    shutil.copytree(folder, tmp_path / "model")
+    if rule in RULES:
+        cut_by(tmp_path / "model", RULES[rule])
+    trained = import_model(tmp_path / "model", tmp_path / "run")
+    done = export(trained, "gguf", tmp_path / "m.gguf")
+    assert done.checked.same_text
+    subject = ExportSubject(trained, "f32", name)
+    opened = to_gguf.open_written(subject, tmp_path / "m.gguf")
+    draw = np.random.default_rng(0)
+    words = ["the", "Cat", "Été", "it's", "don't", "12", "12345", "3.5", "--", "...", "a.b", "\n", "  ", "\u6f22"]
+    for _ in range(200):
+        text = " ".join(draw.choice(words, 12))
+        assert opened.encode(text) == subject.counting.theirs(trained.tokenizer.encode(text).tolist()), text
+    opened.close()
 
 
 def test_a_tokenizer_of_marks_does_not_leave_for_llama_cpp(imported, tmp_path):

@@ -16,7 +16,8 @@ import regard
 from regard.data.tokens.foreign import ADDED
 from regard.data.tokens.vocabulary import FIRST, UNK
 from regard.errors import RegardError
-from regard.interop import from_nanogpt, unpickling
+from regard.interop import checking, from_nanogpt, unpickling
+from regard.interop.export import export
 from regard.interop.importing import import_model, import_run
 
 from .foreign_models import TEXT, byte_level
@@ -93,7 +94,7 @@ def largest_difference(model, trained):
     return float((found[:, known] - wanted[:, torch.from_numpy(tokenizer.order)[known]]).abs().max())
 
 
-def test_a_model_of_characters_comes_in_with_its_table(tmp_path):
+def test_a_model_of_characters_comes_in_with_its_table_and_leaves(tmp_path, monkeypatch):
     characters = sorted(set("Once upon a time.\n"))
     model = save(tmp_path / "out" / "ckpt.pt", len(characters), bias=False, prefix="_orig_mod.")
     (tmp_path / "meta.json").write_text(json.dumps({"itos": dict(enumerate(characters))}))
@@ -102,6 +103,12 @@ def test_a_model_of_characters_comes_in_with_its_table(tmp_path):
     ids = trained.tokenizer.encode("a time. Xx\n")
     assert trained.tokenizer.decode(ids) == "a time. \n" and (ids == UNK).sum() == 2
     assert set(trained.generate("Once", new_tokens=20)) <= set(characters)
+    pytest.importorskip("transformers", reason="transformers is not installed (regard[hf])")
+    monkeypatch.setattr(checking, "LINES", 6)
+    done = export(trained, "hf", tmp_path / "hf")
+    assert done.kind == "GPT2LMHeadModel" and done.checked.difference < 1e-4 and done.checked.same_text
+    settings = json.loads((tmp_path / "hf" / "config.json").read_text())
+    assert settings["vocab_size"] == len(characters) and settings["eos_token_id"] is None
 
 
 def test_a_model_of_gpt2s_tokens_never_writes_a_row_that_no_token_has(tmp_path):
