@@ -21,9 +21,12 @@ from collections.abc import Iterable
 
 
 class RegardError(Exception):
-    """A mistake a user can mend."""
+    """A mistake a user can mend. Its message is one line: a reason that a library gives may have several."""
 
     exit_code = 1
+
+    def __init__(self, message: str = ""):
+        super().__init__(" ".join(message.splitlines()))
 
 
 class DataError(RegardError):

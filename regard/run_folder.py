@@ -429,8 +429,13 @@ def parse_row(line: bytes) -> dict[str, Any] | None:
         row = parse_json(line)
     except ValueError:
         return None
-    step = row.get("step") if isinstance(row, dict) else None
-    if not isinstance(step, int) or isinstance(step, bool):
+    if not isinstance(row, dict) or not isinstance(row.get("step"), int):
         return None
-    measured = (value for name, value in row.items() if name in NUMBERS or name.startswith("valid_"))
-    return row if all(isinstance(value, int | float) and not isinstance(value, bool) for value in measured) else None
+    measured = (value for name, value in row.items()
+                if name == "step" or name in NUMBERS or name.startswith("valid_"))
+    return row if all(map(is_number, measured)) else None
+
+
+def is_number(value: Any) -> bool:
+    """True for a number of a log: nan may be one, and no whole one is as long as a line."""
+    return isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.config import convert, fill
+from regard.config import as_values, convert, fill
 from regard.errors import RunError
 from regard.families import Family
 from regard.families.outline import check_outline
@@ -39,10 +39,12 @@ def load(
     if task is not None and task != saved.name:
         raise RunError(f"{path} is a run of the task {saved.name}: use it with {saved.card.used_by}")
     kind = run_family(tables, folder, trust)
-    fill(saved.data, tables.get("data", {}), "data")
+    data = fill(saved.data, tables.get("data", {}), "data")
     folder.check_tokenizer()
     tokenizer = saved.load_tokenizer(folder.tokenizer_path)
     settings = kind.settings_of_run(tables.get("model", {}))
+    tables |= {"data": with_defaults(data, tables, "data"), "model": with_defaults(settings, tables, "model"),
+               "training": tables.get("training", {})}
     tensors = folder.read_weights()
     if kind.build is not None:                                    # what is counted has logarithms of zero
         check_finite(tensors, folder.weights_path)
@@ -52,6 +54,11 @@ def load(
     if isinstance(model, nn.Module):
         model = model.to(pick_device(device)).eval()
     return saved.trained(model, tokenizer, tables, folder.path)
+
+
+def with_defaults(settings: Any, tables: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:
+    """Return a table of a run with what it does not say: settings that came later, or that were taken out by hand."""
+    return {**as_values(settings), **tables.get(name, {})}
 
 
 def run_family(tables: dict[str, dict[str, Any]], folder: RunFolder, trust: bool = False) -> Family:

@@ -27,6 +27,7 @@ from regard.data.tokens.vocabulary import FIRST
 from regard.data.tokens.words import WhitespaceTokenizer
 from regard.errors import DataError, SettingError
 from regard.families.ngram import NGramSettings
+from regard.families.outline import check_outline
 from regard.interop.converters import convert_model
 from regard.interop.foreign_rows import add_rows, load_foreign_tokenizer
 from regard.interop.from_marian import convert_marian, load_marian_tokenizers
@@ -222,6 +223,7 @@ def build_network(
     family = task_named(task).family(name)
     settings: Any = fill(family.settings, {**model, "dropout": 0.0}, "model")
     assert family.build is not None
+    check_outline(family, settings, task_named(task).vocab(tokenizer), tensors)
     with NothingDrawn():
         network = family.build(settings, task_named(task).vocab(tokenizer))
     load_checked(network, tensors, source)
