@@ -1,5 +1,6 @@
 """Malformed files: whatever becomes of a file, it is read, or refused in one line, soon and with little memory."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 if not sys.platform.startswith("linux"):
     pytest.skip("limits of memory are Linux's", allow_module_level=True)
 
-from tests.fuzz.kinds import KINDS
+from tests.fuzz.kinds import KINDS, Kind, writer
 from tests.fuzz.running import run_cases, use
 
 COUNT, SEED = 100, 0
@@ -35,3 +36,39 @@ def test_what_was_found_once_stays_mended(path, tmp_path):
     kind = KINDS[path.name.partition(" - ")[0]]
     folder = kind.prepare(tmp_path / "files")
     assert use(kind, kind.place(folder, path.read_bytes())) in ("done", "refused")
+
+
+def forever(path):
+    while True:
+        pass
+
+
+def hungry(path):
+    assert bytearray(2**30)
+
+
+def clumsy(path):
+    raise KeyError("x")
+
+
+def gone(path):
+    os._exit(3)
+
+
+@pytest.mark.parametrize(("bad", "how"), [
+    (forever, "ended"), (hungry, "traceback"), (clumsy, "traceback"), (gone, "ended")])
+def test_a_planted_fault_is_found(bad, how, tmp_path):
+    """One file hangs, takes a gigabyte, shows a traceback or ends the process; the other cases go on."""
+
+    def changes(path):
+        raw = path.read_bytes()
+        if raw != b"good" and sum(raw) % 3 == 0:
+            bad(path)
+
+    kind = Kind("planted", writer("a.txt", b"good"), changes)
+    kind.prepare(tmp_path / "files")
+    planted = [number for number in range(12) if sum(kind.changed(b"good", number, 0)) % 3 == 0
+               and kind.changed(b"good", number, 0) != b"good"][:1]
+    found = run_cases(kind, tmp_path / "files", [number for number in range(12) if number in planted or sum(
+        kind.changed(b"good", number, 0)) % 3], 0)
+    assert list(found.faults) == planted and found.faults[planted[0]][0] == how
