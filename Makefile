@@ -12,8 +12,9 @@ DEV   := $(VENV)/.dev-$(SUM)
 WORKERS ?= 2
 COUNT ?= 300
 SEED ?= 7
+MINUTES ?= 0
 
-.PHONY: setup demo test check lint types packages mutants house resolve interop audit clean same-python
+.PHONY: setup demo test check lint types packages mutants ranks soak house resolve interop audit clean same-python
 setup: $(DEV)
 
 $(PIP): | same-python
@@ -70,6 +71,16 @@ types: setup
 # Small faults are planted in copies of the code; a test must fail with each. Stopped, it goes on where it was.
 mutants: setup
 	@$(BIN)/python -m mutants --count $(COUNT) --seed $(SEED) --workers $(WORKERS)
+
+# Every family and task on 2 and 4 ranks, and every way to lose one: some 10 minutes.
+ranks: setup
+	@for count in 2 4; do REGARD_RANKS=$$count OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/training/test_ranks.py || exit 1; done
+	@REGARD_RANKS=2 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/training/test_every_family_on_ranks.py \
+	  tests/training/test_lost_ranks.py
+
+# The long form of what the tests try in short; stopped, it goes on. `make soak COUNT=10000 SEED=2 MINUTES=30`
+soak: setup
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --count $(COUNT) --seed $(SEED) --minutes $(MINUTES)
 
 # Whether pip finds a version of everything, with each Python that is here.
 resolve: $(PIP)

@@ -42,7 +42,7 @@ ROLES = {                                # a folder, and which files there are n
     "cli": None,                         # all: for their command
     "serve/routes": None,                # all: for their route
     "lab/claims": None,                  # all: for their claim
-    "tasks/*": ("task", "look", "score", "flags", "sample", "trained"),        # these: for a part of their task
+    "tasks/*": ("task", "look", "score", "flags", "sample", "trained", "answer"),       # these: for a part of a task
     "kernels/cuda": "kernels",           # those with a file of that name in kernels: for their operation
     "kernels/cpu": "kernels",
 }

@@ -9,6 +9,7 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -16,16 +17,19 @@ import llama_cpp
 
 from regard.interop import TARGETS, to_gguf
 from regard.interop.checking import check_export, find_lines
+from regard.interop.importing import import_model
 from regard.interop.target import ExportSubject
+from tests.interop.foreign_models import RULES, build, cut_by
 from tests.interop.test_gguf import ROWS, make
 
 RESULTS = Path(__file__).parent / "results" / "interop" / "gguf.json"
 LINES = 20
+IMPORTED = (("gpt2", "gpt-2"), ("qwen3", "qwen2"), ("qwen2", "llama-bpe"))
 
 
-def measure(settings: dict[str, object], precision: str, folder: Path) -> dict[str, object]:
+def measure(trained: Any, precision: str, folder: Path) -> dict[str, object]:
     """Return how far llama.cpp is from a drawn model; beyond the tolerance is an error."""
-    subject = ExportSubject(make(**settings), precision, "drawn")
+    subject = ExportSubject(trained, precision, "drawn")
     path = folder / "model.gguf"
     kind = to_gguf.write(subject, path)
     lines, of = find_lines(subject, held_out=False)
@@ -37,13 +41,26 @@ def measure(settings: dict[str, object], precision: str, folder: Path) -> dict[s
             "choices": round(checked.choices, 4), "same_text": checked.same_text}
 
 
+def make_imported(name: str, rule: str, folder: Path) -> Any:
+    """Return a model of transformers, imported, whose tokenizer cuts texts by this rule."""
+    build(name, folder / "model")
+    if rule in RULES:
+        cut_by(folder / "model", RULES[rule])
+    return import_model(folder / "model", folder / "run")
+
+
 def main() -> None:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for name, (_, settings) in ROWS.items():
             for precision in TARGETS["gguf"].precisions:
-                rows.append({"settings": name, **measure(settings, precision, Path(folder))})
+                rows.append({"settings": name, **measure(make(**settings), precision, Path(folder))})
                 print(json.dumps(rows[-1]), flush=True)
+        for name, rule in IMPORTED:
+            trained = make_imported(name, rule, Path(folder) / f"{name}-{rule}")
+            told = f"imported {name}, its texts cut as by {rule}"
+            rows.append({"settings": told, **measure(trained, "f32", Path(folder))})
+            print(json.dumps(rows[-1]), flush=True)
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     lines = ",\n".join(f"  {json.dumps(row)}" for row in rows)
     RESULTS.write_text(f'{{"llama_cpp_python": "{llama_cpp.__version__}", "lines": {LINES}, "rows": [\n{lines}\n]}}\n')

@@ -206,11 +206,47 @@ def marian() -> list[Cells]:
     return rows
 
 
+MODELS = {"gpt2": "GPT-2", "marian": "Marian"}
+
+
+def imports() -> str:
+    """Large models of other programs: seconds to import and to look, medians, and how far they are from there."""
+    run = kept("interop/import") or {}
+    lines = ["| model | parameters | `regard import` | a look at so many tokens | largest difference | first loss of "
+             "fine-tuning differs by |", "|---|---|---|---|---|---|"]
+    for name, told in MODELS.items():
+        if (found := run.get(name)) is not None:
+            lines.append(f"| {told} | {found['parameters']:,} | {statistics.median(found['command_seconds']):.1f} s | "
+                         f"{found['look_tokens']}: {statistics.median(found['look_seconds']):.2f} s | "
+                         f"{found['largest_difference']:.1e} | {found['loss_difference']:.1e} |")
+    about = (f"\n\nOn {run['threads']} threads of a machine with a load of {run['load_before']} before, transformers "
+             f"{run['transformers']}, by `bench/imports.py`.") if run else ""
+    return "\n".join(lines) + about
+
+
+def exports() -> str:
+    """What commands trained, where it went, and whether it writes the same there."""
+    run = kept("interop/commands") or {"rows": []}
+    lines = ["| command | what it wrote | MB | seconds | largest difference | there |", "|---|---|---|---|---|---|"]
+    for row in run["rows"]:
+        cells = [f"`{row['command']}`", row.get("kind", ""), f"{row['bytes'] / 1e6:.1f}" if "bytes" in row else "",
+                 f"{row['seconds']}", "" if row.get("difference") is None else f"{row['difference']:.1e}", there(row)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n\nBy `bench/interop_commands.py`."
+
+
+def there(row: dict[str, Any]) -> str:
+    told = [{True: "the same text", False: "another text"}[row["same"]]] if "same" in row else []
+    told += [f"{row['same_lines']} of 100 lines the same"] if "same_lines" in row and "same" not in row else []
+    return ", ".join(told + ([f"BLEU {row['bleu']:.1f}"] if "bleu" in row else []))
+
+
 GPU_DRAFTS = ("speculate_gpt2_story", "speculate_gpt2_code"), {"prompt": "looked up in the text, on the device"}
 CPU_DRAFTS = ("speculate_cpu",), {"prompt": "looked up in the text", "ngram (prompt)": "by an n-gram counted on it"}
 SECTIONS: dict[str, Callable[[], str]] = {
     "gpu": lambda: f"{table(ON_GPU)}\n\n{machine()}{drafts_on(*GPU_DRAFTS)}",
-    "cpu": lambda: cpu_rows() + drafts_on(*CPU_DRAFTS)}
+    "cpu": lambda: cpu_rows() + drafts_on(*CPU_DRAFTS),
+    "in": imports, "out": exports}
 
 
 def filled(page: str) -> str:

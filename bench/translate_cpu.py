@@ -259,9 +259,9 @@ class Regard(Tool):
         import torch
 
         from regard.run_folder import RunFolder
+        from regard.training.parts import Parts, build_model
         from regard.training.report import TrainingProgress
         from regard.training.request import TrainRequest, plan_new
-        from regard.training.run import Parts, build_model
 
         data = folder / "data"
         train, valid = (tuple(str(data / f"{part}.{end}") for end in ENDS) for part in ("train", "valid"))

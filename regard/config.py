@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import tomllib
 import types
 import typing
@@ -16,8 +17,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.errors import SettingError, did_you_mean
+from regard.plain_files import SMALL, read_plain
 
 T = TypeVar("T")
+
+LONGEST = 60                       # characters of a value that a message shows
+PARTS = 32                         # of a dotted key: tomllib takes quadratic time and memory for them
+_PART = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
+DEEP_KEY = re.compile(rf"(?:^|[\[{{,])[ \t]*{_PART}(?:[ \t]*\.[ \t]*{_PART}){{{PARTS}}}", re.M)
 
 
 def fill(settings: type[T], values: Mapping[str, Any], table: str) -> T:
@@ -29,8 +36,8 @@ def fill(settings: type[T], values: Mapping[str, Any], table: str) -> T:
     for name, value in values.items():
         if name in retired:
             if convert(value, type(retired[name]), f"{table}.{name}") != retired[name]:
-                raise SettingError(f"{table}.{name} = {value}: this setting is gone, and only {retired[name]} can be "
-                                   "read of an older run; leave it out")
+                raise SettingError(f"{table}.{name} = {shown(value)}: this setting is gone, and only "
+                                   f"{retired[name]} can be read of an older run; leave it out")
             continue
         if name not in known:
             raise SettingError(f"unknown setting {table}.{name}" + did_you_mean(name, known, f"{table}."))
@@ -54,11 +61,15 @@ def convert(value: Any, kind: Any, name: str) -> Any:
         kind = next(option for option in kind.__args__ if option is not type(None))
     if typing.get_origin(kind) is tuple:
         items = value.split(",") if isinstance(value, str) else value
+        if not isinstance(items, list | tuple):
+            raise SettingError(f"{name} = {shown(value)}: expected a list")
         return tuple(convert(item, kind.__args__[0], name) for item in items)
     try:
         return _scalar(value, kind)
-    except (ValueError, TypeError, OverflowError):
-        raise SettingError(f"{name} = {value!r}: expected {_plain(kind)}") from None
+    except OverflowError:
+        raise SettingError(f"{name} = {shown(value)}: expected {_plain(kind)} below 2^63") from None
+    except (ValueError, TypeError):
+        raise SettingError(f"{name} = {shown(value)}: expected {_plain(kind)}") from None
 
 
 def _scalar(value: Any, kind: Any) -> Any:
@@ -70,7 +81,9 @@ def _scalar(value: Any, kind: Any) -> Any:
     if kind is int:
         if isinstance(value, bool) or (isinstance(value, float) and value != int(value)):
             raise ValueError
-        return int(value)
+        if not -(2**63) <= (whole := int(value)) < 2**63:
+            raise OverflowError
+        return whole
     if kind is float:
         if isinstance(value, bool):
             raise ValueError
@@ -80,6 +93,15 @@ def _scalar(value: Any, kind: Any) -> Any:
             raise ValueError
         return value
     raise AssertionError(f"settings hold plain values, not {kind}")
+
+
+def shown(value: Any) -> str:
+    """Return a value as a message shows it: of an endless one the beginning."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):                              # Python spells no number of 4,300 digits
+        return f"a {type(value).__name__} that is too long to be written"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def _plain(kind: Any) -> str:
@@ -107,7 +129,7 @@ def shares(table: str, settings: Any, *names: str) -> None:
 
 def one_of(setting: str, value: str, choices: Iterable[str]) -> None:
     if value not in choices:
-        raise SettingError(f"{setting} = {value!r}{did_you_mean(value, choices)}")
+        raise SettingError(f"{setting} = {shown(value)}{did_you_mean(value, choices)}")
 
 
 def as_values(settings: Any) -> dict[str, Any]:
@@ -130,14 +152,19 @@ def parse_assignments(assignments: tuple[str, ...] | list[str]) -> dict[str, dic
 
 
 def read_toml(path: Path) -> dict[str, dict[str, Any]]:
-    return parse_toml(Path(path).read_bytes(), path)
+    return parse_toml(read_plain(path, SMALL), path)
 
 
 def parse_toml(raw: bytes, path: Path) -> dict[str, dict[str, Any]]:
     """The tables of a TOML file; `path` is its name in messages."""
     try:
-        tables = tomllib.loads(raw.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        text = raw.decode("utf-8")
+        if DEEP_KEY.search(text):
+            raise ValueError(f"a key has more than {PARTS} parts")
+        tables = tomllib.loads(text)
+    except RecursionError:
+        raise SettingError(f"{path} is not a TOML file: its values are nested too deeply") from None
+    except ValueError as error:                                       # of TOML, of UTF-8, or a number without end
         raise SettingError(f"{path} is not a TOML file: {error}") from None
     for name, value in tables.items():
         if not isinstance(value, dict):

@@ -16,6 +16,7 @@ from typing import Any
 
 from regard import storage
 from regard.errors import RunError
+from regard.plain_files import SMALL, parse_json, read_plain
 
 MANIFEST = "manifest.json"
 FORMAT = 1                     # of run folders; raise it when an older Regard could no longer read a new run rightly
@@ -61,20 +62,30 @@ def format_manifest(manifest: Manifest) -> str:
 def read_manifest(folder: Path) -> Manifest | None:
     """The folder's manifest; None where there is none."""
     try:
-        raw = (folder / MANIFEST).read_bytes()
+        raw = read_plain(folder / MANIFEST, SMALL)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise RunError(f"could not read {folder / MANIFEST}: {error.strerror or error}") from None
     try:
-        values = json.loads(raw)
+        values = parse_json(raw)
         check_format(values["format"], folder)
         own = values.pop("sha256")
         if own != digest_values(values):
             raise ValueError
-        return Manifest(**values)
+        return checked(Manifest(**values))
     except (ValueError, TypeError, KeyError, AttributeError):
         raise DamagedManifest(f"{folder / MANIFEST} is damaged") from None
+
+
+def checked(manifest: Manifest) -> Manifest:
+    """The manifest, if its hashes are hashes of names: its own SHA-256 keeps damage out, and no forger."""
+    for hashes in (manifest.files, manifest.before):
+        if not isinstance(hashes, dict) or not all(isinstance(each, str) for each in hashes.values()):
+            raise ValueError
+    if not isinstance(manifest.checkpointed, bool):
+        raise ValueError
+    return manifest
 
 
 def digest_values(values: dict[str, Any]) -> str:
@@ -92,7 +103,7 @@ def read_sealed(path: Path) -> tuple[dict[str, Any], bool]:
 
     A ValueError where it is no object.
     """
-    values = json.loads(path.read_bytes())
+    values = parse_json(read_plain(path))
     if not isinstance(values, dict):
         raise ValueError("it holds no object")
     own = values.pop("sha256", None)

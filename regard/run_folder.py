@@ -22,6 +22,7 @@ before there were formats; a newer one is refused.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -41,6 +42,7 @@ from regard.manifest import (
     read_manifest,
     write_manifest,
 )
+from regard.plain_files import SMALL, check_plain, load_json, parse_json, read_plain
 
 SETTINGS, TOKENIZER, SOURCE_TOKENIZER, LABELS, BASELINE, WEIGHTS, METRICS, SAMPLES, CHECKPOINTS = (
     "run.toml", "tokenizer.json", "source-tokenizer.json", "labels.json", "baseline.safetensors", "model.safetensors",
@@ -49,6 +51,7 @@ NGRAM, MIXTURE, TEST = "ngram.safetensors", "mixture.json", "test.json"
 TOKENIZERS = (TOKENIZER, SOURCE_TOKENIZER, LABELS, BASELINE)   # what a tokenizer saves, as far as it has it
 RECORDED = (SETTINGS, *TOKENIZERS, WEIGHTS, NGRAM, MIXTURE, TEST)        # in the manifest
 HEADING = "every setting of this run, resolved"                # the first line of run.toml
+NUMBERS = ("tokens", "seconds", "took", "train_loss")                    # of a row of a log, where it has them
 DAMAGED = "damaged-"           # before the name of a checkpoint that was set aside
 
 
@@ -137,7 +140,7 @@ class RunFolder:
     def read_settings(self) -> dict[str, dict[str, Any]]:
         """The run's settings as they are, edited by hand or not; of a change, and of what cannot be checked, a note."""
         try:
-            raw = self.settings_path.read_bytes()
+            raw = read_plain(self.settings_path, SMALL)
         except OSError as error:
             raise RunError(f"could not read {self.settings_path}: {error.strerror or error}") from None
         tables = parse_toml(raw, self.settings_path)
@@ -172,7 +175,11 @@ class RunFolder:
             return
         if not path.exists():
             raise RunError(f"{path} is missing, though {MANIFEST} names it: take it from a copy of the run")
-        if not manifest.matches(name, storage.file_digest(path)):
+        try:
+            found = storage.file_digest(path)
+        except OSError as error:
+            raise RunError(f"could not read {path}: {error.strerror or error}") from None
+        if not manifest.matches(name, found):
             raise RunError(f"{path} is not as it was written: it was damaged or replaced; {self.cure(name)}")
 
     def cure(self, name: str) -> str:
@@ -221,9 +228,10 @@ class RunFolder:
         if not path.is_file():
             return None
         try:
-            values = {"cache": [], **json.loads(path.read_bytes())}
-            return {name: [[float(number) for number in row] for row in values[name]] for name in ("numbers", "cache")}
-        except (ValueError, KeyError, TypeError) as error:
+            values = {"cache": [], **load_json(path)}
+            return {name: [[as_finite(number) for number in row] for row in values[name]]
+                    for name in ("numbers", "cache")}
+        except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
             raise RunError(f"{path} holds no numbers of a mixture ({error}): take it from a copy of the run") from None
 
     # ------------------------------------------------------------------------------------- test part
@@ -240,9 +248,9 @@ class RunFolder:
         if not path.is_file():
             return None
         try:
-            figures = dict(json.loads(path.read_bytes()))
+            figures = dict(load_json(path))
             weights = figures.pop("weights")
-        except (ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(f"{path} holds no figures of a test part ({error}): take it from a copy") from None
         return figures if weights == self.adopted().files.get(WEIGHTS) else None
 
@@ -323,13 +331,15 @@ def refuse_links(what: str, *folders: Path) -> None:
             if path.is_symlink():
                 raise RunError(f"{path} is a link, and {what} is written only where it lies: "
                                "put a copy in the link's place, or remove it")
+            if not (path.is_file() or path.is_dir()):
+                raise RunError(f"{path} is a pipe or a device, which {what} has none of: remove it")
 
 
 def verified(path: Path) -> dict[str, bytes] | None:
     """The checkpoint's files, if every one is there and hashes to what its manifest says."""
     try:
         digests = checkpoint_digests(path)
-        files = {name: (path / name).read_bytes() for name in digests}
+        files = {name: read_plain(path / name) for name in digests}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return files if all(storage.digest(files[name]) == digest for name, digest in digests.items()) else None
@@ -344,7 +354,7 @@ def is_whole(path: Path) -> bool:
 
 
 def checkpoint_digests(path: Path) -> dict[str, str]:
-    manifest = json.loads((path / MANIFEST).read_bytes())
+    manifest = load_json(path / MANIFEST)
     own = manifest.pop("sha256", None)                       # checkpoints had none at first
     if own is not None and own != digest_values(manifest):   # asked first: a damaged number is no newer format
         raise ValueError
@@ -367,10 +377,21 @@ def mapped(path: Path) -> dict[str, Any]:
     from safetensors.torch import load_file
 
     try:
+        check_plain(path.stat(), path)
         return load_file(path)
     except (SafetensorError, ValueError, KeyError, OSError) as error:
         raise RunError(f"{path} is damaged or no safetensors file ({error}): "
                        "resume from a checkpoint, or take it from a copy") from None
+
+
+def check_finite(tensors: Mapping[str, Any], path: Path) -> None:
+    """Refuse weights that are nan or infinite: every answer would be so. Each is looked through once."""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and tensor.numel():
+            low, high = tensor.aminmax()
+            if not (math.isfinite(low) and math.isfinite(high)):
+                raise RunError(f"{path} is damaged: {name} holds what is no finite number; take it from a copy, or "
+                               "train again")
 
 
 def unpack(data: bytes, where: Path | str) -> dict[str, Any]:
@@ -386,16 +407,35 @@ def unpack(data: bytes, where: Path | str) -> dict[str, Any]:
 
 def read_log(path: Path) -> tuple[list[dict[str, Any]], int]:
     """The rows of metrics.jsonl or samples.jsonl, and how many lines are none: torn by a kill, or damaged."""
-    lines = path.read_bytes().split(b"\n") if path.exists() else []
+    try:
+        lines = read_plain(path).split(b"\n") if path.exists() else []
+    except OSError as error:
+        raise RunError(f"could not read {path}: {error.strerror or error}") from None
     rows = [row for line in lines if line and (row := parse_row(line)) is not None]
     return rows, sum(1 for line in lines if line) - len(rows)
 
 
+def as_finite(value: Any) -> float:
+    """The number of a file, if it is one: JSON as Python reads it has NaN and infinity, too."""
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{number} is no finite number")
+    return number
+
+
 def parse_row(line: bytes) -> dict[str, Any] | None:
-    """A line of a log, if it is an object with the number of a step."""
+    """A line of a log, if it is an object with the number of a step, and what else is measured is a number."""
     try:
-        row = json.loads(line)
+        row = parse_json(line)
     except ValueError:
         return None
-    step = row.get("step") if isinstance(row, dict) else None
-    return row if isinstance(step, int) and not isinstance(step, bool) else None
+    if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+        return None
+    measured = (value for name, value in row.items()
+                if name == "step" or name in NUMBERS or name.startswith("valid_"))
+    return row if all(map(is_number, measured)) else None
+
+
+def is_number(value: Any) -> bool:
+    """True for a number of a log: nan may be one, and no whole one is as long as a line."""
+    return isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63)

@@ -18,6 +18,7 @@ from typing import IO, Any, NoReturn
 
 from regard import storage
 from regard.errors import RunError
+from regard.plain_files import check_plain
 
 try:
     import fcntl
@@ -86,7 +87,13 @@ def acquire(path: Path) -> IO[bytes]:
 
 def open_lock(path: Path) -> IO[bytes]:
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-    return os.fdopen(os.open(path, flags, 0o644), "r+b")
+    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o644)
+    try:
+        check_plain(os.fstat(handle), path)
+        return os.fdopen(handle, "r+b")
+    except BaseException:
+        os.close(handle)
+        raise
 
 
 def ask_system(file: IO[bytes]) -> bool | None:

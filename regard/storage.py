@@ -17,10 +17,12 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from regard.errors import StorageError
+from regard.plain_files import open_plain
 
 # A test sets this to see, fail or kill an operation before it happens. Called with its name and path.
 before_operation: Callable[[str, Path], None] | None = None
@@ -129,6 +131,11 @@ def finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: finite(item) for name, item in value.items()}
     return [finite(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def format_json(values: Any) -> str:
+    """Return one line of JSON, which any parser takes. Infinity is not JSON: it is written as null."""
+    return json.dumps(finite(values), ensure_ascii=False)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -264,8 +271,7 @@ def _throw_away(path: Path) -> None:
         aside.unlink(missing_ok=True)
 
 
-
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file, read in pieces: it may be larger than memory."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """SHA-256 of a plain file, read in pieces: it may be larger than memory."""
+    with open_plain(path) as file:
+        return hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest()

@@ -6,18 +6,23 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.config import convert, fill
+from regard.config import as_values, convert, fill
 from regard.errors import RunError
 from regard.families import Family
+from regard.families.outline import check_outline
 from regard.families.user import require_trust
-from regard.run_folder import RunFolder
+from regard.models.missing_tokens import leave_out
+from regard.run_folder import RunFolder, check_finite
 from regard.tasks import run_task
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"       # of a process: the GPUs that it sees
 
 
 def load(
@@ -34,16 +39,26 @@ def load(
     if task is not None and task != saved.name:
         raise RunError(f"{path} is a run of the task {saved.name}: use it with {saved.card.used_by}")
     kind = run_family(tables, folder, trust)
-    fill(saved.data, tables.get("data", {}), "data")
+    data = fill(saved.data, tables.get("data", {}), "data")
     folder.check_tokenizer()
     tokenizer = saved.load_tokenizer(folder.tokenizer_path)
     settings = kind.settings_of_run(tables.get("model", {}))
-    model = restore(kind, settings, saved.vocab(tokenizer), folder.read_weights())
+    tables |= {"data": with_defaults(data, tables, "data"), "model": with_defaults(settings, tables, "model"),
+               "training": tables.get("training", {})}
+    tensors = folder.read_weights()
+    if kind.build is not None:                                    # what is counted has logarithms of zero
+        check_finite(tensors, folder.weights_path)
+    model = restore(kind, settings, saved.vocab(tokenizer), tensors, tokenizer)
     if saved.mixing is not None and "ngram" in tables and not alone:
         model = saved.mixing.load(model, folder, tables)
     if isinstance(model, nn.Module):
         model = model.to(pick_device(device)).eval()
     return saved.trained(model, tokenizer, tables, folder.path)
+
+
+def with_defaults(settings: Any, tables: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:
+    """Return a table of a run with what it does not say: settings that came later, or that were taken out by hand."""
+    return {**as_values(settings), **tables.get(name, {})}
 
 
 def run_family(tables: dict[str, dict[str, Any]], folder: RunFolder, trust: bool = False) -> Family:
@@ -55,14 +70,24 @@ def run_family(tables: dict[str, dict[str, Any]], folder: RunFolder, trust: bool
         raise RunError(f"{folder.settings_path} is incomplete: it has no {missing}") from None
 
 
-def restore(kind: Family, settings: Any, vocab: Any, tensors: dict[str, Tensor]) -> Any:
-    """Return the model of a family with these settings and saved tensors."""
+def restore(kind: Family, settings: Any, vocab: Any, tensors: dict[str, Tensor], tokenizer: Any) -> Any:
+    """Return the model of a family with these settings and saved tensors, for this tokenizer."""
     if kind.restore is not None:
         return kind.restore(settings, vocab, tensors)
     assert kind.build is not None
+    check_outline(kind, settings, vocab, tensors)
     model = kind.build(settings, vocab)
     model.load_tensors(tensors)
-    return model
+    return leave_out(model, tokenizer)
+
+
+def list_gpus(device: str) -> list[str]:
+    """Return the GPUs that several processes on this device may share out, by their names in CUDA_VISIBLE_DEVICES."""
+    if device not in ("auto", "cuda"):
+        return []
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    named = [name for name in os.environ.get(VISIBLE, "").split(",") if name]
+    return named[:count] if named else [str(number) for number in range(count)]
 
 
 def pick_device(name: str) -> torch.device:

@@ -12,8 +12,9 @@ PAGES = ("CONTRIBUTING.md", "docs/design.md")            # both show GROUPS as a
 # Each part may import itself and what stands in an earlier group.
 GROUPS = [
     ["errors"],
+    ["plain_files"],
     ["storage", "config"],
-    ["manifest", "run_lock"],
+    ["manifest", "run_lock", "ranks"],
     ["corpora"],
     ["contract", "watching", "data", "run_folder"],
     ["kernels"],
@@ -32,10 +33,12 @@ GROUPS = [
     ["scale"],
     ["lab"],
     ["serve", "interop"],
+    ["inference"],
     ["cli"],
 ]
 RANK = {part: rank for rank, group in enumerate(GROUPS) for part in group}
-ALONE = {"corpora": {"errors", "storage"}, "data": {"errors", "storage", "corpora"}, "report": {"errors", "storage"},
+ALONE = {"corpora": {"errors", "storage"}, "data": {"errors", "plain_files", "storage", "corpora"},
+         "report": {"errors", "storage"},
          "laws": {"errors", "contract", "watching", "kernels"}}
 
 

@@ -15,8 +15,10 @@ SPEAKERS = {"socket", "ssl", "http.client", "urllib.request", "urllib3", "reques
 # Who may import what could open a connection, and why.
 ALLOWED = {
     "interop/hub.py": {"huggingface_hub"},                     # push, pull and import hub:, and nobody else
+    "data/reading/remote.py": {"fsspec"},                      # texts that the user names by an address
     "training/trackers.py": {"wandb", "trackio"},              # --log, which the same paragraph tells of
     "run_lock.py": {"socket"},                                 # the name of this host
+    "training/joining.py": {"socket"},                         # the same; ranks meet by torch.distributed
 }
 TALKS = {"push", "pull", "import"}                             # commands that reach interop/hub.py
 

@@ -22,10 +22,11 @@ from regard.families.fit import parameters
 from regard.run_folder import RunFolder
 from regard.trained import load
 from regard.training.choices import measure_pace, time_steps
+from regard.training.parts import Parts as JobParts
+from regard.training.parts import build_model
 from regard.training.report import TrainingProgress
 from regard.training.request import TrainRequest, plan_new
-from regard.training.run import Parts as JobParts
-from regard.training.run import build_model, run_training
+from regard.training.run import run_training
 from regard.training.step import tokens_a_step
 from regret_parts.texts import Parts
 

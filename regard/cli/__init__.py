@@ -5,6 +5,7 @@ Exit codes: 0 done · 1 the user's mistake, in one line · 2 wrong usage · 130 
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import warnings
@@ -14,7 +15,7 @@ from typing import Any
 import click
 
 from regard import __version__
-from regard.errors import RegardError, RegardNote, did_you_mean
+from regard.errors import EndedTogether, RegardError, RegardNote, did_you_mean, one_line
 
 # Threads that wait for work soon go to sleep. By default they spin for long, which gains nothing on a quiet machine,
 # and beside another busy process can make training on two cores many times slower.
@@ -87,11 +88,19 @@ def show_notes() -> None:
 
     def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, RegardNote):
-            click.echo(f"note: {message}", err=True)
+            click.echo(f"note: {one_line(str(message))}", err=True)
         else:
             usual(message, category, *where, **more)
 
     warnings.showwarning = show
+
+
+def show_wrong_usage(mistake: click.ClickException) -> None:
+    """Print what click says of it, without the control characters that an argument may have."""
+    told = io.StringIO()
+    mistake.show(told)
+    for line in told.getvalue().removesuffix("\n").split("\n"):
+        click.echo(one_line(line), err=True)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -102,11 +111,13 @@ def main(arguments: list[str] | None = None) -> None:
     except click.exceptions.Exit as end:
         sys.exit(end.exit_code)
     except click.ClickException as mistake:
-        mistake.show()
+        show_wrong_usage(mistake)
         sys.exit(mistake.exit_code)
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         sys.exit(130)
+    except EndedTogether as end:                   # another rank has said why
+        sys.exit(end.exit_code)
     except RegardError as mistake:
-        click.echo(f"regard: {mistake}", err=True)
+        click.echo(f"regard: {one_line(str(mistake))}", err=True)
         sys.exit(mistake.exit_code)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-from regard.cli.options import DEVICE, TRUST, print_json
+from regard.cli.options import DEVICE, TRUST, WORKERS, answer_over_files, is_over_files
+
+WRITTEN = (".txt", ".tsv", ".jsonl")         # an --out of captions; others are painted
 
 
 @click.command("caption")
@@ -13,24 +17,33 @@ from regard.cli.options import DEVICE, TRUST, print_json
 @click.option("--beam", type=int, default=5, show_default=True, help="Beams; 1 is greedy.")
 @click.option("--n-best", type=int, default=1, show_default=True, help="Several a picture: file ||| text ||| score.")
 @click.option("--length-penalty", type=float, default=1.0, show_default=True, help="0 prefers short captions.")
-@click.option("-o", "--out", metavar="FILE.png|.html",
-              help="Paint what each word read over the (only) picture.")
+@click.option("-o", "--out", metavar="FILE",
+              help=".png or .html: paint what each word read over the (only) picture. .txt, .tsv or .jsonl: the "
+                   "captions.")
 @click.option("--layer", type=int, help="With --out: this layer, counted from 1.  [default: the mean of all]")
 @click.option("--head", type=int, help="With --out: this head, counted from 1.  [default: the mean of all]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a picture.")
+@WORKERS
 @DEVICE
 @TRUST
 def command(
     run: str, images: tuple[str, ...], beam: int, n_best: int, length_penalty: float, out: str | None,
-    layer: int | None, head: int | None, as_json: bool, device: str, trust: bool,
+    layer: int | None, head: int | None, as_json: bool, workers: int | None, device: str, trust: bool,
 ) -> None:
     """Say what is on each IMAGE with the model in the folder RUN.
+
+    With --out FILE.txt or .jsonl an IMAGE may be a folder, --workers share the work, and an interrupted job goes on.
 
     A picture that cannot be read is one line on stderr, and the exit code is then 1; the others are captioned.
     """
     from regard.errors import SettingError
+    from regard.tasks.caption.answer import format_caption
     from regard.trained import load
 
+    if is_over_files((), workers) or (out is not None and Path(out).suffix in WRITTEN):
+        answer_over_files(run, images, out, workers=workers, task="caption", device=device, trust=trust, beam=beam,
+                          n_best=n_best, length_penalty=length_penalty, as_json=as_json)
+        return
     if out is not None and len(images) != 1:
         raise SettingError(f"--out {out} paints one picture, and {len(images)} were given: name one")
     model = load(run, device, trust=trust, task="caption")
@@ -39,14 +52,8 @@ def command(
                              attention=out is not None)
     names = [name for place, name in enumerate(images) if place not in bad]
     for name, each in zip(names, captions, strict=True):
-        if as_json:
-            print_json({"image": name, "text": each.text, "score": each.score, "log_prob": each.log_prob,
-                        "n_best": [{"text": text, "score": score} for text, score in each.n_best]})
-        elif n_best > 1:
-            for text, score in each.n_best:
-                click.echo(f"{name} ||| {text} ||| {score:.4f}")
-        else:
-            click.echo(each.text if len(images) == 1 else f"{name}\t{each.text}")
+        alone = len(images) == 1 and n_best == 1 and not as_json
+        click.echo(each.text if alone else format_caption(name, each, {"as_json": as_json, "n_best": n_best}))
     if out is not None and captions:
         from regard.look.render.painting import paint
 

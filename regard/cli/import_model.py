@@ -12,20 +12,25 @@ from regard.cli.options import JSON, print_json
 @click.option("-o", "--out", metavar="RUN", help="Where to write the run.  [default: runs/NAME]")
 @click.option("--context", type=int, metavar="N", help="Read at most so many tokens at once.  [default: as many as the "
               "model can]")
+@click.option("--tokenizer", metavar="PATH", help="Of a checkpoint of nanoGPT: a tokenizer.json, or a meta.json with "
+              "its characters.  [default: the one beside it]")
 @click.option("--revision", metavar="REV", help="Of hub:OWNER/NAME: a branch, a tag or a commit.  [default: main]")
 @JSON
-def command(source: str, out: str | None, context: int | None, revision: str | None, as_json: bool) -> None:
+def command(
+    source: str, out: str | None, context: int | None, tokenizer: str | None, revision: str | None, as_json: bool
+) -> None:
     """Make a run of the model in SOURCE: a folder of transformers (GPT-2, GPT-NeoX, Llama, Mistral, Qwen, Mamba,
-    Marian), an n-gram as an ARPA file, or hub:OWNER/NAME, which is fetched from the Hugging Face hub.
+    Mamba-2, Marian, EuroBERT), a checkpoint of nanoGPT, an n-gram as an ARPA file, or hub:OWNER/NAME, which is fetched
+    from the Hugging Face hub.
 
-    Weights are read from safetensors, and nothing in the folder is run. What does not fit is an error, and nothing is
-    written.
+    Weights are read from safetensors, and nothing in the folder is run. A checkpoint of nanoGPT is converted in a
+    process of its own first. What does not fit is an error, and nothing is written.
     """
     from dataclasses import asdict
 
     from regard.interop.importing import import_run
 
-    done = import_run(source, out, context=context, revision=revision)
+    done = import_run(source, out, context=context, tokenizer=tokenizer, revision=revision)
     if as_json:
         print_json({**asdict(done), "path": str(done.path)})
         return

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from regard.cli.options import BAD_TEXT, DEVICE, JSON, TRUST, print_json
+from regard.cli.options import BAD_TEXT, DEVICE, JSON, TRUST, answer_over_files, print_json
 
 COMMON = ("on_bad_text", "part")             # options that mean the same for every task
 
@@ -37,12 +37,16 @@ COMMON = ("on_bad_text", "part")             # options that mean the same for ev
 @click.option("--heads", is_flag=True, help="The alignment error of each layer and head.")
 @click.option("--by-length", is_flag=True, help="BLEU and exact match by the length of the source.")
 @click.option("--against", metavar="OTHER", help="Compare with this run, or this file of translations: is it better?")
+@click.option("--out", metavar="FILE", help="With --per-line of a language model: write there, a row for every line.")
+@click.option("--workers", type=click.IntRange(min=1), metavar="N",
+              help="Processes that read a large text, or with --out answer it.  [default: one a core; one a GPU]")
 @DEVICE
 @TRUST
 @JSON
 @click.pass_context
 def command(
-    context: click.Context, run: str, files: tuple[str, ...], device: str, trust: bool, as_json: bool, **options: Any
+    context: click.Context, run: str, files: tuple[str, ...], out: str | None, workers: int | None, device: str,
+    trust: bool, as_json: bool, **options: Any,
 ) -> None:
     """Perplexity a token and a word, and bits per byte, of FILES (- is stdin) under the model in RUN.
 
@@ -54,7 +58,10 @@ def command(
     document. For a captioner they are a folder of captioned pictures, or shapes. It prints how many captions are
     exactly right, and how much attention falls on the things named. For a classifier they are labelled texts, or
     origins. It prints accuracy and macro-F1, beside those of the majority class and of a bag of n-grams.
+
+    With --per-line and --out every line of the files has a row, empty ones too, and an interrupted job goes on.
     """
+    from regard.data.workers import use_workers
     from regard.errors import RunError, SettingError
     from regard.run_folder import RunFolder
     from regard.tasks import run_task
@@ -67,10 +74,17 @@ def command(
         if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
             raise SettingError(
                 f"--{name.replace('_', '-')} means nothing for a run of the task {task.name}: leave it out")
+    if out is not None:
+        if not options.get("per_line"):
+            raise SettingError(f"--out {out} is for the rows of --per-line: add it, or leave --out out")
+        answer_over_files(run, files, out, workers=workers, device=device, trust=trust, as_json=as_json,
+                          on_bad_text=options["on_bad_text"])
+        return
     model = load(run, device, trust=trust)
     if options["against"] and Path(options["against"]).is_dir():
         options["against"] = load(options["against"], device, trust=trust, task=task.name)
-    outcome = task.score.measure(model, files, options, lambda text: click.echo(f"({text})", err=True))
+    with use_workers(workers):
+        outcome = task.score.measure(model, files, options, lambda text: click.echo(f"({text})", err=True))
     if outcome.each is not None:
         for values, line in outcome.each:
             print_json(values) if as_json else click.echo(line)

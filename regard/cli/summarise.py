@@ -14,5 +14,6 @@ def command(**options: Any) -> None:
     """Summarise each line of FILE (or of stdin), a document each, with the model in the folder RUN.
 
     A document too long for the model is read in parts, with a notice; the summaries of the parts follow each other.
+    Several files or a folder are summarised into the folder --out, as by `regard translate`.
     """
     translate.line_by_line("summarise", **options)

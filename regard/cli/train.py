@@ -38,12 +38,12 @@ def train(
 ) -> None:
     """Train a model of the task, with the options of its command as they were declared and given."""
     began = time.monotonic()                                # what is imported now is of the minutes, too
-    from regard.training.run import TrainRequest, run_training
+    from regard.training.run import TrainRequest, run_together
 
     settings = settings_from(options, assignments, declared)
     request = TrainRequest(files, task=task, settings=settings, **without_settings(options, declared))
-    trained = run_training(request, began)
-    if as_json:
+    trained = run_together(request, began)
+    if as_json and trained is not None:                     # of several ranks the first has it
         from regard.run_folder import RunFolder
 
         print_json({"run": str(trained.path), "family": trained.family, "parameters": trained.parameters,
@@ -55,9 +55,9 @@ def last_metrics(trained: Any) -> dict[str, Any]:
     from regard.run_folder import METRICS, read_log
     from regard.training.loop import JUDGED
 
-    rows, _ = read_log(trained.path / METRICS)              # just written, or cut when the run was resumed
+    rows = read_log(trained.path / METRICS)[0] or [{}]      # just written, or cut when the run was resumed; or lost
     best = min((row for row in rows if "valid_loss" in row),
-               key=lambda row: (-sum(row.get(name, 0.0) for name in JUDGED), row["valid_loss"]))
-    return {"step": rows[-1]["step"], "tokens": rows[-1]["tokens"], "seconds": rows[-1]["seconds"],
-            "valid_loss": best["valid_loss"], "best_step": best["step"],
+               key=lambda row: (-sum(row.get(name, 0.0) for name in JUDGED), row["valid_loss"]), default={})
+    return {**{name: rows[-1].get(name) for name in ("step", "tokens", "seconds")},
+            "valid_loss": best.get("valid_loss"), "best_step": best.get("step"),
             **{name: best[name] for name in (*JUDGED, "impossible", "first_impossible") if name in best}}

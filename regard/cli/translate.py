@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from regard.cli.options import DEVICE, ENGINE, TRUST, format_json, tell
-
-BAR = " ||| "                  # between the columns, as in Moses' n-best lists
+from regard.cli.options import DEVICE, ENGINE, TRUST, WORKERS, answer_over_files, is_over_files, tell
 
 
 @click.command("translate")
 @click.argument("run")
-@click.argument("file", default="-", metavar="[FILE]")
+@click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("--beam", type=int, default=5, show_default=True, help="Beams; 1 is greedy.")
 @click.option("--length-penalty", type=float, default=1.0, show_default=True,
               help="Scores are log p / tokens^penalty: 0 prefers short translations.")
@@ -36,43 +33,49 @@ BAR = " ||| "                  # between the columns, as in Moses' n-best lists
 @click.option("--batch", type=int, help="Source tokens at once, beams counted; changes no result.")
 @click.option("--on-bad-text", type=click.Choice(["fail", "replace"]), default="fail", show_default=True,
               help="What to do with bad UTF-8.")
+@WORKERS
 @ENGINE
 @DEVICE
 @TRUST
 def command(**options: Any) -> None:
-    """Translate each line of FILE (or of stdin) with the model in the folder RUN. Empty lines stay empty."""
+    """Translate each line of FILE (or of stdin) with the model in the folder RUN. Empty lines stay empty.
+
+    Several files or a folder are translated into the folder --out, a file for each; with --workers by several
+    processes. A job that was interrupted goes on where it was, by the same command.
+    """
     line_by_line("translate", **options)
 
 
 def line_by_line(
-    task: str, run: str, file: str, sample: bool, temperature: float, seed: int, scores: bool, as_json: bool,
-    out: str | None, on_bad_text: str, engine: str, device: str, trust: bool, **named: Any,
+    task: str, run: str, files: tuple[str, ...], out: str | None, on_bad_text: str, engine: str, device: str,
+    trust: bool, workers: int | None, **named: Any,
 ) -> None:
     """Translate or summarise line by line, and print each result as it comes, or write all to --out."""
     from regard import storage
     from regard.data.reading.readers import every_line
-    from regard.decoding.sampling import Sampling
-    from regard.errors import SettingError
+    from regard.tasks.translate.answer import format_lines, options_of
     from regard.tasks.translate.engine import refuse_options
-    from regard.tasks.translate.translations import TranslateOptions
     from regard.trained import load
 
     # Made before anything is read: a wrong option is refused at once.
-    options = TranslateOptions.of(sampling=Sampling(temperature, seed=seed) if sample else None, **named)
-    if options.alignments and options.search.n_best > 1 and not as_json:
-        raise SettingError("--alignments tells what the best translation read: leave --n-best out, or use --json")
+    options = options_of(named)
     if engine != "own":
         refuse_options(options, engine)
+    if is_over_files(files, workers):
+        answer_over_files(run, files, out, workers=workers, task=task, device=device, trust=trust, engine=engine,
+                          on_bad_text=on_bad_text, **named)
+        return
     model: Any = load(run, device, trust=trust, task=task)
     if engine != "own":
         from regard.interop.ct2_engine import open_engine
 
         model.engine = open_engine(model, engine, lambda text: tell(f"({text})"))
+    file = files[0] if files else "-"
     at_once = {"at_a_time": 1} if file == "-" and sys.stdin.isatty() else {}
     notices: list[str] = []
     results = model.stream(every_line(file, on_bad_text), notice=notices.append, options=options, **at_once)
     lines = (line for number, each in enumerate(results)
-             for line in format_lines(number, each, options, scores, as_json))
+             for line in format_lines(number, each, options, named["scores"], named["as_json"]))
     if out is None:
         for line in lines:
             click.echo(line)
@@ -81,37 +84,3 @@ def line_by_line(
         storage.write_file(Path(out), "".join(f"{line}\n" for line in lines))
     for notice in notices:
         click.echo(f"({notice})", err=True)
-
-
-def format_lines(number: int, each: Any, options: Any, scores: bool, as_json: bool) -> Iterator[str]:
-    """Yield the lines of one translation: one, or one for each of the n best."""
-    from regard.metrics.alignment_error import write_pharaoh
-
-    if as_json:
-        yield format_json(as_row(each, options.search.n_best, options.alignments))
-    elif options.search.n_best > 1:
-        for candidate in each.n_best:
-            yield BAR.join((str(number), candidate.text, f"{candidate.score:.4f}"))
-    else:
-        columns = [each.text]
-        if scores:
-            columns.append(f"{each.score:.4f}")
-        if options.alignments:
-            columns.append(write_pharaoh(each.links))
-        yield BAR.join(columns)
-
-
-def as_row(each: Any, n_best: int, alignments: bool) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    from regard.metrics.alignment_error import write_pharaoh
-
-    row = {"source": each.source, "text": each.text, "score": each.score, "log_prob": each.log_prob,
-           "sentences": each.sentences}
-    if n_best > 1:
-        row["n_best"] = [asdict(candidate) for candidate in each.n_best]
-    if alignments:
-        weights = [] if each.weights is None else each.weights.mean((0, 1)).astype(float).round(4).tolist()
-        row |= {"alignment": write_pharaoh(each.links), "source_pieces": list(each.source_pieces),
-                "target_pieces": list(each.target_pieces), "weights": weights}
-    return row

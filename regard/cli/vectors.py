@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
-from regard.cli.options import BAD_TEXT, DEVICE, print_json
+from regard.cli.options import BAD_TEXT, DEVICE, WORKERS, answer_over_files, is_over_files, print_json
 
+ARRAYS = (".npy", ".safetensors")
 BATCH = 1024                   # lines at once, where they are streamed
 
 
@@ -22,20 +23,28 @@ BATCH = 1024                   # lines at once, where they are streamed
 @click.option("--similar", metavar="TEXT", help="List the lines nearest to this text instead.")
 @click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="How many of them.")
 @BAD_TEXT
+@WORKERS
 @DEVICE
 @click.option("--json", "as_json", is_flag=True, help="With --similar: one JSON object a line.")
 def command(
     run: str, files: tuple[str, ...], out: str | None, normalise: bool, similar: str | None, top: int,
-    on_bad_text: str, device: str, as_json: bool,
+    on_bad_text: str, workers: int | None, device: str, as_json: bool,
 ) -> None:
     """One vector for each line of FILES (or of stdin) by the masked model in the folder RUN; empty lines are left out.
 
-    Without --out each line comes back as a JSON object with its text and its vector.
+    Without --out each line comes back as a JSON object with its text and its vector. With --workers no line is left
+    out, --out may be a .jsonl file, and an interrupted job goes on.
     """
     from regard.errors import SettingError
     from regard.trained import load
 
-    if out is not None and Path(out).suffix not in (".npy", ".safetensors"):
+    if similar is None and is_over_files((), workers):
+        if Path(out or ".jsonl").suffix not in (*ARRAYS, ".jsonl"):
+            raise SettingError(f"--out {out}: vectors are written to a .npy, .safetensors or .jsonl file")
+        answer_over_files(run, files, out, workers=workers, task="masked", device=device, on_bad_text=on_bad_text,
+                          normalise=normalise, rows=Path(out or "").suffix in ARRAYS)
+        return
+    if out is not None and Path(out).suffix not in ARRAYS:
         raise SettingError(f"--out {out}: vectors are written to a .npy or .safetensors file")
     model = load(run, device, task="masked")
     lines = read_lines(files or ("-",), on_bad_text)

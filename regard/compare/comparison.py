@@ -1,4 +1,5 @@
-"""A whole comparison: each trial by itself, one after another, stored as it ends; then the table and the report.
+"""A whole comparison: each trial by itself, stored as it ends; then the table and the report. Trials run one after
+another; on several GPUs those in which no time is measured run side by side.
 
     FOLDER/
       compare.json          the plan
@@ -10,12 +11,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from regard import storage
@@ -25,13 +30,14 @@ from regard.compare.report_page import make_report
 from regard.compare.results_table import as_markdown, notes
 from regard.compare.rows import judge_rows, load_all_units, summarise
 from regard.compare.subject import measured_part, subject_of, why_not_divided
-from regard.compare.trial import trial_file
+from regard.compare.trial import measured_before, trial_file
 from regard.errors import Interrupted, TrainingStopped
 from regard.manifest import read_record_of, write_sealed
 from regard.run_folder import refuse_links
 from regard.run_lock import use_folder
-from regard.training.loop import stop_signals
+from regard.trained import VISIBLE, list_gpus
 from regard.training.report import format_seconds
+from regard.training.stopping import stop_signals
 
 Say = Callable[[str], None]
 Start = Callable[[Path, ComparisonPlan, Trial, Callable[[], bool]], None]
@@ -75,26 +81,73 @@ def run_trials(plan: ComparisonPlan, folder: Path, say: Say, start: Start | None
     waiting = [trial for trial in trials if trial not in ended or ended[trial]["status"] != "done"]
     if len(waiting) < len(trials):
         say(f"{len(trials) - len(waiting)} of {len(trials)} trials in {folder} are done and kept")
-    spent: list[float] = []
+    progress, gpus = TrialProgress(plan, folder, len(trials), waiting, say), list_gpus(plan.device)
     with stop_signals() as stop:
-        for number, trial in enumerate(waiting):
+        beside = []
+        for trial in waiting:
+            if len(gpus) > 1 and not runs_alone(folder, plan, trial):
+                beside.append(trial)
+                continue
             began = time.monotonic()
             (start or in_a_process)(folder, plan, trial, stop)
-            if stop() and not trial_file(folder, trial).exists():
-                finish(folder, plan)
-                kept = len(trials) - len(waiting) + number
-                raise Interrupted(f"stopped during {trial.label}; {kept} of {len(trials)} trials are done and kept: "
-                                  "go on with the same command")
-            if trial.order is None:
-                spent.append(time.monotonic() - began)
-            left = time_left(plan, waiting[number + 1:], spent)
-            place = f"{len(trials) - len(waiting) + number + 1}/{len(trials)}"
-            said = tell_outcome(plan, trial, read_records(folder, [trial])[trial])
-            say(f"{place}  {said}" + ("" if left is None else f" · {format_seconds(left)} left"))
+            progress.add(trial, time.monotonic() - began, stop)
+        if len(gpus) > 1 and "minutes" in plan.budget:
+            say(f"trials of so many minutes measure time, and ran alone: --steps or --tokens uses all {len(gpus)} GPUs")
+        for trial, seconds in on_each_gpu(folder, plan, beside, stop, gpus, start):
+            progress.add(trial, seconds, stop)
     compared = finish(folder, plan)
     if not any(record["status"] == "done" for record in compared.records):
         raise TrainingStopped(f"every trial failed: {compared.records[0]['reason']}")
     return compared
+
+
+def runs_alone(folder: Path, plan: ComparisonPlan, trial: Trial) -> bool:
+    """True for a trial in which times are measured: its budget, or the costs of a family that nobody measured yet."""
+    return trial.order is not None or "minutes" in plan.budget or not measured_before(folder, plan, trial)
+
+
+def on_each_gpu(
+    folder: Path, plan: ComparisonPlan, trials: Sequence[Trial], stop: Callable[[], bool], gpus: Sequence[str],
+    start: Start | None,
+) -> Iterator[tuple[Trial, float]]:
+    """Run trials side by side, one a GPU; yield each that has ended, and its seconds."""
+    free: SimpleQueue[str] = SimpleQueue()
+    for gpu in gpus:
+        free.put(gpu)
+
+    def run(trial: Trial) -> tuple[Trial, float]:
+        gpu, began = free.get(), time.monotonic()
+        try:
+            if not stop():
+                (start or partial(in_a_process, environment={VISIBLE: gpu}))(folder, plan, trial, stop)
+        finally:
+            free.put(gpu)
+        return trial, (time.monotonic() - began) / len(gpus)
+
+    with ThreadPoolExecutor(max(1, len(gpus))) as threads:
+        for future in as_completed([threads.submit(run, trial) for trial in trials]):
+            yield future.result()
+
+
+class TrialProgress:
+    """Says how each trial ended and how long the others take; raises Interrupted where one was stopped."""
+
+    def __init__(self, plan: ComparisonPlan, folder: Path, every: int, waiting: Sequence[Trial], say: Say):
+        self.plan, self.folder, self.every, self.waiting, self.say = plan, folder, every, list(waiting), say
+        self.spent: list[float] = []
+
+    def add(self, trial: Trial, seconds: float, stop: Callable[[], bool]) -> None:
+        if stop() and not trial_file(self.folder, trial).exists():
+            finish(self.folder, self.plan)
+            raise Interrupted(f"stopped during {trial.label}; {self.every - len(self.waiting)} of {self.every} trials "
+                              "are done and kept: go on with the same command")
+        self.waiting.remove(trial)
+        if trial.order is None:
+            self.spent.append(seconds)
+        left = time_left(self.plan, self.waiting, self.spent)
+        outcome = tell_outcome(self.plan, trial, read_records(self.folder, [trial])[trial])
+        self.say(f"{self.every - len(self.waiting)}/{self.every}  {outcome}"
+                 + ("" if left is None else f" · {format_seconds(left)} left"))
 
 
 def make_or_join_plan(wanted: Wanted, folder: Path, say: Say = print) -> ComparisonPlan:
@@ -107,15 +160,20 @@ def make_or_join_plan(wanted: Wanted, folder: Path, say: Say = print) -> Compari
     return plan if before is None else before.joined(plan, folder)
 
 
-def in_a_process(folder: Path, plan: ComparisonPlan, trial: Trial, stop: Callable[[], bool]) -> None:
-    """Run a trial in a process of its own. It gets a session of its own, so that Ctrl-C reaches it once, through us."""
+def in_a_process(
+    folder: Path, plan: ComparisonPlan, trial: Trial, stop: Callable[[], bool],
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Run a trial in a process of its own. It gets a session of its own, so that Ctrl-C reaches it once, through us.
+    `environment` names its GPU, where others run beside it."""
     storage.remove(trial_file(folder, trial))                # of a failure before, which is tried again
     log = folder / "trials" / f"{trial.name}.log"
     command = [sys.executable, "-m", "regard.compare.trial", str(folder), trial.name]
     with open(log, "wb") as file:
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=file, stderr=file, start_new_session=True)
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=file, stderr=file, start_new_session=True,
+                                 env={**os.environ, **(environment or {})})
     try:
-        wait(child, trial, stop)
+        wait(child, trial, stop, shown=environment is None)
     except KeyboardInterrupt:
         child.kill()
         child.wait()
@@ -126,9 +184,9 @@ def in_a_process(folder: Path, plan: ComparisonPlan, trial: Trial, stop: Callabl
         storage.remove(log)
 
 
-def wait(child: subprocess.Popen[bytes], trial: Trial, stop: Callable[[], bool]) -> None:
-    """Wait until it ends. When asked to stop, ask it to."""
-    asked, began, shown = False, time.monotonic(), -1
+def wait(child: subprocess.Popen[bytes], trial: Trial, stop: Callable[[], bool], shown: bool) -> None:
+    """Wait until it ends. When asked to stop, ask it to. Where it is `shown`, its seconds run in the terminal."""
+    asked, began, last, shown = False, time.monotonic(), -1, shown and sys.stderr.isatty()
     while True:
         try:
             child.wait(POLL)
@@ -138,10 +196,10 @@ def wait(child: subprocess.Popen[bytes], trial: Trial, stop: Callable[[], bool])
         if stop() and not asked:
             child.terminate()
             asked = True
-        if sys.stderr.isatty() and int(time.monotonic() - began) > shown:
-            shown = int(time.monotonic() - began)
-            print(f"\r{trial.label} … {format_seconds(shown)} \033[K", end="", file=sys.stderr, flush=True)
-    if sys.stderr.isatty():
+        if shown and int(time.monotonic() - began) > last:
+            last = int(time.monotonic() - began)
+            print(f"\r{trial.label} … {format_seconds(last)} \033[K", end="", file=sys.stderr, flush=True)
+    if shown:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 

@@ -41,9 +41,10 @@ POINTS = 200                                         # of a training curve that 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     rows, damaged = read_log(path)
-    if damaged:
+    whole = [row for row in rows if "tokens" in row and "seconds" in row]
+    if damaged := damaged + len(rows) - len(whole):
         note(f"{damaged:,} of the lines of {path} could not be read, and are not in the figures")
-    return rows
+    return whole
 
 
 def training_rate(rows: list[dict[str, Any]]) -> float | None:

@@ -23,8 +23,8 @@ from regard.models.masked import MaskedModel
 
 BLANK = re.compile(r"_{3,}|\[MASK\]|<mask>")
 # Tokens tried for a blank whose length is not given: words are one token, their parts and letters several.
-LONGEST = {"word": 1, "whitespace": 1, "bpe": 4, "unigram": 4, "char": 10, "byte": 10}
-JOINED = ("bpe", "unigram")            # in these a token carries the space before it
+LONGEST = {"word": 1, "whitespace": 1, "bpe": 4, "unigram": 4, "foreign": 4, "char": 10, "byte": 10}
+JOINED = ("bpe", "unigram", "foreign")             # in these a token carries the space before it
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ class SpecialTokens:
 
 
 def text_special_tokens(tokenizer: Tokenizer) -> SpecialTokens:
-    """Return those of a language model or a captioner: <pad>, <bos> and <unk> are never written."""
+    """Return those of a language model or a captioner: <pad>, <bos>, <unk> and what has no text are never written."""
     t = tokenizer
-    return SpecialTokens(t.bos, t.eos, (t.pad, t.bos, t.unk))
+    return SpecialTokens(t.bos, t.eos, (t.pad, t.bos, t.unk, *t.unspelled))
 
 
 def pair_special_tokens(tokenizer: TokenizerPair, model: LanguageModel) -> SpecialTokens:
@@ -34,5 +34,5 @@ def pair_special_tokens(tokenizer: TokenizerPair, model: LanguageModel) -> Speci
     """
     t = tokenizer
     spelled = not t.target.lossless and reads_source(model)
-    return SpecialTokens(t.bos, t.eos,
-                         (t.pad, t.bos, *(() if spelled else (t.unk,)), *range(t.target.vocab_size, model.vocab)))
+    return SpecialTokens(t.bos, t.eos, (t.pad, t.bos, *(() if spelled else (t.unk,)), *t.unspelled,
+                                        *range(t.target.vocab_size, model.vocab)))

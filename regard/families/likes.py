@@ -30,6 +30,7 @@ LIKES = {
     "neox": Likeness("lm", "transformer", {**LAYER, "positions": "rotary", "rotary_share": 0.25, "activation": "gelu",
                                            "parallel": True, "tied": False}),
     "mamba": Likeness("lm", "mamba", {"norm": "rms", "decay": "channel"}),
+    "mamba2": Likeness("lm", "mamba2", {"norm": "rms", "groups": 1, "least_step": 0.0, "most_step": 0.0}),
     "eurobert": Likeness("masked", "transformer", RMS),
     "marian": Likeness("translate", "transformer", {
         **LAYER, "positions": "sinusoidal", "placement": "post", "activation": "silu", "logit_bias": True}),

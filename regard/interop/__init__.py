@@ -28,6 +28,7 @@ class TargetRow:
     precisions: tuple[str, ...]            # of the weights; the first is the default
     suffix: str = ""                       # of the file; empty: a folder is written
     counted: bool = False                  # it holds n-grams and no network
+    recounted: bool = True                 # tokens count as they did before an import, and not as ours do
 
     @property
     def is_folder(self) -> bool:
@@ -42,9 +43,9 @@ TARGETS = {
     "onnx": TargetRow("graphs for onnxruntime, their state as inputs and outputs", "onnxruntime", "regard[onnx]",
                       ("float32",)),
     "arpa": TargetRow("an n-gram as text, for KenLM", "KenLM", "kenlm", ("float32",), ".arpa",
-                      counted=True),
+                      counted=True, recounted=False),
     "safetensors": TargetRow("the weights alone, by plain names", "safetensors", "", ("float32", "float16"),
-                             ".safetensors"),
+                             ".safetensors", recounted=False),
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isinf
 from typing import Any
 
 from regard.errors import SettingError
@@ -17,6 +18,7 @@ from regard.interop.layout import (
     EncoderDecoderLayout,
     HeadLayout,
     Layout,
+    Mamba2Layout,
     MambaLayout,
     MaskedLayout,
     StackLayout,
@@ -31,7 +33,18 @@ class Everything:
         return True
 
 
-ANY = Everything()
+@dataclass(frozen=True)
+class WholeNumbers:
+    """Every whole number; the first is that of the papers."""
+
+    def __contains__(self, value: Any) -> bool:
+        return value == int(value)
+
+    def __getitem__(self, place: int) -> Any:
+        return 2.0
+
+
+ANY, WHOLE = Everything(), WholeNumbers()
 
 # Of a setting that a row does not name: what every architecture holds. Widths and depths are free.
 PLAIN: dict[str, Any] = {
@@ -39,7 +52,8 @@ PLAIN: dict[str, Any] = {
     "kv_heads": (0,), "head_width": (0,), "value_width": (0,), "window": (0,), "qk_norm": (False,), "softcap": (0.0,),
     "attention_softcap": (0.0,), "f": ("none",), "score": ("scaled-dot",), "embedding_scale": ("none",),
     "rotary_base": ANY, "rotary_share": (1.0,), "parallel": (False,), "bias": ("none",), "logit_bias": (False,),
-    "expand": ANY, "heads": ANY, "tied": ANY, "shared": ANY, "decay": ("channel",)}
+    "expand": ANY, "heads": ANY, "tied": ANY, "shared": ANY, "decay": ("channel",), "groups": (1,),
+    "least_step": (0.0,), "most_step": (0.0,)}
 
 
 @dataclass(frozen=True)
@@ -84,7 +98,10 @@ ARCHITECTURES: dict[str, tuple[Architecture, ...]] = {
         Architecture("MptForCausalLM", DecoderLayout, {**SCALED, "positions": ("alibi",), "activation": ("gelu",),
                                                        "expand": (4.0,)}),
         Architecture("MambaForCausalLM", MambaLayout, RMS),
+        Architecture("Mamba2ForCausalLM", Mamba2Layout, {**RMS, "expand": WHOLE}),
         Architecture("EuroBertForMaskedLM", MaskedLayout, {**GATED, **BIASED, "head_width": ANY}),
+        Architecture("EuroBertForMaskedLM", MaskedLayout, {
+            **GATED, "bias": ("all",), "head_width": ANY, "logit_bias": (True,)}),
         Architecture("PegasusForConditionalGeneration", EncoderDecoderLayout, {
             **FREE, "positions": ("sinusoidal",), "shared": (True,), "logit_bias": ANY}),
         Architecture("MarianMTModel", EncoderDecoderLayout, {
@@ -104,6 +121,7 @@ ARCHITECTURES: dict[str, tuple[Architecture, ...]] = {
                                               "kv_heads": ANY, "head_width": ANY}),
         Architecture("gpt2", DecoderLayout, {**GGUF, **BIASED, "positions": ADDED}),
         Architecture("mamba", MambaLayout, {**RMS, "expand": (2.0,)}),
+        Architecture("mamba2", Mamba2Layout, {**RMS, "expand": (2.0,), "groups": ANY}),
     ),
     "ct2": (
         Architecture("TransformerDecoderModelSpec", DecoderLayout, {
@@ -136,7 +154,8 @@ def _spell(value: Any) -> str:
 
 
 KINDS: dict[type, str] = {DecoderLayout: "decoder-only Transformer", EncoderDecoderLayout: "translator",
-                          MaskedLayout: "masked model", MambaLayout: "state space model"}
+                          MaskedLayout: "masked model", MambaLayout: "state space model",
+                          Mamba2Layout: "state space model"}
 
 
 # ---------------------------------------------------------------------------------------------- traits
@@ -148,6 +167,11 @@ def read_traits(layout: Layout) -> dict[str, Any]:
         inner = len(layout.blocks[0].conv) if layout.blocks else 0           # none of a Mamba with decays of heads
         return {"norm": layout.norm.kind, "decay": layout.decay, **_head_traits(layout.head),
                 **({"expand": inner / layout.embedding.shape[1]} if inner else {})}
+    if isinstance(layout, Mamba2Layout):
+        first = layout.blocks[0]
+        return {"norm": layout.norm.kind, "expand": first.inner / layout.embedding.shape[1], "groups": first.groups,
+                "least_step": first.limits[0], "most_step": 0.0 if isinf(first.limits[1]) else first.limits[1],
+                **_head_traits(layout.head)}
     if isinstance(layout, EncoderDecoderLayout):
         return {**_stack_traits(layout.encoder), **_stack_traits(layout.decoder), **_head_traits(layout.head),
                 "shared": layout.shared}

@@ -178,8 +178,9 @@ def check_export(
         network.eval()
     largest, same, wrong, positions, seen = 0.0, 0, 0, 0, 0
     for line in lines:
-        ours = our_log_probs(network, line)
-        theirs = torch.as_tensor(np.asarray(opened.log_probs(line.tokens, line.source)), dtype=torch.float32)
+        ours = subject.counting.columns(our_log_probs(network, line))
+        told = opened.log_probs(subject.counting.theirs(line.tokens), their_source(subject, line))
+        theirs = torch.as_tensor(np.asarray(told), dtype=torch.float32)
         if theirs.shape != ours.shape:
             raise RunError(f"{opened.program} {opened.version} gives {tuple(theirs.shape)} log-probabilities where the "
                            f"model gives {tuple(ours.shape)}: the export was not kept")
@@ -203,14 +204,21 @@ def check_export(
     return checked
 
 
+def their_source(subject: ExportSubject, line: CheckLine) -> Any:
+    """Return the source of a line as the target reads it: its ids, or the pixels."""
+    source = line.source
+    return source if source is None or isinstance(source, np.ndarray) else subject.source_counting.theirs(source)
+
+
 def _compare_tokens(subject: ExportSubject, opened: OpenedExport, lines: Sequence[CheckLine]) -> None:
     """Refuse an export whose tokenizer cuts the text of these lines otherwise than ours."""
     if opened.encode is None:
         return
     ours = getattr(subject.tokenizer, "source", subject.tokenizer)
+    counting = subject.counting if ours is subject.tokenizer else subject.source_counting
     for line in lines:
         text = ours.decode(line.tokens if line.source is None else line.source)
-        if opened.encode(text) != ours.encode(text).tolist():
+        if opened.encode(text) != counting.theirs(ours.encode(text).tolist()):
             raise RunError(f"{opened.program} {opened.version} cuts {text[:60]!r} into other tokens: the export was "
                            "not kept")
 
@@ -232,8 +240,9 @@ def _compare_texts(
     count = WRITTEN
     if (context := getattr(subject.network, "context", None)) is not None:
         count = min(count, context - len(prompt.tokens))
-    ours, margins = our_greedy(subject.network, prompt, count, subject.tokenizer.eos)
-    theirs = opened.greedy(prompt.tokens, count, prompt.source)
+    written, margins = our_greedy(subject.network, prompt, count, subject.tokenizer.eos)
+    ours = subject.counting.theirs(written)
+    theirs = opened.greedy(subject.counting.theirs(prompt.tokens), count, their_source(subject, prompt))
     for mine, other, margin in zip(ours, theirs, margins, strict=False):
         if mine != other:
             return False, margin > 2 * tolerance.difference

@@ -17,11 +17,13 @@ from typing import Any
 from regard import storage
 from regard.data.reading.seals import check_folder, write_folder
 from regard.data.reading.text_cache import Cache, key_of
+from regard.data.tokens.vocabulary import Tokenizer
 from regard.decoding.beam import BeamOptions, Hypothesis
 from regard.errors import RunError, SettingError
 from regard.interop.checking import check_export, find_lines
 from regard.interop.target import ExportSubject
-from regard.interop.to_ct2 import INSTALL, compute_type, is_installed, open_written, pieces_of, tolerance, write
+from regard.interop.target_ids import Counting
+from regard.interop.to_ct2 import INSTALL, compute_type, is_installed, names_of, open_written, tolerance, write
 from regard.run_folder import WEIGHTS
 from regard.tasks.translate.trained import TrainedTranslator
 
@@ -46,11 +48,11 @@ class CT2Engine:
             str(folder), device=device.type, device_index=device.index or 0, intra_threads=torch.get_num_threads(),
             compute_type=compute_type(PRECISIONS[name]) if device.type == "cpu" else "default")
         pair = trained.tokenizer
-        self.sources = pieces_of(pair.source, pair.source.vocab_size)
-        self.targets = pieces_of(pair.target, trained.model.vocab)
-        self.ids = {piece: id for id, piece in enumerate(self.targets)}
+        self.sources = our_pieces(pair.source, pair.source.vocab_size)
+        self.targets = our_pieces(pair.target, trained.model.vocab)
+        self.ids = {piece: id for id, piece in self.targets.items() if id not in pair.missing}
         self.end = trained.special_tokens.end
-        self.banned = [[self.targets[id]] for id in trained.special_tokens.banned]
+        self.banned = [[self.targets[id]] for id in trained.special_tokens.banned if id not in pair.missing]
 
     def search(
         self, sources: Sequence[Sequence[int]], limits: Sequence[int], options: BeamOptions
@@ -78,6 +80,13 @@ class CT2Engine:
         scored = self.translator.score_batch(
             [source for source, _ in pairs], [[self.targets[id] for id in ids] for _, ids in pairs], max_input_length=0)
         return [float(sum(each.log_probs)) for each in scored]
+
+
+def our_pieces(tokenizer: Tokenizer, vocab: int) -> dict[int, str]:
+    """Return the piece of each of our ids, as the export spells it."""
+    counting = Counting(tokenizer, vocab)
+    names = names_of(tokenizer, counting)
+    return {id: names[own] for id in range(vocab) if (own := counting.of(id)) is not None}
 
 
 def open_engine(trained: Any, name: str = "ct2", say: Say = lambda text: None) -> CT2Engine:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from regard import storage
-from regard.data.tokens.foreign import ForeignTokenizer
 from regard.errors import RegardError, RunError, SettingError
 from regard.interop import TARGETS, TargetRow, find_target
 from regard.interop.checking import Checked, check_export
@@ -48,10 +47,7 @@ def export(
     target, row = find_target(to), TARGETS[to]
     trained = load(run, "cpu", trust=trust) if isinstance(run, str | Path) else run
     name = Path(trained.path).name if trained.path else "model"
-    subject = ExportSubject(trained, choose_precision(to, precision), name, row.counted)
-    if to != "safetensors" and is_foreign(trained.tokenizer):          # which writes no tokenizer
-        raise SettingError(f"{name} was imported, and counts its tokens otherwise than its tokenizer does: --to {to} "
-                           "would mix them up; export with --to safetensors")
+    subject = ExportSubject(trained, choose_precision(to, precision), name, row.counted, row.recounted)
     path = Path(out) if out is not None else Path(f"{name}-{to}{row.suffix}")
     if path.exists():
         raise SettingError(f"-o {path} exists already: give another path, or remove it")
@@ -69,10 +65,6 @@ def export(
         storage.remove(part)
         storage.remove(beside(part, False))
     return Exported(path, to, kind, size, seconds, checked, others, (*notes, *more))
-
-
-def is_foreign(tokenizer: Any) -> bool:
-    return getattr(tokenizer, "main", tokenizer).kind == ForeignTokenizer.kind
 
 
 def choose_precision(to: str, precision: str | None) -> str:

@@ -1,13 +1,16 @@
 """Vocabularies of other programs: whose token has which of our roles, and the rows of roles that no token has.
 
 Our ids 0 to 3 are <pad> <bos> <eos> <unk>. A token with two roles, as GPT-2's end of text, which begins texts too, is
-one token: it is <eos>, and may be written; <bos> is a row that reads as that token does. Rows that were added have a
-bias of NEVER on their logit, so that all others keep their probabilities.
+one token: it is <eos>, and may be written; <bos> reads as that token does. The rows of roles that no token has are
+empty, and are left out of the softmax, so that all others keep their probabilities.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -16,37 +19,65 @@ from torch import Tensor
 from regard.data.tokens.characters import BYTE_LEVEL
 from regard.data.tokens.foreign import ADDED, ForeignTokenizer
 from regard.data.tokens.subwords import CHUNKS, SubwordTokenizer
-from regard.data.tokens.vocabulary import FIRST, Tokenizer, added_tokens
+from regard.data.tokens.vocabulary import BOS, Tokenizer, added_tokens
 from regard.errors import DataError
-from regard.interop.from_hf import Converted
 from regard.interop.hf_folder import TOKENIZER, Config, load_json
 
 ROLES = ("pad", "bos", "eos", "unk")       # as our ids have them
 FIRST_SERVED = ("eos", "bos", "unk", "pad")
-NEVER = -1e4                               # of a logit: exp of it is zero, in half precision too
+OF_TOKENS = ("embedding.weight", "encoder.embedding.weight", "head.weight", "head.bias")     # a row for each
+KEPT = ("tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja")
+MERGES = "merges.txt"          # of a GPT-2 that is older than tokenizer.json
+LARGEST_KEPT = 2**22           # bytes: larger ones are none of these, and an export does without
 
 
-def load_foreign_tokenizer(folder: Path, config: Config, rows: int) -> tuple[Tokenizer, dict[int, int]]:
-    """Return the tokenizer, and for each of our ids that was added the id of theirs which it reads as, if there is one.
-    `rows` is how many tokens the model knows."""
-    value = tokenizer_value(folder)
-    if (ours := own_subwords(value, rows)) is not None:
-        return ours, {}
+def load_foreign_tokenizer(
+    folder: Path, config: Config, rows: int, *, masked: bool = False, value: dict[str, Any] | None = None,
+    usual: Mapping[str, str] = MappingProxyType({}),
+) -> Tokenizer:
+    """Return the tokenizer of a model that knows so many tokens; of a masked model, one of them is for blanks.
+
+    `value` is its tokenizer.json, where it was loaded already, and `usual` the token in a role that no file names.
+    """
+    value = tokenizer_value(folder) if value is None else value
+    mask = token_of("mask", folder, config, value, rows) if masked else None
+    if masked and mask is None:
+        raise DataError(f"{config.name} has no mask_token_id, which a masked model must have")
+    if mask in (None, rows - 1) and (ours := own_subwords(value, rows if mask is None else mask)) is not None:
+        return ours
     wanted = {role: token_of(role, folder, config, value, rows) for role in ROLES}
+    for role, name in usual.items():
+        wanted[role] = id_of(name, value) if wanted[role] is None else wanted[role]
     taken: dict[str, int] = {}
     for role in FIRST_SERVED:
         own = wanted[role]
-        taken[role] = ADDED if own is None or own in taken.values() else own
-    alike = {n: own for n, role in enumerate(ROLES) if taken[role] == ADDED and (own := wanted[role]) is not None}
-    if taken["bos"] == ADDED and 1 not in alike and wanted["eos"] is not None:
-        alike[1] = wanted["eos"]                               # no token begins texts: they begin where others end
+        taken[role] = ADDED if own is None or own in (*taken.values(), mask) else own
+    alike = {n: own for n, role in enumerate(ROLES)
+             if taken[role] == ADDED and (own := wanted[role]) is not None and own != mask}
+    if taken["bos"] == ADDED and BOS not in alike and wanted["eos"] is not None:
+        alike[BOS] = wanted["eos"]                             # no token begins texts: they begin where others end
+    with readable_tokenizer(folder, folder / TOKENIZER):
+        return ForeignTokenizer(value, [taken[role] for role in ROLES], rows, alike=alike, mask=mask,
+                                files=files_beside(folder))
+
+
+@contextmanager
+def readable_tokenizer(folder: Path, path: Path) -> Iterator[None]:
+    """Turn whatever a library raises at a tokenizer's file into one line."""
     try:
-        return ForeignTokenizer(value, [taken[role] for role in ROLES], rows), alike
+        yield
     except DataError as error:
         raise DataError(f"{folder}: {error}") from None
     except Exception as error:              # the library raises plain Exception, and a file may hold anything
         reason = str(error).split("\n")[0] or type(error).__name__
-        raise DataError(f"{folder / TOKENIZER} is no tokenizer that can be read ({reason}): fetch it again") from None
+        raise DataError(f"{path} is no tokenizer that can be read ({reason}): fetch it again") from None
+
+
+def files_beside(folder: Path) -> dict[str, str]:
+    """Return what else describes the tokenizer, as it stands there: an export of this model has it too."""
+    paths = [folder / name for name in KEPT]
+    return {path.name: path.read_text("utf-8", "replace") for path in paths
+            if path.is_file() and path.stat().st_size <= LARGEST_KEPT}
 
 
 def own_subwords(value: dict[str, Any], rows: int) -> SubwordTokenizer | None:
@@ -63,10 +94,10 @@ def own_subwords(value: dict[str, Any], rows: int) -> SubwordTokenizer | None:
 
 def tokenizer_value(folder: Path) -> dict[str, Any]:
     """Return tokenizer.json; of a folder with vocab.json and merges.txt alone, what stands for them."""
-    if (folder / TOKENIZER).is_file() or not (folder / "merges.txt").is_file():
+    if (folder / TOKENIZER).is_file() or not (folder / MERGES).is_file():
         return load_json(folder / TOKENIZER)
     vocab = load_json(folder / "vocab.json")
-    lines = (folder / "merges.txt").read_text("utf-8", "replace").splitlines()
+    lines = (folder / MERGES).read_text("utf-8", "replace").splitlines()
     merges = [line for line in lines if line and not line.startswith("#version")]
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     special = [{"id": vocab[name], "content": name, "single_word": False, "lstrip": False, "rstrip": False,
@@ -99,7 +130,8 @@ def token_name(role: str, folder: Path, value: dict[str, Any]) -> str | None:
             if isinstance(named, str):
                 return named
     model = value.get("model")
-    return model.get("unk_token") if role == "unk" and isinstance(model, dict) else None
+    found = model.get("unk_token") if role == "unk" and isinstance(model, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def id_of(name: str | None, value: dict[str, Any]) -> int | None:
@@ -117,25 +149,14 @@ def id_of(name: str | None, value: dict[str, Any]) -> int | None:
 # ------------------------------------------------------------------------------------------ the rows
 
 
-def add_rows(
-    converted: Converted, tokenizer: Tokenizer, alike: dict[int, int]
-) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return the [model] table and the tensors with rows in our order; added ones read as tokens `alike`, or as
-    nothing, and are never written."""
+def add_rows(tensors: dict[str, Tensor], tokenizer: Tokenizer) -> dict[str, Tensor]:
+    """Return the tensors with rows in our order; those that were added are zero."""
     if not isinstance(tokenizer, ForeignTokenizer):
-        return converted.model, converted.tensors
-    order = torch.from_numpy(tokenizer.order)
-    added = order == ADDED
-    tensors = dict(converted.tensors)
-    for name in ("embedding.weight", "head.weight"):
+        return tensors
+    order = torch.from_numpy(tokenizer.rows)
+    found = dict(tensors)
+    for name in OF_TOKENS:
         if name in tensors:
-            rows = tensors[name][order.clamp(min=0)]
-            rows[added] = 0.0
-            if name == "embedding.weight":
-                for ours, theirs in alike.items():
-                    rows[ours] = tensors[name][theirs]
-            tensors[name] = rows
-    if added.any():
-        assert added[FIRST:].sum() == 0
-        tensors["head.bias"] = torch.where(added, NEVER, 0.0)
-    return {**converted.model, "logit_bias": bool(added.any())}, tensors
+            found[name] = tensors[name][order.clamp(min=0)]
+            found[name][order == ADDED] = 0.0
+    return found

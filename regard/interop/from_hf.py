@@ -1,12 +1,11 @@
 """transformers' classes as our settings and tensors: what to_hf writes, the other way, and more.
 
 Their rotary embeddings turn channel i of a head with channel i + K/2, ours neighbours, so that rows of queries and keys
-are reordered.   V vocabulary · D width · F inside a feed-forward layer · H heads of K channels · E inside Mamba
+are reordered.   V vocabulary · D width · F inside a feed-forward layer · H heads of K channels
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,33 +13,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.errors import DataError, did_you_mean
+from regard.errors import DataError
 from regard.interop.hf_folder import Config, FoundWeights
 from regard.interop.layout import halves
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu_fast": "gelu-tanh",
                "relu": "relu", "relu2": "relu2", "silu": "silu", "swish": "silu"}
-NO_LIMIT = 2048                # the context of a model that has no limit of its own
 
 
 @dataclass
 class Converted:
     """A model in our terms, its rows still counted as the other program does."""
 
-    family: str                            # of the task lm
+    family: str
     model: dict[str, Any]                  # the [model] table
     tensors: dict[str, Tensor]             # "embedding.weight", and "head.weight" unless it is tied, have V rows
+    task: str = "lm"
+    fills_blanks: bool = False             # one of its tokens is for what is hidden
 
-
-def convert_model(config: Config, weights: FoundWeights) -> Converted:
-    """Return the model that config.json describes; an architecture that is not known is one clear line."""
-    kind = config.text("model_type", default="")
-    if kind not in CONVERTERS:
-        raise DataError(f"{config.name}: model_type = {kind!r}: Regard imports no such model"
-                        f"{did_you_mean(kind, CONVERTERS)}")
-    if config.has("quantization_config"):
-        raise DataError(f"{config.name}: quantization_config: import the model that was quantised, in float32 or half")
-    return CONVERTERS[kind](config, weights)
+    @property
+    def rows(self) -> int:
+        """The number of tokens that it knows."""
+        return len(self.tensors["encoder.embedding.weight" if self.fills_blanks else "embedding.weight"])
 
 
 # ------------------------------------------------------------------------------------------- parts
@@ -208,6 +202,9 @@ class LlamaNames:
         for number in range(layers):
             self.put_block(tensors, weights, number, width, inner, own, turned, heads, kv_heads)
         self.put(tensors, weights, "model.norm", "norm", width)
+        biased = biases(tensors)
+        if (bias := weights.maybe("lm_head.bias", vocab)) is not None:
+            tensors["head.bias"] = bias
         tied = put_head(tensors, weights, (vocab, width), config.flag("tie_word_embeddings", False), "lm_head.weight")
         named = activation(config, "hidden_act", default="silu")
         if self.gated and named != "silu":
@@ -218,9 +215,9 @@ class LlamaNames:
             "layers": layers, "width": width, "heads": heads, "context": context, **turning,
             "kv_heads": 0 if kv_heads == heads else kv_heads, "head_width": 0 if own * heads == width else own,
             "qk_norm": "stack.layers.0.mixer.q_norm.weight" in tensors, "window": 0 if window >= context else window,
-            "norm": self.norm, "eps": config.number(self.eps, default=1e-6), "bias": biases(tensors),
-            "activation": "swiglu" if self.gated else named, "expand": inner / width * (1.5 if self.gated else 1),
-            "tied": tied}, tensors)
+            "norm": self.norm, "eps": config.number(self.eps, default=1e-6), "bias": biased,
+            "logit_bias": bias is not None, "activation": "swiglu" if self.gated else named,
+            "expand": inner / width * (1.5 if self.gated else 1), "tied": tied}, tensors)
 
     def put_block(
         self, tensors: dict[str, Tensor], weights: FoundWeights, number: int, width: int, inner: int, own: int,
@@ -269,57 +266,3 @@ def all_layers_slide(config: Config) -> bool:
         raise DataError(f"{config.name}: layer_types: some layers read a window and some all; Regard has one window "
                         "for all layers")
     return True
-
-
-# ---------------------------------------------------------------------------------------------- Mamba
-
-
-def convert_mamba(config: Config, weights: FoundWeights) -> Converted:
-    """The narrow middle of the steps and the codes b and c are one matrix there."""
-    config.require("use_bias", False, default=False)
-    activation_name = activation(config, "hidden_act", default="silu")
-    if activation_name != "silu":
-        raise DataError(f"{config.name}: hidden_act = {activation_name!r}: Regard's Mamba has silu")
-    width, layers, vocab, states, taps = (config.size(name) for name in (
-        "hidden_size", "num_hidden_layers", "vocab_size", "state_size", "conv_kernel"))
-    inner = config.size("intermediate_size", default=round(config.number("expand", default=2.0) * width))
-    rank = math.ceil(width / 16)
-    if config.values.get("time_step_rank", "auto") not in ("auto", rank):
-        raise DataError(f"{config.name}: time_step_rank = {config.values['time_step_rank']!r}: Regard's Mamba has a "
-                        f"sixteenth of the width, {rank}")
-    start = "backbone.embeddings" if "backbone.embeddings.weight" in weights else "backbone.embedding"
-    tensors = {"embedding.weight": weights.take(f"{start}.weight", vocab, width)}
-    for number in range(layers):
-        here, ours = f"backbone.layers.{number}", f"stack.layers.{number}"
-        tensors[f"{ours}.mixer_norm.weight"] = weights.take(f"{here}.norm.weight", width)
-        own, theirs = f"{ours}.mixer", f"{here}.mixer"
-        tensors[f"{own}.into.weight"] = weights.take(f"{theirs}.in_proj.weight", 2 * inner, width)
-        tensors[f"{own}.conv.weight"] = weights.take(f"{theirs}.conv1d.weight", inner, 1, taps)
-        bias = weights.maybe(f"{theirs}.conv1d.bias", inner)
-        tensors[f"{own}.conv.bias"] = torch.zeros(inner) if bias is None else bias
-        steps, codes = weights.take(f"{theirs}.x_proj.weight", rank + 2 * states, inner).split((rank, 2 * states))
-        tensors[f"{own}.codes.weight"], tensors[f"{own}.steps.0.weight"] = codes, steps
-        tensors[f"{own}.steps.1.weight"] = weights.take(f"{theirs}.dt_proj.weight", inner, rank)
-        tensors[f"{own}.step_bias"] = weights.take(f"{theirs}.dt_proj.bias", inner)
-        tensors[f"{own}.log_rate"] = weights.take(f"{theirs}.A_log", inner, states).flatten()
-        tensors[f"{own}.skip"] = weights.take(f"{theirs}.D", inner)
-        tensors[f"{own}.out.weight"] = weights.take(f"{theirs}.out_proj.weight", width, inner)
-    tensors["norm.weight"] = weights.take("backbone.norm_f.weight", width)
-    tied = put_head(tensors, weights, (vocab, width), config.flag("tie_word_embeddings", True), "lm_head.weight")
-    return Converted("mamba", {
-        "layers": layers, "width": width, "context": NO_LIMIT, "state": states, "expand": inner / width, "conv": taps,
-        "decay": "channel", "norm": "rms", "eps": config.number("layer_norm_epsilon", default=1e-5), "tied": tied},
-        tensors)
-
-
-CONVERTERS: dict[str, Callable[[Config, FoundWeights], Converted]] = {
-    "gpt2": convert_gpt2,
-    "gpt_neox": convert_neox,
-    "llama": LlamaNames(),
-    "mistral": LlamaNames(windowed=lambda config: True),
-    "qwen2": LlamaNames(windowed=all_layers_slide),
-    "qwen3": LlamaNames(windowed=all_layers_slide),
-    "starcoder2": LlamaNames(norm="layer", eps="norm_epsilon", up="mlp.c_fc", down="mlp.c_proj", gated=False,
-                             windowed=lambda config: True),
-    "mamba": convert_mamba,
-}

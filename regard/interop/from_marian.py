@@ -6,6 +6,7 @@ weight that reads or writes them, which changes no number.   V vocabulary · D w
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,15 @@ import torch
 from torch import Tensor
 
 from regard.data.tokens.foreign import ADDED, ForeignTokenizer
-from regard.data.tokens.vocabulary import Tokenizer, TokenizerPair
+from regard.data.tokens.vocabulary import BOS, TokenizerPair
 from regard.errors import DataError
-from regard.interop.foreign_rows import NEVER
+from regard.interop.foreign_rows import files_beside, readable_tokenizer
 from regard.interop.from_hf import activation
 from regard.interop.hf_folder import Config, FoundWeights, load_json
-from regard.interop.sentence_pieces import load_sentence_pieces
+from regard.interop.sentence_pieces import load_raw, load_sentence_pieces
 
 SOURCE, TARGET, VOCAB = "source.spm", "target.spm", "vocab.json"
+SHARED = "model.shared.weight"
 
 
 @dataclass
@@ -77,9 +79,8 @@ class MarianReader:
 
 def convert_marian(config: Config, weights: FoundWeights) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return the [model] table and the tensors, their rows still counted as Marian does."""
-    for name, only in (("share_encoder_decoder_embeddings", True), ("normalize_embedding", False),
-                       ("normalize_before", False), ("add_final_layer_norm", False)):
-        config.require(name, only, default=only)
+    for name in ("normalize_embedding", "normalize_before", "add_final_layer_norm"):
+        config.require(name, False, default=False)
     width, heads, inner, layers, decoder_layers = (config.size(name) for name in (
         "d_model", "encoder_attention_heads", "encoder_ffn_dim", "encoder_layers", "decoder_layers"))
     for name, value in (("decoder_attention_heads", heads), ("decoder_ffn_dim", inner)):
@@ -95,20 +96,29 @@ def convert_marian(config: Config, weights: FoundWeights) -> tuple[dict[str, Any
         reader.put_self_attention(theirs, ours)
         reader.put_cross_attention(theirs, ours := f"stack.layers.{2 * number + 2}")
         reader.put_feed(theirs, ours, inner)
-    shared = "model.shared.weight"
-    both = reader.embedding(vocab, shared, "model.decoder.embed_tokens.weight", "model.encoder.embed_tokens.weight")
+    tensors = embeddings_of(reader, config, vocab)
     bias = weights.maybe("final_logits_bias", 1, vocab)
-    tensors = {**reader.tensors, "embedding.weight": both,
-               "head.bias": torch.zeros(vocab) if bias is None else bias[0]}
+    tensors |= {**reader.tensors, "head.bias": torch.zeros(vocab) if bias is None else bias[0]}
     tied = config.flag("tie_word_embeddings", True)
     if not tied:
         tensors["head.weight"] = reader.embedding(vocab, "lm_head.weight")
     sides = [f"model.{side}.embed_{part}.weight" for side in ("encoder", "decoder") for part in ("tokens", "positions")]
-    weights.finish(shared, "lm_head.weight", *sides)
+    weights.finish(SHARED, "lm_head.weight", *sides)
     return {"layers": layers, "decoder_layers": decoder_layers, "width": width, "heads": heads, "context": context,
             "positions": "sinusoidal", "placement": "post", "bias": "all", "logit_bias": True, "tied": tied,
             "activation": activation(config, "activation_function", default="gelu"), "expand": inner / width,
             "embedding_scale": "width" if config.flag("scale_embedding", False) else "none"}, tensors
+
+
+def embeddings_of(reader: MarianReader, config: Config, vocab: int) -> dict[str, Tensor]:
+    """Return the embeddings of both sides, which are one matrix in most models."""
+    encoder, decoder = (f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder"))
+    if config.flag("share_encoder_decoder_embeddings", True):
+        both = reader.embedding(vocab, SHARED, decoder, encoder)
+        return {"embedding.weight": both, "encoder.embedding.weight": both.clone()}
+    config.require("decoder_vocab_size", vocab, default=vocab)
+    return {"embedding.weight": reader.embedding(vocab, decoder),
+            "encoder.embedding.weight": reader.embedding(vocab, encoder)}
 
 
 # ------------------------------------------------------------------------------------------ vocabulary
@@ -121,11 +131,14 @@ def load_marian_tokenizers(folder: Path, config: Config) -> TokenizerPair:
     roles = {role: piece_id(folder, pieces, config, name, token) for role, name, token in (
         ("pad", "pad_token_id", "<pad>"), ("eos", "eos_token_id", "</s>"), ("unk", "unk_token_id", "<unk>"))}
     specials = [roles["pad"], ADDED, roles["eos"], roles["unk"]]
-    try:
-        source, target = (ForeignTokenizer(load_sentence_pieces(folder / name), specials, rows, pieces)
-                          for name in (SOURCE, TARGET))
-    except ValueError as error:
-        raise DataError(f"{folder / VOCAB}: {error}") from None
+    begins = piece_id(folder, pieces, config, "decoder_start_token_id", pieces[roles["pad"]])
+    files = {**files_beside(folder), **{name: base64.b64encode(load_raw(folder / name)).decode()
+                                        for name in (SOURCE, TARGET)}}
+    with readable_tokenizer(folder, folder / VOCAB):
+        source, target = (
+            ForeignTokenizer(load_sentence_pieces(folder / name), specials, rows, pieces, alike={BOS: begins},
+                             files=files if name == TARGET else {})
+            for name in (SOURCE, TARGET))
     return TokenizerPair(source, target)
 
 
@@ -141,25 +154,8 @@ def piece_id(folder: Path, pieces: list[str], config: Config, name: str, token: 
     found = config.values.get(name)
     if found is None and token in pieces:
         found = pieces.index(token)
+    if found is None:
+        raise DataError(f"{config.name} has no {name}, and {folder / VOCAB} no {token}: fetch them again")
     if type(found) is not int or not 0 <= found < len(pieces):
-        raise DataError(f"{folder}: {config.name} has no {name} among its {len(pieces):,} tokens: fetch it again")
+        raise DataError(f"{config.name}: {name} = {found!r}: the model has {len(pieces):,} tokens, from 0 on")
     return found
-
-
-def add_marian_rows(
-    tensors: dict[str, Tensor], tokenizer: Tokenizer, config: Config
-) -> dict[str, Tensor]:
-    """Return the tensors with rows in our order. <bos> reads as the token that begins targets, and is never written;
-    the encoder has an embedding of its own, as both languages have a tokenizer of their own."""
-    assert isinstance(tokenizer, ForeignTokenizer)
-    order = torch.from_numpy(tokenizer.order)
-    begins = config.size("decoder_start_token_id", default=0) if config.values.get("decoder_start_token_id") else 0
-    if begins >= tokenizer.size:
-        raise DataError(f"{config.name}: decoder_start_token_id = {begins}: the model has {tokenizer.size:,} tokens")
-    rows = torch.where(order == ADDED, begins, order)
-    found = dict(tensors)
-    for name in ("embedding.weight", "head.weight", "head.bias"):
-        if name in tensors:
-            found[name] = tensors[name][rows]
-    found["head.bias"] = torch.where(order == ADDED, NEVER, found["head.bias"])
-    return {**found, "encoder.embedding.weight": found["embedding.weight"].clone()}

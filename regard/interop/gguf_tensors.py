@@ -1,7 +1,7 @@
 """The tensors of llama.cpp's architectures: by which names weights go, in which order, and what has to be there.
 
 Read from llama.cpp's own loaders (src/models).
-D width · H heads of K channels · E inner channels · N states
+D width · H heads of K channels · E inner channels in G groups · N states
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from regard.interop.layout import (
     BlockLayout,
     DecoderLayout,
     FeedForwardLayout,
+    Mamba2BlockLayout,
+    Mamba2Layout,
     MambaBlockLayout,
     MambaLayout,
     NormLayout,
@@ -128,4 +130,27 @@ def mamba_block_tensors(block: MambaBlockLayout) -> Iterator[tuple[str, Tensor]]
     yield "ssm_dt.bias", block.step_out.bias_or_zeros
     yield "ssm_a", -block.log_rate.exp()                                                # (E, N)
     yield "ssm_d", block.skip
+    yield "ssm_out.weight", block.out.weight
+
+
+def mamba2_tensors(layout: Mamba2Layout) -> Iterator[tuple[str, Tensor]]:
+    """Yield the tensors of a Mamba-2."""
+    yield "token_embd.weight", layout.embedding
+    if not layout.head.tied:
+        yield "output.weight", layout.head.weight
+    yield from norm_tensors("output_norm", layout.norm)
+    for number, block in enumerate(layout.blocks):
+        for name, tensor in mamba2_block_tensors(block):
+            yield f"blk.{number}.{name}", tensor
+
+
+def mamba2_block_tensors(block: Mamba2BlockLayout) -> Iterator[tuple[str, Tensor]]:
+    yield from norm_tensors("attn_norm", block.norm)
+    yield "ssm_in.weight", block.into.weight
+    yield "ssm_conv1d.weight", block.conv
+    yield "ssm_conv1d.bias", block.conv_bias
+    yield "ssm_dt.bias", block.step_bias
+    yield "ssm_a", -block.log_rate.exp()[:, None]                                       # (H, 1)
+    yield "ssm_d", block.skip[:, None]
+    yield "ssm_norm.weight", block.gated.weight.unflatten(0, (block.groups, -1))        # (G, E / G)
     yield "ssm_out.weight", block.out.weight

@@ -20,7 +20,6 @@ from regard.interop.layout import (
     BlockLayout,
     DecoderLayout,
     HeadLayout,
-    MambaLayout,
     MaskedLayout,
     NormLayout,
     StackLayout,
@@ -91,7 +90,7 @@ def sizes(stack: StackLayout, context: int) -> dict[str, Any]:
 def neox(layout: DecoderLayout, context: int) -> tuple[dict[str, Any], Tensors]:
     """Queries, keys and values are one matrix there, head by head."""
     stack, tensors = layout.stack, Tensors()
-    tied = put_embedding(tensors, stack, layout.head, "gpt_neox.embed_in.weight", "lm_head.weight")
+    tied = put_embedding(tensors, stack, layout.head, "gpt_neox.embed_in.weight", "embed_out.weight")
     first = stack.blocks[0]
     biased = first.attention.q.bias is not None
     for number, block in enumerate(stack.blocks):
@@ -138,6 +137,7 @@ class LlamaLike:
     up: str = "mlp.up_proj"
     down: str = "mlp.down_proj"
     norm_bias: bool = False
+    head_bias: bool = False                # the head has one where feed-forward layers have
     biases: Callable[[BlockLayout], dict[str, Any]] = lambda block: {}      # its settings of biases
     more: Callable[[BlockLayout, int], dict[str, Any]] = lambda block, layers: {}
 
@@ -147,6 +147,9 @@ class LlamaLike:
         assert stack.norm is not None
         tied = put_embedding(tensors, stack, layout.head, "model.embed_tokens.weight", "lm_head.weight")
         biases = self.biases(first)
+        if self.head_bias and biases["mlp_bias"]:
+            bias = layout.head.bias
+            tensors["lm_head.bias"] = stack.embedding.new_zeros(len(stack.embedding)) if bias is None else bias
         for number, block in enumerate(stack.blocks):
             self.put_block(tensors, f"model.layers.{number}", block, stack.norm.eps, biases)
         put(tensors, "model.norm", stack.norm, self.norm_bias)
@@ -246,39 +249,6 @@ def mpt(layout: DecoderLayout, context: int) -> tuple[dict[str, Any], Tensors]:
             "attn_config": {"alibi": True}, "use_cache": True, "tie_word_embeddings": tied}, tensors
 
 
-# ---------------------------------------------------------------------------------------------- Mamba
-
-
-def mamba(layout: MambaLayout, context: int) -> tuple[dict[str, Any], Tensors]:
-    """The narrow middle of the steps and the codes b and c are one matrix there."""
-    tensors: Tensors = {"backbone.embeddings.weight": layout.embedding}
-    for number, block in enumerate(layout.blocks):
-        name = f"backbone.layers.{number}"
-        put(tensors, f"{name}.norm", block.norm)
-        put(tensors, f"{name}.mixer.in_proj", block.into)
-        tensors[f"{name}.mixer.conv1d.weight"] = block.conv[:, None]
-        tensors[f"{name}.mixer.conv1d.bias"] = block.conv_bias
-        tensors[f"{name}.mixer.x_proj.weight"] = torch.cat((block.step_in.weight, block.codes.weight))
-        put(tensors, f"{name}.mixer.dt_proj", block.step_out)
-        tensors[f"{name}.mixer.A_log"] = block.log_rate
-        tensors[f"{name}.mixer.D"] = block.skip
-        put(tensors, f"{name}.mixer.out_proj", block.out)
-    put(tensors, "backbone.norm_f", layout.norm)
-    if not layout.head.tied:
-        tensors["lm_head.weight"] = layout.head.weight
-    first = layout.blocks[0]
-    inner, width = len(first.skip), layout.embedding.shape[1]
-    return {"model_type": "mamba", "vocab_size": len(layout.embedding), "hidden_size": width,
-            "num_hidden_layers": len(layout.blocks), "state_size": first.log_rate.shape[1],
-            "expand": whole(inner / width), "intermediate_size": inner, "conv_kernel": first.conv.shape[1],
-            "time_step_rank": len(first.step_in.weight), "layer_norm_epsilon": layout.norm.eps, "use_bias": False,
-            "use_conv_bias": True, "tie_word_embeddings": layout.head.tied}, tensors
-
-
-def whole(number: float) -> float:
-    return int(number) if number == int(number) else number
-
-
 DECODERS: dict[str, Any] = {
     "GPTNeoXForCausalLM": neox,
     "Starcoder2ForCausalLM": LlamaLike(
@@ -291,8 +261,7 @@ DECODERS: dict[str, Any] = {
     "StableLmForCausalLM": LlamaLike("stablelm", eps="layer_norm_eps", norm_bias=True,
                                      biases=lambda block: {"use_qkv_bias": any_bias(block)}),
     "ArceeForCausalLM": LlamaLike("arcee", biases=attention_and_feed),
-    "EuroBertForMaskedLM": LlamaLike("eurobert", biases=attention_and_feed),
+    "EuroBertForMaskedLM": LlamaLike("eurobert", head_bias=True, biases=attention_and_feed),
     "GPT2LMHeadModel": gpt2,
     "MptForCausalLM": mpt,
-    "MambaForCausalLM": mamba,
 }

@@ -21,6 +21,7 @@ CONFIG, ONE, INDEX, TOKENIZER = "config.json", "model.safetensors", "model.safet
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 LARGEST_JSON = 2**27           # bytes: tokenizers of a quarter of a million tokens have a tenth of it
 LARGEST = 2**24                # of a size in config.json
+HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 # Masks and angles that older versions saved beside the weights.
 NO_WEIGHTS = re.compile(r"(\.attn\.bias|\.attn\.masked_bias|\.attention\.bias|\.attention\.masked_bias"
                         r"|\.rotary_emb\.inv_freq|\.position_ids)$")
@@ -31,7 +32,10 @@ def load_json(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST_JSON:
             raise DataError(f"{path} is larger than {LARGEST_JSON:,} bytes: it is no such file")
-        value = json.loads(path.read_bytes())
+        text = path.read_bytes().decode("utf-8-sig")
+        value = json.loads(text)
+        if HALF_PAIR.search(text):
+            json.dumps(value, ensure_ascii=False).encode()     # half a pair is no character: a ValueError
     except FileNotFoundError:
         raise DataError(f"{path.parent} has no {path.name}: give the folder of a model as transformers saves it") \
             from None
@@ -90,10 +94,11 @@ class Config:
 
 
 class FoundWeights:
-    """The tensors of a folder, each taken once, with the shape that it must have."""
+    """The tensors of a folder, each taken once, with the shape that it must have. Errors tell the name of the model and
+    of what describes it."""
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    def __init__(self, folder: Path, name: str = "", config: str = CONFIG):
+        self.name, self.config = name or str(folder), config
         self.files = weight_files(folder)                      # name of a tensor -> file
         self.open: dict[Path, Any] = {}
         self.taken: set[str] = set()
@@ -104,13 +109,13 @@ class FoundWeights:
     def take(self, name: str, *shape: int) -> Tensor:
         """Return a tensor in float32."""
         if name not in self.files:
-            raise DataError(f"{self.folder} has no tensor {name}, which its {CONFIG} asks for: fetch the folder again")
+            raise DataError(f"{self.name} has no tensor {name}, which its {self.config} asks for: fetch it again")
         tensor = self._handle(self.files[name]).get_tensor(name)
         if tuple(tensor.shape) != shape:
-            raise DataError(f"{self.folder}: the tensor {name} has the shape {tuple(tensor.shape)}, and {CONFIG} asks "
-                            f"for {shape}: they are of different models")
+            raise DataError(f"{self.name}: the tensor {name} has the shape {tuple(tensor.shape)}, and {self.config} "
+                            f"asks for {shape}: they are of different models")
         if not tensor.is_floating_point() or tensor.element_size() < 2:
-            raise DataError(f"{self.folder}: the tensor {name} is in {tensor.dtype}: import a model that is not "
+            raise DataError(f"{self.name}: the tensor {name} is in {tensor.dtype}: import a model that is not "
                             "quantised")
         self.taken.add(name)
         return tensor.to(torch.float32)
@@ -122,7 +127,7 @@ class FoundWeights:
         """Refuse a folder with weights that were not asked for, but for these: there is more in its model."""
         rest = sorted(name for name in set(self.files) - self.taken - set(spare) if not NO_WEIGHTS.search(name))
         if rest:
-            raise DataError(f"{self.folder}: {len(rest)} tensors have no place in the architecture that {CONFIG} "
+            raise DataError(f"{self.name}: {len(rest)} tensors have no place in the architecture that {self.config} "
                             f"names, {rest[0]} among them: it is another model")
 
     def _handle(self, path: Path) -> Any:

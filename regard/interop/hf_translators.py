@@ -71,7 +71,7 @@ class BartLike:
     def config(self, layout: EncoderDecoderLayout, context: int, scale: float) -> dict[str, Any]:
         config: dict[str, Any] = {
             "model_type": self.model_type, "vocab_size": len(layout.encoder.embedding), "d_model": layout.decoder.width,
-            "max_position_embeddings": context, "is_encoder_decoder": True, "decoder_start_token_id": 1,
+            "max_position_embeddings": context, "is_encoder_decoder": True,
             "forced_eos_token_id": None, "scale_embedding": scale != 1.0, "tie_word_embeddings": layout.head.tied,
             "dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0,
             "activation_function": ACTIVATIONS[layout.decoder.blocks[0].feed.activation]}

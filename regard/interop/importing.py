@@ -27,11 +27,14 @@ from regard.data.tokens.vocabulary import FIRST
 from regard.data.tokens.words import WhitespaceTokenizer
 from regard.errors import DataError, SettingError
 from regard.families.ngram import NGramSettings
+from regard.families.outline import check_outline
+from regard.interop.converters import convert_model
 from regard.interop.foreign_rows import add_rows, load_foreign_tokenizer
-from regard.interop.from_hf import convert_model
-from regard.interop.from_marian import add_marian_rows, convert_marian, load_marian_tokenizers
+from regard.interop.from_marian import convert_marian, load_marian_tokenizers
+from regard.interop.from_nanogpt import CHECKPOINT, convert_nanogpt, find_tokenizer, is_checkpoint, unpickled
 from regard.interop.hf_folder import CONFIG, Config, FoundWeights, load_json
 from regard.manifest import FORMAT
+from regard.models.missing_tokens import leave_out
 from regard.models.ngram import read_arpa
 from regard.run_folder import RunFolder
 from regard.tasks import task_named
@@ -60,35 +63,31 @@ class Imported:
 
 
 def import_model(
-    source: str | Path, out: str | Path | None = None, *, context: int | None = None, revision: str | None = None
+    source: str | Path, out: str | Path | None = None, *, context: int | None = None,
+    tokenizer: str | Path | None = None, revision: str | None = None,
 ) -> Any:
     """Import a model, and return it as `regard.load` does."""
-    return load(import_run(source, out, context=context, revision=revision).path)
+    return load(import_run(source, out, context=context, tokenizer=tokenizer, revision=revision).path)
 
 
 def import_run(
-    source: str | Path, out: str | Path | None = None, *, context: int | None = None, revision: str | None = None
+    source: str | Path, out: str | Path | None = None, *, context: int | None = None,
+    tokenizer: str | Path | None = None, revision: str | None = None,
 ) -> Imported:
     """Write the model at `source`, a path or hub:OWNER/NAME, as a run: all of it, or nothing.
 
-    `context` is how many tokens it shall read at once, where that is fewer than it can; `revision` is of the hub.
+    `context` is how many tokens it shall read at once, where that is fewer than it can. `tokenizer` is the file of a
+    model that comes without one, a checkpoint of nanoGPT; `revision` is of the hub.
     """
     if str(source).startswith(HUB):
-        return import_from_hub(str(source), out, context, revision)
+        return import_from_hub(str(source), out, context, tokenizer, revision)
     if revision is not None:
         raise SettingError(f"--revision {revision}: {source} is a path; it is of a model {HUB}OWNER/NAME")
     began, source = time.monotonic(), Path(source)
     path = Path(out) if out is not None else Path("runs") / source.name.split(".")[0]
     if path.exists():
         raise SettingError(f"-o {path} exists already: give another path, or remove it")
-    if not source.exists():
-        raise DataError(f"there is nothing at {source}: give the folder of a model, or an ARPA file")
-    if source.is_dir():
-        found = read_folder(source, context)
-    elif source.name.endswith(ARPA):
-        found = read_counts(source)
-    else:
-        raise DataError(f"{source} is no folder of a model, and no ARPA file ({', '.join(ARPA)})")
+    found = read_source(source, context, None if tokenizer is None else Path(tokenizer))
     storage.make_folder(path.parent)
     part = storage.own_part(path)
     try:
@@ -101,7 +100,9 @@ def import_run(
                     getattr(getattr(found.tokenizer, "main", found.tokenizer), "added", 0), time.monotonic() - began)
 
 
-def import_from_hub(source: str, out: str | Path | None, context: int | None, revision: str | None) -> Imported:
+def import_from_hub(
+    source: str, out: str | Path | None, context: int | None, tokenizer: str | Path | None, revision: str | None
+) -> Imported:
     """Import a model that is fetched for this from the hub."""
     from regard.interop.pulling import fetched_model
 
@@ -109,7 +110,7 @@ def import_from_hub(source: str, out: str | Path | None, context: int | None, re
     if path.exists():
         raise SettingError(f"-o {path} exists already: give another path, or remove it")
     with fetched_model(source, revision, path) as folder:
-        return import_run(folder, path, context=context)
+        return import_run(folder, path, context=context, tokenizer=tokenizer)
 
 
 def write_run(folder: RunFolder, source: Path, found: ForeignModel) -> None:
@@ -141,6 +142,21 @@ class ForeignModel:
     model: Any
 
 
+def read_source(source: Path, context: int | None, tokenizer: Path | None) -> ForeignModel:
+    """Return the model at a path, whatever it is; what is none of those that are known is one clear line."""
+    if not source.exists():
+        raise DataError(f"there is nothing at {source}: give the folder of a model, a {CHECKPOINT} or an ARPA file")
+    if is_checkpoint(source):
+        return read_checkpoint(source / CHECKPOINT if source.is_dir() else source, context, tokenizer)
+    if tokenizer is not None:
+        raise SettingError(f"--tokenizer {tokenizer}: {source} has its tokens with it; leave it out")
+    if source.is_dir():
+        return read_folder(source, context)
+    if source.name.endswith(ARPA):
+        return read_counts(source)
+    raise DataError(f"{source} is no folder of a model, no {CHECKPOINT} and no ARPA file ({', '.join(ARPA)})")
+
+
 def read_folder(source: Path, context: int | None) -> ForeignModel:
     """A folder of transformers."""
     config = Config(load_json(source / CONFIG), str(source / CONFIG))
@@ -148,20 +164,33 @@ def read_folder(source: Path, context: int | None) -> ForeignModel:
     if kind in TRANSLATORS:
         return read_translator(source, config, context)
     converted = convert_model(config, FoundWeights(source))
-    tokenizer, alike = load_foreign_tokenizer(source, config, len(converted.tensors["embedding.weight"]))
-    model, tensors = add_rows(converted, tokenizer, alike)
-    settings, network = build_network("lm", converted.family, tokenizer, cut_context(model, tensors, context), source)
-    return ForeignModel(kind, "lm", converted.family, tokenizer, DataSettings((), documents="file"),
+    tokenizer = load_foreign_tokenizer(source, config, converted.rows, masked=converted.fills_blanks)
+    cut = cut_context(converted.model, add_rows(converted.tensors, tokenizer), context)
+    settings, network = build_network(converted.task, converted.family, tokenizer, cut, source)
+    return ForeignModel(kind, converted.task, converted.family, tokenizer, DataSettings((), documents="file"),
                         TokenizerSettings(tokenizer.kind, tokenizer.vocab_size), settings, network)
+
+
+def read_checkpoint(source: Path, context: int | None, tokenizer: Path | None) -> ForeignModel:
+    """A checkpoint of nanoGPT, which another process unpickles."""
+    if tokenizer is not None and not tokenizer.exists():
+        raise DataError(f"--tokenizer {tokenizer}: there is nothing there")
+    with unpickled(source) as folder:
+        config = Config(load_json(folder / CONFIG), f"model_args of {source}")
+        converted = convert_nanogpt(config, FoundWeights(folder, str(source), "model_args"))
+    found = find_tokenizer(source, tokenizer, converted.rows)
+    cut = cut_context(converted.model, add_rows(converted.tensors, found), context)
+    settings, network = build_network("lm", converted.family, found, cut, source)
+    return ForeignModel("nanogpt", "lm", converted.family, found, DataSettings((), documents="file"),
+                        TokenizerSettings(found.kind, found.vocab_size), settings, network)
 
 
 def read_translator(source: Path, config: Config, context: int | None) -> ForeignModel:
     """A translator of Marian's, with two SentencePiece models."""
     tokenizer = load_marian_tokenizers(source, config)
     model, tensors = convert_marian(config, FoundWeights(source))
-    tensors = add_marian_rows(tensors, tokenizer.target, config)
-    settings, network = build_network("translate", "transformer", tokenizer, cut_context(model, tensors, context),
-                                      source)
+    cut = cut_context(model, add_rows(tensors, tokenizer.target), context)
+    settings, network = build_network("translate", "transformer", tokenizer, cut, source)
     return ForeignModel(config.text("model_type"), "translate", "transformer", tokenizer,
                         PairSettings((), langs=languages(source)),
                         PairTokenizerSettings(tokenizer.kind, tokenizer.vocab_size, shared=False), settings, network)
@@ -194,10 +223,11 @@ def build_network(
     family = task_named(task).family(name)
     settings: Any = fill(family.settings, {**model, "dropout": 0.0}, "model")
     assert family.build is not None
+    check_outline(family, settings, task_named(task).vocab(tokenizer), tensors)
     with NothingDrawn():
         network = family.build(settings, task_named(task).vocab(tokenizer))
     load_checked(network, tensors, source)
-    return settings, network.eval()
+    return settings, leave_out(network, tokenizer).eval()
 
 
 def cut_context(

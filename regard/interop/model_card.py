@@ -40,7 +40,8 @@ def write_card(subject: ExportSubject, kind: str | None, pushed: bool = False) -
         sections += ["```python\n" + use(subject) + "\n```", frame_note(subject)]
     if pushed:
         sections.append("```sh\n" + pull(subject) + "\n```")
-    sections += ["## Measured\n\n" + measured(subject, pushed), "## Trained\n\n" + trained(subject)]
+    sections += ["## Measured\n\n" + measured(subject, pushed),
+                 imported(subject) or "## Trained\n\n" + trained(subject)]
     return "\n".join(section.strip() + "\n" for section in sections)
 
 
@@ -56,7 +57,8 @@ def about(subject: ExportSubject, kind: str | None) -> str:
     family = model.task.family(model.family)
     count = sum(tensor.numel() for tensor in subject.network.saved_tensors().values())
     written = f" and is written here as `{kind}` of transformers" if kind is not None else ""
-    return (f"{family.about[0].upper()}{family.about[1:]}. It has {count:,} parameters{written}. It was trained with "
+    came = "imported" if imported(subject) else "trained"
+    return (f"{family.about[0].upper()}{family.about[1:]}. It has {count:,} parameters{written}. It was {came} with "
             f"Regard {__version__}.")
 
 
@@ -76,6 +78,8 @@ def pull(subject: ExportSubject) -> str:
 
 def frame_note(subject: ExportSubject) -> str:
     """Return what the tokenizer adds to a text."""
+    if subject.found is not None:
+        return "The tokenizer is the one that the model came with, and so are its ids."
     if getattr(subject.network, "needs_source", False):
         note = "The tokenizer sets `<eos>` behind a source."
         if not subject.tokenizer.shared:
@@ -161,6 +165,13 @@ def number(value: float) -> str:
 
 
 # ------------------------------------------------------------------------------------------ how it was made
+
+
+def imported(subject: ExportSubject) -> str:
+    """Return the section of a model that was trained elsewhere and not here; nothing for any other."""
+    name = subject.tables["run"].get("imported")
+    return f"## Imported\n\nBy `regard import {name}`. What it was trained on, the card of that model tells." \
+        if name else ""
 
 
 def trained(subject: ExportSubject) -> str:

@@ -24,10 +24,17 @@ METASPACE = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "al
 def load_sentence_pieces(path: Path) -> dict[str, Any]:
     """Return the value of a tokenizer.json that cuts texts as this file does."""
     try:
+        return read_pieces(load_raw(path))
+    except (ValueError, IndexError, AttributeError, struct.error) as error:
+        raise DataError(f"could not read {path} ({error}): fetch it again") from None
+
+
+def load_raw(path: Path) -> bytes:
+    try:
         if path.stat().st_size > LARGEST:
             raise ValueError(f"it is larger than {LARGEST:,} bytes")
-        return read_pieces(path.read_bytes())
-    except (OSError, ValueError, IndexError, struct.error) as error:
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
         raise DataError(f"could not read {path} ({error}): fetch it again") from None
 
 
@@ -55,6 +62,7 @@ def normaliser(parts: dict[int, Any]) -> list[dict[str, Any]]:
     table = parts.get(2, b"")
     steps: list[dict[str, Any]] = []
     if table:
+        check_table(table)
         steps.append({"type": "Precompiled", "precompiled_charsmap": base64.b64encode(table).decode()})
     if not parts.get(3, 1):
         raise ValueError("it sets no space before a text")
@@ -62,6 +70,14 @@ def normaliser(parts: dict[int, Any]) -> list[dict[str, Any]]:
         steps += [{"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
                   {"type": "Strip", "strip_left": True, "strip_right": True}]
     return steps
+
+
+def check_table(table: bytes) -> None:
+    """Refuse a table of characters that its reader would stumble over: a trie of 4-byte units, then UTF-8."""
+    size = int.from_bytes(table[:4], "little")
+    if len(table) < 4 or size % 4 or size + 4 > len(table):
+        raise ValueError("its table of characters is cut off")
+    table[4 + size:].decode()                                  # a UnicodeDecodeError is a ValueError
 
 
 def fields(raw: bytes) -> Iterator[tuple[int, Any]]:

@@ -15,8 +15,12 @@ import torch
 from torch import Tensor
 
 from regard.config import fill
+from regard.data.reading.remote import refuse_addresses
+from regard.data.tokens.foreign import ForeignTokenizer
 from regard.errors import RegardError, SettingError
-from regard.interop.layout import Layout, read_layout
+from regard.interop.layout import Layout
+from regard.interop.layout_reading import read_layout
+from regard.interop.target_ids import Counting, recount
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class ExportSubject:
     precision: str                         # of the weights that are written: one of the target's
     name: str                              # of the run, for people
     counted: bool = False                  # of a mixture the n-gram is meant, and not the network
+    recounted: bool = True                 # an imported model gets the ids back that it came with
 
     @property
     def network(self) -> Any:
@@ -50,15 +55,37 @@ class ExportSubject:
         return self.trained.tables
 
     @cached_property
+    def counting(self) -> Counting:
+        """The target's ids of what the model reads, or of what a translator writes."""
+        return Counting(self.tokenizer, self.network.vocab, self.recounted)
+
+    @cached_property
+    def source_counting(self) -> Counting:
+        """The target's ids of what a translator reads."""
+        source = getattr(self.tokenizer, "source", self.tokenizer)
+        return Counting(source, source.vocab_size, self.recounted)
+
+    @property
+    def found(self) -> ForeignTokenizer | None:
+        """The tokenizer that an imported model came with, if the target is to have it; of a translator the target's."""
+        return self.counting.tokenizer
+
+    def token(self, role: str) -> int | None:
+        """Return the target's id of <pad>, <bos>, <eos> or <unk>; None where it has none."""
+        return self.counting.of(getattr(self.tokenizer, role))
+
+    @cached_property
     def layout(self) -> Layout:
-        """The weights by the names of the field; a network of other parts is a SettingError."""
-        return read_layout(self.network)
+        """The weights by the names of the field, counted as the target does; a network of other parts is a
+        SettingError."""
+        return recount(read_layout(self.network), self.counting, self.source_counting)
 
     @cached_property
     def corpus(self) -> Any:
         """The text of the run, read again as it was; None where it is gone or has changed."""
         data = fill(self.trained.task.data, self.tables["data"], "data")
         try:
+            refuse_addresses((*data.files, *data.valid, *getattr(data, "test", ())))
             corpus = self.trained.task.prepare(data, self.tokenizer, say=lambda text: None)
         except (RegardError, OSError):
             return None
@@ -92,8 +119,8 @@ ROUNDED = Tolerance(1.0, "weights are rounded to 16 bits", same_choices=False)
 class OpenedExport:
     """An export, opened by the program that it was written for.
 
-    `tokens` are ids of ours, from <bos> on; of a model that needs a source, `source` are the source's with its end.
-    Programs that number tokens otherwise translate here.
+    `tokens` are the target's ids, from that of <bos> on; of a model that needs a source, `source` are the source's with
+    its end.
     """
 
     program: str                           # "transformers"

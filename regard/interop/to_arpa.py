@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from regard.data.tokens.foreign import ForeignTokenizer
+from regard.data.tokens.vocabulary import FIRST, SPECIALS
 from regard.errors import SettingError
 from regard.interop.target import ExportSubject, OpenedExport, Tolerance
 from regard.models.ngram import write_arpa
@@ -33,6 +35,9 @@ def write(subject: ExportSubject, path: Path) -> str:
 
 def spell_words(tokenizer: Any) -> list[str]:
     """Return each token as a word without white space, as tokenizer.json has it otherwise."""
+    if tokenizer.kind == ForeignTokenizer.kind:
+        names = (tokenizer.name(id) or f"<row_{tokenizer.order[id]}>" for id in range(FIRST, tokenizer.vocab_size))
+        return picture_spaces([*SPECIALS, *names])
     vocab = tokenizer.to_dict()["model"]["vocab"]
     tokens = sorted(vocab, key=vocab.__getitem__) if isinstance(vocab, dict) else [token for token, _ in vocab]
     return picture_spaces(tokens)

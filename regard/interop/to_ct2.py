@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import storage
-from regard.data.tokens.vocabulary import BOS, EOS, SPECIALS, UNK, Tokenizer, TokenizerPair
+from regard.data.tokens.vocabulary import Tokenizer
 from regard.errors import SettingError
 from regard.interop.architectures import find_architecture
 from regard.interop.ct2_spec import decoder_spec, translator_spec
+from regard.interop.found_tokenizer import found_pieces, save_tokenizer
 from regard.interop.layout import DecoderLayout, EncoderDecoderLayout
 from regard.interop.target import EXACT, ExportSubject, OpenedExport, Tolerance
+from regard.interop.target_ids import Counting
 
 INSTALL = "CTranslate2 is not installed: pip install 'regard[ct2]'"
 ROUNDED = {"float16": Tolerance(0.25, "weights in float16"),
@@ -35,20 +37,34 @@ def write(subject: ExportSubject, path: Path) -> str:
         raise SettingError(f"--to ct2: {INSTALL}")
     assert isinstance(layout, DecoderLayout | EncoderDecoderLayout), "the table names no other"
     places = int(layout.context or subject.trained.context)
+    sources, targets = pieces_of(subject)
     if isinstance(layout, EncoderDecoderLayout):
         spec = translator_spec(layout, places)
-        add_pair(spec, subject.tokenizer, subject.network.vocab)
+        spec.config.add_source_eos = True                      # a source is given without its end
+        spec.config.decoder_start_token = targets[need(subject, "bos")]
+        spec.register_source_vocabulary(sources)
+        spec.register_target_vocabulary(targets)
     else:
         spec = decoder_spec(layout, places)
-        spec.register_vocabulary(pieces_of(subject.tokenizer, subject.network.vocab))
-    for name, id in (("bos_token", BOS), ("eos_token", EOS), ("unk_token", UNK)):
-        setattr(spec.config, name, SPECIALS[id])
+        spec.register_vocabulary(targets)
+    for name, id in (("bos_token", need(subject, "bos")), ("eos_token", need(subject, "eos")),
+                     ("unk_token", subject.token("unk"))):
+        setattr(spec.config, name, targets[need(subject, "eos") if id is None else id])
     spec.validate()
     spec.optimize(quantization=subject.precision)
     storage.make_folder(path)
     spec.save(str(path))
-    subject.tokenizer.save(path)
+    save_tokenizer(subject, path)
     return kind
+
+
+def need(subject: ExportSubject, role: str) -> int:
+    """Return the id of a special token that CTranslate2 cannot do without."""
+    found = subject.token(role)
+    if found is None:
+        raise SettingError(f"--to ct2: the tokenizer that this model came with has no <{role}>, which CTranslate2 "
+                           "needs; export with --to hf")
+    return found
 
 
 def is_installed() -> bool:
@@ -59,20 +75,22 @@ def is_installed() -> bool:
     return True
 
 
-def add_pair(spec: Any, pair: TokenizerPair, vocab: int) -> None:
-    """Register the vocabularies of both sides; targets begin with <bos>, sources end with <eos>."""
-    spec.config.decoder_start_token = SPECIALS[BOS]
-    spec.config.add_source_eos = True
-    spec.register_source_vocabulary(pieces_of(pair.source, pair.source.vocab_size))
-    spec.register_target_vocabulary(pieces_of(pair.target, vocab))
+def pieces_of(subject: ExportSubject) -> tuple[list[str], list[str]]:
+    """Return the tokens of what is read and of what is written, in the order of CTranslate2's ids."""
+    tokenizer = subject.tokenizer
+    source = getattr(tokenizer, "source", tokenizer)
+    return (names_of(source, subject.source_counting),
+            names_of(getattr(tokenizer, "main", tokenizer), subject.counting))
 
 
-def pieces_of(tokenizer: Tokenizer, vocab: int) -> list[str]:
-    """Return the tokens in the order of their ids, each as it stands in tokenizer.json."""
+def names_of(tokenizer: Tokenizer, counting: Counting) -> list[str]:
+    """Return the tokens in the order of the target's ids, each as it stands in the tokenizer's file."""
+    if counting.tokenizer is not None:
+        return found_pieces(counting.tokenizer)
     values = tokenizer.to_dict()["model"]["vocab"]
     listed = isinstance(values, list)                          # of a unigram tokenizer: pieces with their scores
     pieces = [piece for piece, _ in values] if listed else sorted(values, key=values.__getitem__)
-    return pieces + [f"<beyond {id}>" for id in range(len(pieces), vocab)]
+    return pieces + [f"<beyond {id}>" for id in range(len(pieces), counting.size)]
 
 
 # ----------------------------------------------------------------------------------------------- the check
@@ -98,7 +116,7 @@ def compute_type(precision: str) -> str:
 
 def open_generator(ctranslate2: Any, subject: ExportSubject, path: Path) -> OpenedExport:
     model = ctranslate2.Generator(str(path), device="cpu", compute_type=compute_type(subject.precision))
-    pieces = pieces_of(subject.tokenizer, subject.network.vocab)
+    _, pieces = pieces_of(subject)
 
     def log_probs(tokens: Sequence[int], source: Sequence[int] | None = None) -> NDArray[np.float32]:
         return np.array(model.forward_batch([list(tokens)], return_log_probs=True))[0]
@@ -114,8 +132,7 @@ def open_generator(ctranslate2: Any, subject: ExportSubject, path: Path) -> Open
 
 def open_translator(ctranslate2: Any, subject: ExportSubject, path: Path) -> OpenedExport:
     model = ctranslate2.Translator(str(path), device="cpu", compute_type=compute_type(subject.precision))
-    sources = pieces_of(subject.tokenizer.source, subject.tokenizer.source.vocab_size)
-    targets = pieces_of(subject.tokenizer.target, subject.network.vocab)
+    sources, targets = pieces_of(subject)
     number = {piece: id for id, piece in enumerate(targets)}
 
     def run(source: Sequence[int] | None, before: Sequence[int], count: int) -> Any:

@@ -16,14 +16,15 @@ from torch import Tensor
 
 from regard.errors import SettingError
 from regard.interop.architectures import find_architecture
-from regard.interop.gguf_tensors import FORMS, decoder_tensors, mamba_tensors
+from regard.interop.gguf_tensors import FORMS, decoder_tensors, mamba2_tensors, mamba_tensors
 from regard.interop.gguf_tokenizer import add_tokenizer, read_vocabulary
-from regard.interop.layout import DecoderLayout, MambaLayout
+from regard.interop.layout import DecoderLayout, Mamba2Layout, MambaLayout
 from regard.interop.target import EXACT, ExportSubject, OpenedExport, Tolerance, plain
 
 INSTALL = "--to gguf writes with the package gguf, which is not installed: pip install 'regard[gguf]'"
 FILE_TYPES = {"f32": 0, "f16": 1, "q8_0": 7}       # llama.cpp's numbers
-UNROUNDED = {"position_embd", "ssm_conv1d", "ssm_a"}          # of two dimensions, and no factor of a matrix product
+# Of two dimensions, and no factor of a matrix product.
+UNROUNDED = {"position_embd", "ssm_conv1d", "ssm_a", "ssm_d", "ssm_norm"}
 
 ROOM = 256                                         # tokens, for a check of what has no limit of its own
 BY_GELU = Tolerance(2e-2, "llama.cpp looks GELU up in a table of float16")
@@ -36,22 +37,25 @@ def write(subject: ExportSubject, path: Path) -> str:
     """Write the file; return llama.cpp's name of the architecture."""
     layout = subject.layout
     kind = find_architecture("gguf", layout).name
-    vocabulary = read_vocabulary(subject.tokenizer)
-    assert isinstance(layout, DecoderLayout | MambaLayout), "the table names no other"
+    vocabulary = read_vocabulary(subject)
+    assert isinstance(layout, DecoderLayout | MambaLayout | Mamba2Layout), "the table names no other"
     context = int(layout.context or subject.trained.context)
     writer = make_writer(path, kind)
     writer.add_name(subject.name)
     writer.add_file_type(FILE_TYPES[subject.precision])
     writer.add_quantization_version(2)
-    writer.add_vocab_size(subject.network.vocab)
+    writer.add_vocab_size(subject.counting.size)
     writer.add_context_length(context)
     if isinstance(layout, MambaLayout):
         add_mamba_settings(writer, layout)
         tensors = mamba_tensors(layout)
+    elif isinstance(layout, Mamba2Layout):
+        add_mamba2_settings(writer, layout)
+        tensors = mamba2_tensors(layout)
     else:
         add_settings(writer, layout, kind)
         tensors = decoder_tensors(layout, FORMS[kind], context)
-    add_tokenizer(writer, vocabulary)
+    add_tokenizer(writer, vocabulary, subject)
     add_tensors(writer, tensors, subject.precision)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -90,15 +94,30 @@ def add_settings(writer: Any, layout: DecoderLayout, kind: str) -> None:
 
 def add_mamba_settings(writer: Any, layout: MambaLayout) -> None:
     block = layout.blocks[0]
+    add_state_settings(writer, layout)
+    writer.add_ssm_inner_size(len(block.conv))
+    writer.add_ssm_conv_kernel(block.conv.shape[1])
+    writer.add_ssm_state_size(block.log_rate.shape[1])
+    writer.add_ssm_time_step_rank(len(block.step_in.weight))
+
+
+def add_mamba2_settings(writer: Any, layout: Mamba2Layout) -> None:
+    block = layout.blocks[0]
+    add_state_settings(writer, layout)
+    writer.add_ssm_inner_size(block.inner)
+    writer.add_ssm_conv_kernel(block.conv.shape[1])
+    writer.add_ssm_state_size(block.states)
+    writer.add_ssm_time_step_rank(len(block.skip))                 # its word for the number of heads
+    writer.add_ssm_group_count(block.groups)
+
+
+def add_state_settings(writer: Any, layout: MambaLayout | Mamba2Layout) -> None:
+    """Write what both kinds of state space have: feed-forward layers and attention of no width."""
     writer.add_embedding_length(layout.embedding.shape[1])
     writer.add_block_count(len(layout.blocks))
     writer.add_feed_forward_length(0)
     writer.add_head_count(0)
     writer.add_layer_norm_rms_eps(layout.norm.eps)
-    writer.add_ssm_inner_size(len(block.conv))
-    writer.add_ssm_conv_kernel(block.conv.shape[1])
-    writer.add_ssm_state_size(block.log_rate.shape[1])
-    writer.add_ssm_time_step_rank(len(block.step_in.weight))
 
 
 def add_tensors(writer: Any, tensors: Iterable[tuple[str, Tensor]], precision: str) -> None:
@@ -124,7 +143,9 @@ def precision_of(name: str, values: NDArray[np.float32], precision: str) -> str:
 def tolerance(subject: ExportSubject, kind: str) -> Tolerance:
     if subject.precision != "f32":
         return ROUNDED[subject.precision]
-    return {"mamba": BY_STATES, **dict.fromkeys(("gptneox", "starcoder2", "gpt2"), BY_GELU)}.get(kind, EXACT)
+    measured = {**dict.fromkeys(("mamba", "mamba2"), BY_STATES),
+                **dict.fromkeys(("gptneox", "starcoder2", "gpt2"), BY_GELU)}
+    return measured.get(kind, EXACT)
 
 
 def is_checkable() -> bool:
@@ -152,7 +173,7 @@ def open_written(subject: ExportSubject, path: Path) -> OpenedExport:
 
     def greedy(tokens: Sequence[int], count: int, source: Sequence[int] | None = None) -> list[int]:
         written = [int(read(tokens)[-1].argmax())]
-        while len(written) < count and written[-1] != subject.tokenizer.eos:
+        while len(written) < count and written[-1] != subject.token("eos"):
             model.eval(written[-1:])
             written.append(int(model.scores[len(tokens) + len(written) - 1].argmax()))
         return written

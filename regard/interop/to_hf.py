@@ -16,7 +16,9 @@ from torch import Tensor
 
 from regard import storage
 from regard.interop.architectures import find_architecture
+from regard.interop.found_tokenizer import write_found
 from regard.interop.hf_decoders import DECODERS
+from regard.interop.hf_states import STATES
 from regard.interop.hf_tokenizer import tokenizer_files
 from regard.interop.hf_translators import TRANSLATORS
 from regard.interop.layout import Layout
@@ -24,7 +26,7 @@ from regard.interop.model_card import write_card
 from regard.interop.target import EXACT, ROUNDED, ExportSubject, OpenedExport, Tolerance, plain, precision_dtype
 
 Converted = tuple[dict[str, Any], dict[str, Tensor]]           # config.json, and the tensors by transformers' names
-WRITERS: dict[str, Callable[[Layout, int], Converted]] = {**DECODERS, **TRANSLATORS}
+WRITERS: dict[str, Callable[[Layout, int], Converted]] = {**DECODERS, **STATES, **TRANSLATORS}
 
 
 def write(subject: ExportSubject, path: Path) -> str:
@@ -34,12 +36,15 @@ def write(subject: ExportSubject, path: Path) -> str:
     config, tensors = WRITERS[name](layout, subject.trained.context)
     vocab = config["vocab_size"]
     storage.make_folder(path)
-    config = {"architectures": [name], **config, "dtype": subject.precision, **special_ids(subject, vocab)}
+    config = {"architectures": [name], **config, "dtype": subject.precision, **special_ids(subject)}
     write_values(path / "config.json", config)
     if subject.writes_on:
         write_values(path / "generation_config.json", generation_settings(subject))
-    for file, values in tokenizer_files(subject, config["vocab_size"]).items():
-        write_values(path / file, values)
+    if subject.found is not None:
+        write_found(subject.found, path, subject.trained.context)
+    else:
+        for file, values in tokenizer_files(subject, vocab).items():
+            write_values(path / file, values)
     save_weights(path / "model.safetensors", tensors, subject.precision)
     storage.write_part(path / "README.md", write_card(subject, name))
     return name
@@ -58,22 +63,24 @@ def save_weights(path: Path, tensors: dict[str, Tensor], precision: str) -> None
     storage.write_part(path, save({name: plain(tensor, dtype) for name, tensor in tensors.items()}, {"format": "pt"}))
 
 
-def special_ids(subject: ExportSubject, vocab: int) -> dict[str, Any]:
+def special_ids(subject: ExportSubject) -> dict[str, Any]:
     """Return the ids that config.json names; a masked model's <mask> is the last of its vocabulary."""
-    t = subject.tokenizer
-    ids = {"bos_token_id": t.bos, "eos_token_id": t.eos, "pad_token_id": t.pad}
-    return ids if subject.writes_on else {**ids, "mask_token_id": vocab - 1}
+    ids = {f"{role}_token_id": subject.token(role) for role in ("bos", "eos", "pad")}
+    if not subject.writes_on:
+        return {**ids, "mask_token_id": subject.counting.of(subject.network.mask)}
+    if getattr(subject.network, "needs_source", False):
+        return {**ids, "decoder_start_token_id": ids["bos_token_id"]}
+    return ids
 
 
 def generation_settings(subject: ExportSubject) -> dict[str, Any]:
     """Return how `regard generate` and `regard translate` write: tokens that they never write are suppressed."""
-    special = subject.trained.special_tokens
-    settings = {"bos_token_id": special.begin, "eos_token_id": special.end, "pad_token_id": subject.tokenizer.pad,
-                "suppress_tokens": [int(token) for token in special.banned]}
+    missing = subject.tokenizer.missing
+    banned = subject.counting.theirs([id for id in subject.trained.special_tokens.banned if id not in missing])
+    settings = {**special_ids(subject), "suppress_tokens": sorted(banned)}
     if not getattr(subject.network, "needs_source", False):
         return {**settings, "do_sample": True, "top_k": 0, "max_new_tokens": 256}
-    return {**settings, "decoder_start_token_id": special.begin, "num_beams": 5, "length_penalty": 1.0,
-            "max_length": subject.trained.context}
+    return {**settings, "num_beams": 5, "length_penalty": 1.0, "max_length": subject.trained.context}
 
 
 @contextmanager
@@ -104,9 +111,10 @@ def open_written(subject: ExportSubject, path: Path) -> OpenedExport:
     with quiet(transformers.utils.logging):
         model = getattr(transformers, f"AutoModelFor{kind}").from_pretrained(path, dtype=torch.float32).eval()
         tokenizer = transformers.AutoTokenizer.from_pretrained(path)
-    t = subject.tokenizer
-    plainly = transformers.GenerationConfig(do_sample=False, num_beams=1, eos_token_id=t.eos, pad_token_id=t.pad,
-                                            bos_token_id=t.bos, decoder_start_token_id=t.bos)
+    begin, pad = subject.token("bos"), subject.token("pad")
+    plainly = transformers.GenerationConfig(
+        do_sample=False, num_beams=1, eos_token_id=subject.token("eos"), pad_token_id=begin if pad is None else pad,
+        bos_token_id=begin, decoder_start_token_id=begin)
     model.generation_config = plainly                      # what is not set would be taken from the folder's
 
     def read(tokens: Sequence[int], source: Sequence[int] | None) -> dict[str, Tensor]:
@@ -129,5 +137,5 @@ def open_written(subject: ExportSubject, path: Path) -> OpenedExport:
 
     return OpenedExport(
         "transformers", transformers.__version__, log_probs, greedy if subject.writes_on else None,
-        encode=lambda text: tokenizer.encode(text, add_special_tokens=False),
+        encode=lambda text: tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True),
         decode=lambda tokens: str(tokenizer.decode(tokens)))

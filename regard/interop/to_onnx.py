@@ -14,6 +14,7 @@ from typing import Any
 from regard import storage
 from regard.data.tokens.vocabulary import FIRST, SOURCE
 from regard.errors import RunError, SettingError
+from regard.interop.found_tokenizer import save_tokenizer
 from regard.interop.onnx_graphs import (
     ExportGraph,
     describe,
@@ -25,6 +26,7 @@ from regard.interop.onnx_graphs import (
 from regard.interop.onnx_program import OnnxProgram
 from regard.interop.onnx_readme import write_readme
 from regard.interop.target import EXACT, ExportSubject, OpenedExport, Tolerance
+from regard.interop.target_ids import recount_network
 from regard.models.masked import MaskedModel
 from regard.models.neural import NeuralLM
 
@@ -33,13 +35,13 @@ EXPORTERS = ("onnx", "onnxscript")         # torch's exporter needs them, and to
 
 def write(subject: ExportSubject, path: Path) -> str:
     """Write the graphs, graphs.json, tokenizer.json and README.md into a new folder."""
-    network = subject.network
     check_kind(subject)
     check_installed()
+    network = recount_network(subject.network, subject.counting, subject.source_counting)
     storage.make_folder(path)
     kind, capacity = kind_of(network), capacity_of(subject)
     about: dict[str, Any] = {
-        "name": subject.name, "kind": kind, "vocabulary": network.vocab, "capacity": capacity,
+        "name": subject.name, "kind": kind, "vocabulary": subject.counting.size, "capacity": capacity,
         "longest": longest(subject),
         "special_tokens": special_tokens(subject), "state": [], "graphs": {}, "without": {}}
     if kind == "source":
@@ -48,7 +50,7 @@ def write(subject: ExportSubject, path: Path) -> str:
         about["graphs"][graph.name] = write_graph(graph, path)
         about["state"] = [name for name in graph.inputs if name != "tokens"]
     write_whole(network, capacity, path, about)
-    subject.tokenizer.save(path)
+    save_tokenizer(subject, path)
     storage.write_file(path / "graphs.json", json.dumps(about, indent=1) + "\n")
     storage.write_file(path / "README.md", write_readme(subject.name, kind, about, getattr(network, "one_text", False)))
     return f"graphs of ONNX ({', '.join(about['graphs'])})"
@@ -84,7 +86,10 @@ def check_kind(subject: ExportSubject) -> None:
     """Refuse what has no graphs."""
     family = subject.tables["run"]["family"]
     if isinstance(subject.network, NeuralLM | MaskedModel):
-        return
+        if subject.found is None or not subject.found.pieces:
+            return
+        raise SettingError("--to onnx: this translator came with SentencePiece models, and one tokenizer.json holds "
+                           "none of them; export with --to ct2 or --to hf")
     if subject.writes_on:
         raise SettingError(f"--to onnx: a run of {family} has no network; --to arpa writes what it has counted")
     raise SettingError("--to onnx: a model that labels texts has no graphs yet; language models, translators, "
@@ -122,13 +127,16 @@ def longest(subject: ExportSubject) -> int | None:
 
 def special_tokens(subject: ExportSubject) -> dict[str, Any]:
     """Return the tokens with a meaning of their own: where a text begins and ends, and those that are never written."""
-    t = subject.tokenizer
+    of, missing = subject.counting.of, subject.tokenizer.missing
     if hasattr(subject.network, "mask"):
-        return {"begin": t.bos, "end": t.eos, "closing": [t.eos] * subject.trained.framed, "mask": subject.network.mask,
-                "banned": [*range(FIRST), subject.network.mask]}
+        mask = subject.network.mask
+        return {"begin": subject.token("bos"), "end": subject.token("eos"),
+                "closing": [subject.token("eos")] * subject.trained.framed, "mask": of(mask),
+                "banned": [of(id) for id in (*range(FIRST), mask) if id not in missing]}
     special = subject.trained.special_tokens
-    return {"begin": special.begin, "end": special.end, "source_end": t.eos, "pad": t.pad, "unknown": t.unk,
-            "banned": list(special.banned)}
+    return {"begin": of(special.begin), "end": of(special.end),
+            "source_end": subject.source_counting.of(subject.tokenizer.eos), "pad": subject.token("pad"),
+            "unknown": subject.token("unk"), "banned": [of(id) for id in special.banned if id not in missing]}
 
 
 # ------------------------------------------------------------------------------------------------------ the check

@@ -53,7 +53,8 @@ def open_written(subject: ExportSubject, path: Path) -> OpenedExport:
 def rebuild(subject: ExportSubject, tensors: dict[str, Tensor]) -> Any:
     task, tables = subject.trained.task, subject.tables
     family = task.family(tables["run"]["family"])
-    network = restore(family, family.settings_of_run(tables["model"]), task.vocab(subject.tokenizer), tensors)
+    vocab = task.vocab(subject.tokenizer)
+    network = restore(family, family.settings_of_run(tables["model"]), vocab, tensors, subject.tokenizer)
     return network.eval() if hasattr(network, "eval") else network
 
 

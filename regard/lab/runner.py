@@ -1,8 +1,8 @@
 """Running experiments: arm by arm and seed by seed, kept after each, until all are done or the minutes are over.
 
-Arms without times in them run side by side, each on one core; where times are measured an arm runs alone. An arm is
-kept only if the code on disk is still what it was at the start: workers read it when they begin, and what is kept says
-by which code it was measured.
+Arms without times in them run side by side, each on one core, or on one GPU; where times are measured an arm runs
+alone. An arm is kept only if the code on disk is still what it was at the start: workers read it when they begin, and
+what is kept says by which code it was measured.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -27,7 +28,7 @@ from regard.errors import RunError
 from regard.lab.experiment import Arm, Experiment, Setting, Values
 from regard.lab.find import experiment as named
 from regard.lab.results import has_changed, key_of, open_results
-from regard.trained import pick_device
+from regard.trained import VISIBLE, list_gpus, pick_device
 
 SEEDS, QUICK_SEEDS = 9, 3                  # from nine on an interval is sure and lets one seed be far off
 BUSY = 0.7                                 # of one core, beside this process: too much for a measurement of times
@@ -57,7 +58,7 @@ class RunPlan:
 
     @property
     def side_by_side(self) -> int:
-        return self.workers or ((os.cpu_count() or 1) if self.device == "cpu" else 1)
+        return self.workers or ((os.cpu_count() or 1) if self.device == "cpu" else max(1, len(list_gpus(self.device))))
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,11 @@ def _side_by_side(progress: Progress, plan: RunPlan) -> None:
         for arm_run in coming:
             progress.keep(arm_run, partial(time_arm, arm_run.arm, arm_run.setting))
         return
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_one_thread) as pool:
+    context = multiprocessing.get_context("spawn")
+    gpus, places = list_gpus(plan.device), context.SimpleQueue()
+    for number in range(workers):
+        places.put(gpus[number % len(gpus)] if gpus else "")
+    with ProcessPoolExecutor(workers, context, initializer=_take_place, initargs=(places,)) as pool:
         running: dict[Future[Any], ArmRun] = {}
         while True:
             while len(running) < workers and (new := next(coming, None)) is not None:
@@ -234,7 +239,11 @@ def time_arm(arm: Arm, setting: Setting) -> tuple[Values, float]:
     return values, seconds
 
 
-def _one_thread() -> None:
+def _take_place(places: SimpleQueue[str]) -> None:
+    """Take a GPU for this process, where there are several, and one thread."""
+    gpu = places.get()
+    if gpu:
+        os.environ[VISIBLE] = gpu
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
 

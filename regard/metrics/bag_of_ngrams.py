@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.tokens.vocabulary import BOS
+from regard.errors import DataError
 
 ORDERS = {"char": 3, "byte": 3}          # the longest n-gram, by the kind of tokens
 ORDER = 2                                # of words and subwords
@@ -52,8 +53,19 @@ class BagOfNGrams:
         return {"order": np.array(self.order), "hashes": self.hashes, "weights": self.weights, "bias": self.bias}
 
     @staticmethod
-    def from_arrays(arrays: Mapping[str, NDArray[Any]]) -> BagOfNGrams:
-        return BagOfNGrams(int(arrays["order"]), arrays["hashes"], arrays["weights"], arrays["bias"])
+    def from_arrays(arrays: Mapping[str, NDArray[Any]], count: int) -> BagOfNGrams:
+        """Return the classifier that these arrays are, of `count` labels."""
+        try:
+            order, hashes, weights, bias = (arrays[name] for name in ("order", "hashes", "weights", "bias"))
+            shapes = (order.shape, weights.shape, bias.shape) == ((), (len(hashes), count), (count,))
+            kinds = (order.dtype.kind, hashes.dtype.kind, weights.dtype, bias.dtype) == ("i", "i", "f4", "f4")
+            ranges = shapes and 1 <= order <= max(ORDERS.values()) and ((hashes >= 0) & (hashes < 2**HASHES)).all()
+            if not (kinds and ranges):
+                raise ValueError("shapes, kinds or ranges are others")
+        except (KeyError, ValueError, TypeError) as error:
+            raise DataError(f"the baseline of this run is none of {count} labels ({error}): take baseline.safetensors "
+                            "from a copy of the run") from None
+        return BagOfNGrams(int(order), hashes, weights, bias)
 
 
 def fit_bag(texts: Texts, labels: Sequence[int], *, count: int, kind: str = "word") -> BagOfNGrams:

@@ -17,6 +17,7 @@ from regard.metrics.resampling import Counts, Interval
 from regard.metrics.text_units import interval_over, share_of
 from regard.models.label_models import LabelModel
 from regard.models.masked import MaskedModel
+from regard.ranks import ALONE, Ranks
 
 
 @dataclass(frozen=True)
@@ -55,26 +56,28 @@ def guess_batches(model: MaskedModel, batches: Iterable[Batch]) -> FillQuality:
         model.encode(here.tokens, here.lengths).vectors[asked]), first=0)
 
 
-def guess_labels(model: LabelModel, batches: Iterable[Batch]) -> FillQuality:
+def guess_labels(model: LabelModel, batches: Iterable[Batch], ranks: Ranks = ALONE) -> FillQuality:
     """Over all labels that the batches ask for, of texts or of words; the model is put into eval mode."""
-    return judge_guesses(model, batches, lambda here, asked: model.predict(here.tokens, here.lengths)[asked], first=1)
+    return judge_guesses(
+        model, batches, lambda here, asked: model.predict(here.tokens, here.lengths)[asked], first=1, ranks=ranks)
 
 
 @torch.no_grad()
 def judge_guesses(
-    model: Learner, batches: Iterable[Batch], guess: Callable[[Batch, Tensor], Tensor], first: int
+    model: Learner, batches: Iterable[Batch], guess: Callable[[Batch, Tensor], Tensor], first: int,
+    ranks: Ranks = ALONE,
 ) -> FillQuality:
-    """The sums over the batches. `guess` gives (N, V) log-probabilities at what is asked; of targets the least is
-    `first`."""
+    """The sums over the batches, each judged by one of the ranks. `guess` gives (N, V) log-probabilities at what is
+    asked; of targets the least is `first`."""
     model.eval()
     nats, rows = 0.0, []
-    for batch in batches:
+    for batch in ranks.deal(batches):
         here = batch.to(model.device)
         asked = here.is_real()
         log_probs, targets = guess(here, asked), here.targets[asked] - first
         nats -= float(log_probs.double().gather(-1, targets[:, None]).sum())
         right = torch.zeros_like(asked)
         right[asked] = log_probs.argmax(-1) == targets
-        rows.append(torch.stack([each.reshape(len(each), -1).sum(1) for each in (right, asked)], 1).cpu().numpy())
-    units = np.concatenate([np.zeros((0, 2)), *rows])
-    return FillQuality(nats, int(units[:, 1].sum()), int(units[:, 0].sum()), units)
+        rows.append(torch.stack([each.reshape(len(each), -1).sum(1) for each in (right, asked)], 1).tolist())
+    units = np.concatenate([np.zeros((0, 2)), *map(np.array, ranks.collect(rows))])
+    return FillQuality(ranks.total([nats])[0], int(units[:, 1].sum()), int(units[:, 0].sum()), units)

@@ -20,6 +20,7 @@ from regard.contract import LanguageModel, Learner, Source
 from regard.data.batching.pair_batches import HeldOutPairs
 from regard.data.batching.text_batches import Batch
 from regard.data.tokens.vocabulary import UNK
+from regard.ranks import ALONE, Ranks
 
 
 @dataclass(frozen=True)
@@ -91,13 +92,16 @@ def score_batches(
         yield batch, here.mask(scores)
 
 
-def held_out_loss(model: LanguageModel | Learner, batches: Iterable[Batch], *, bfloat16: bool = False) -> float:
-    """Average nats a token over all the batches, every real token counted once."""
+def held_out_loss(
+    model: LanguageModel | Learner, batches: Iterable[Batch], *, bfloat16: bool = False, ranks: Ranks = ALONE
+) -> float:
+    """Average nats a token over all the batches, every real token counted once, by one of the ranks."""
     nats, tokens = torch.zeros((), dtype=torch.float64, device=model.device), 0
-    for batch, scores in score_batches(model, batches, bfloat16=bfloat16):
+    for batch, scores in score_batches(model, ranks.deal(batches), bfloat16=bfloat16):
         nats -= scores.double().sum()
         tokens += batch.real
-    return nats.item() / max(1, tokens)
+    total, count = ranks.total([nats.item(), tokens])
+    return total / max(1, count)
 
 
 def score_targets(model: LanguageModel | Learner, held_out: HeldOutPairs, targets: Sequence[str]) -> Surprise:

@@ -26,9 +26,9 @@ from regard.run_folder import RunFolder
 from regard.tasks import task_named
 from regard.trained import pick_device
 from regard.training.choices import VALIDATION_SHARE, check_early, check_tables, choose, quickest_threads, time_steps
+from regard.training.parts import Parts, build_model
 from regard.training.report import TrainingProgress
 from regard.training.request import TrainRequest, plan_new
-from regard.training.run import Parts, build_model
 
 FILE = "plan.json"
 AXES = ("minutes", "size", "data")

@@ -36,6 +36,7 @@ WHEN = {
     415: "the body is not of a type that is taken here",
     422: "the request is not of the described shape",
     429: "too many requests are waiting: try again after `Retry-After` seconds",
+    431: "the request has too many headers, or too long ones",
     503: "it took too long, or could not be loaded",
 }
 

@@ -106,7 +106,6 @@ class Opened:
         bound_threads()
         try:
             trained = load(self.folder.path, self.device, trust=self.trust)
-            check_finite(trained.model, self.folder)
             if self.prepare is not None:
                 self.prepare(trained)
         except Exception as error:                             # a damaged file may fail in any way
@@ -248,16 +247,6 @@ def unique_id(name: str, taken: Any) -> str:
 
 
 # ------------------------------------------------------------------------------------------- of a model
-
-
-def check_finite(model: Any, folder: RunFolder) -> None:
-    """Refuse weights that are nan or infinite: every answer would be so, and JSON has no such number."""
-    from torch import nn
-
-    for name, weights in model.named_parameters() if isinstance(model, nn.Module) else ():
-        if not weights.isfinite().all():
-            raise RunError(f"{folder.weights_path} is damaged: {name} holds what is no finite number; "
-                           "take it from a copy, or train again")
 
 
 def ask_before_each_pass(model: Any) -> None:

@@ -6,6 +6,7 @@ import json
 import math
 from pathlib import Path
 
+from regard.plain_files import open_plain
 from regard.run_folder import SAMPLES
 from regard.tasks.card import Card, Tables
 
@@ -15,7 +16,7 @@ EXAMPLE = 400                    # characters
 
 def count_parameters(weights: Path) -> int:
     """Return the number of parameters, from the header of the file alone."""
-    with weights.open("rb") as file:
+    with open_plain(weights) as file:
         size = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(min(size, 100_000_000)))
     return sum(math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")
@@ -30,7 +31,7 @@ def vocabulary_size(path: Path) -> int:
 def last_step(metrics: Path) -> int:
     """Return the last step in the log; 0 where there is none."""
     try:
-        with metrics.open("rb") as file:
+        with open_plain(metrics) as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - 4096))
             lines = file.read().decode(errors="replace").splitlines()
@@ -57,7 +58,7 @@ def sample_of(path: Path, between: str | None) -> str:
     With `between`, its reference follows, after that.
     """
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             row = json.loads(file.readline(LONGEST_SAMPLE))
         text = str(row["prompt"]) + ("" if between is None else between + str(row["reference"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

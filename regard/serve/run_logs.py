@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config import read_toml
+from regard.plain_files import open_plain
 from regard.run_folder import METRICS, SAMPLES, SETTINGS
 from regard.serve.damage import Damaged, count, number, plain, reading
 from regard.tasks import CARDS, USUAL
@@ -59,7 +60,7 @@ class Log:
         self.file, self.changed = (now.st_dev, now.st_ino), now.st_mtime
         if now.st_size <= self.offset:
             return bool(replaced)
-        with open(self.path, "rb") as file:
+        with open_plain(self.path) as file:
             file.seek(self.offset)
             while block := file.read(BLOCK):
                 self.offset += len(block)

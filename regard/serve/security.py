@@ -4,7 +4,9 @@
     Origin           this server itself, where the browser says one; nothing of another site's is answered
     token            where one is set, on every route but /health: in `Authorization: Bearer`, or in a cookie that
                      opening the address with `?token=` sets (HttpOnly, SameSite=Strict)
-    body             JSON, and forms where LibreTranslate's clients send them; at most 1 MB, counted as it arrives
+    headers          100 at most, of 32 kB in all
+    body             JSON, and forms where LibreTranslate's clients send them; at most 1 MB, counted as it arrives,
+                     within 30 seconds
 
 It is plain ASGI: nothing stands between a streamed answer and the client, and a client that leaves is noticed. The
 body is gathered here, so that a route starts with all of it, or not at all.
@@ -27,7 +29,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.errors import SettingError
-from regard.serve.limits import BODY
+from regard.serve.limits import BODY, RETRY_AFTER
 from regard.serve.refusals import Refusal, refusal_of
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -36,6 +38,8 @@ FORMS = ("/translate", "/detect")                          # take forms as well 
 JSON = "application/json"
 FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
 READS = ("GET", "HEAD", "OPTIONS")
+HEADERS_MOST, HEADERS_BYTES = 100, 2**15
+FULL = "regard.full"                                       # of a request: every connection is taken
 SHORTEST = 16                                              # characters of a token of the user's own
 
 HEADERS = {
@@ -62,6 +66,7 @@ class Security:
     host: str = "127.0.0.1"
     body: int = BODY
     patience: float = 10.0                                 # seconds without a byte of the body
+    seconds: float = 30.0                                  # for all of the body
 
     def __post_init__(self) -> None:
         if self.token is not None and len(self.token) < SHORTEST:
@@ -160,6 +165,10 @@ class Guard:
 
     def check(self, scope: Scope) -> Response | None:
         """Refuse a request that breaks a rule; return the welcome for one that opens the page with the token."""
+        if scope.get(FULL) and scope["path"] not in OPEN:
+            raise Refusal(503, f"every connection is taken: try again in {RETRY_AFTER} seconds",
+                          code="too_many_requests", headers={"Connection": "close", "Retry-After": str(RETRY_AFTER)})
+        check_headers(scope["headers"])
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if not self.security.knows_host(host):
@@ -201,12 +210,15 @@ class Guard:
         """Return a `receive` that gives the body in one piece, and then waits until the client leaves."""
         check_length(Headers(scope=scope), self.security.body)
         body, more = bytearray(), True
+        until = asyncio.get_running_loop().time() + self.security.seconds
         while more:
+            left = until - asyncio.get_running_loop().time()
             try:
-                message = await asyncio.wait_for(receive(), self.security.patience)
+                message = await asyncio.wait_for(receive(), max(0.0, min(left, self.security.patience)))
             except TimeoutError:
-                raise Refusal(408, f"the body did not arrive: nothing came for {self.security.patience:g} seconds",
-                              headers={"Connection": "close"}) from None
+                why = (f"nothing came for {self.security.patience:g} seconds" if left > self.security.patience
+                       else f"there was more to come after {self.security.seconds:g} seconds")
+                raise Refusal(408, f"the body did not arrive: {why}", headers={"Connection": "close"}) from None
             if message["type"] == "http.disconnect":
                 raise Refusal(499, "the client went away")
             body += message.get("body", b"")
@@ -231,6 +243,13 @@ def check_type(headers: Headers, path: str) -> None:
         return
     wanted = f"{JSON} or a form" if path in FORMS else JSON
     raise Refusal(415, f"send {wanted} (the Content-Type is {kind or 'missing'})", code="wrong_type")
+
+
+def check_headers(headers: list[tuple[bytes, bytes]]) -> None:
+    size = sum(len(name) + len(value) for name, value in headers)
+    if len(headers) > HEADERS_MOST or size > HEADERS_BYTES:
+        raise Refusal(431, f"the request has {len(headers):,} headers of {size:,} bytes: send at most {HEADERS_MOST}, "
+                           f"of {HEADERS_BYTES:,} bytes", headers={"Connection": "close"})
 
 
 def check_length(headers: Headers, most: int) -> None:

@@ -4,7 +4,10 @@
         serve(listen("127.0.0.1", 8000), registry, settings, signals)
 
 Connections are few and impatient: one that does not finish its request's head in time is closed, and so is one that
-does not take its answer. Otherwise a client that opens connections and sends nothing could keep everybody out.
+does not take its answer. Otherwise a client that opens connections and sends nothing could keep everybody out. One that
+sends slowly, a byte now and then, could still: so when all connections are taken, a new one takes the place of the one
+that has kept us waiting for longest, of the client that has the most. Behind a proxy all clients have one address, and
+then it is simply the one that has kept us waiting for longest. Nobody who takes an answer as it comes is hung up on.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ import asyncio
 import logging
 import socket
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,10 +29,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from regard.errors import SettingError
 from regard.serve.limits import QUEUED, RUNNING, SECONDS
 from regard.serve.registry import Registry
-from regard.serve.security import Security
+from regard.serve.security import FULL, Security
 from regard.serve.stop_signals import StopSignals
 
 CONNECTIONS = 128
+OVERFLOW = 64                  # more, that are told to come again; `/health` is answered there
 PATIENCE = 10.0                # seconds for the head of a request, and for the rest of an answer to be taken
 GOODBYE = 2                    # seconds for what still runs when the server is asked to stop
 
@@ -54,7 +59,46 @@ class Impatient(H11Protocol):
         super().connection_made(transport)
         self.waiting: asyncio.TimerHandle | None = None
         self.watched = False
+        self.since = self.loop.time()                      # when this request began
+        inner = self.app
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            scope[FULL] = self.too_many() > 0              # the guard refuses it, unless it asks whether we are well
+            await inner(scope, receive, send)
+
+        self.app = app
         self.expect_head()
+        self.make_room()
+
+    # ------------------------------------------------------------------------------------ many at once
+
+    @property
+    def others(self) -> Iterable[Any]:
+        """Every connection, this one included: all are of this class."""
+        return self.connections
+
+    def too_many(self) -> int:
+        """Return how many connections there are beyond the limit; those that are being closed do not count."""
+        return sum(not each.transport.is_closing() for each in self.others) - CONNECTIONS
+
+    def make_room(self) -> None:
+        """Close the connection that has kept us waiting for longest, of the client that has the most of them; where
+        all are being answered, this one, once there are too many even to say so."""
+        if (beyond := self.too_many()) <= 0:
+            return
+        idle = [each for each in self.others if each is not self and each.keeps_us_waiting()]
+        if idle:
+            held = Counter(address_of_client(each) for each in self.others)
+            min(idle, key=lambda each: (-held[address_of_client(each)], each.since)).transport.abort()
+        elif beyond > OVERFLOW:
+            self.transport.abort()
+
+    def keeps_us_waiting(self) -> bool:
+        """Return True if it is the client's turn: to send the rest of a request, or to take more of an answer."""
+        waits = self.between_requests() or self.cycle.more_body or self.flow.write_paused
+        return waits and not self.transport.is_closing()
+
+    # ------------------------------------------------------------------------------------ patience
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -70,6 +114,7 @@ class Impatient(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        self.since = self.loop.time()
         self.watch_writing()
 
     def pause_writing(self) -> None:
@@ -104,6 +149,10 @@ class Impatient(H11Protocol):
             self.transport.abort()
         else:
             self.watch_writing()
+
+
+def address_of_client(connection: Any) -> str:
+    return connection.client[0] if connection.client else ""
 
 
 class Server(uvicorn.Server):
@@ -165,7 +214,7 @@ def serve(
 def configure(app: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app, http=Impatient, ws="none", loop="asyncio", lifespan="on", log_config=None, access_log=False,
-        proxy_headers=False, server_header=False, limit_concurrency=CONNECTIONS, timeout_keep_alive=5,
+        proxy_headers=False, server_header=False, timeout_keep_alive=5,
         timeout_graceful_shutdown=GOODBYE, h11_max_incomplete_event_size=32 * 1024)
 
 

@@ -87,6 +87,8 @@ TOKENIZER: list[click.Parameter] = [
     Flag("--tokenizer", "tokenizer.kind", type=choice(*TOKENIZERS), help="How text becomes tokens.  [default: chosen]"),
     Flag("--vocab", "tokenizer.vocab", type=int, help="Vocabulary size.  [default: chosen]"),
 ]
+WORKERS = click.Option(["--workers"], type=click.IntRange(min=1), metavar="N",
+                       help="Processes that read a large text.  [default: one a core]")
 DEVICE = click.Option(["--device"], default="auto", show_default=True, help="cpu, cuda, ...")
 
 # What means the same for every task.
@@ -109,6 +111,7 @@ COMMON: list[click.Parameter] = [
     Flag("--minutes", "training.minutes", type=float, help="... or in minutes.  [default: 5]"),
     Flag("--seed", "training.seed", type=int),
     DEVICE,
+    WORKERS,
     click.Option(["--resume"], is_flag=True, help="Go on with the run in --out."),
     click.Option(["--start-over"], is_flag=True, help="With --resume: from step 0 if no checkpoint is left."),
     click.Option(["--from", "base"], metavar="RUN", help="Begin with the weights of another run."),

@@ -20,6 +20,7 @@ from regard.families import Family
 from regard.look.influence import evaluating
 from regard.look.look import Look, Request
 from regard.look.small_map import Sample
+from regard.tasks.answering import Answering
 from regard.tasks.card import Card
 from regard.tasks.last_measure import LastMeasure
 from regard.tasks.score import Scoring
@@ -50,8 +51,9 @@ class Task:
     prepare: Callable[..., Any] = prepare                  # ([data], [tokenizer] or a tokenizer, say) -> a corpus
     load_tokenizer: Callable[[Any], Any] = Tokenizer.load  # from a run's tokenizer.json
     vocab: Callable[[Any], Any] = lambda tokenizer: tokenizer.vocab_size              # of the model
-    judge: Callable[..., dict[str, float]] | None = None   # (model, corpus, context) -> what else is measured
+    judge: Callable[..., dict[str, float]] | None = None   # (model, corpus, context, ranks) -> what else is measured
     score: Scoring | None = None                             # behind `regard score`
+    answer: Answering | None = None                        # one line for each input, over files
     test: LastMeasure | None = None                        # of the trained model, on what chose nothing
     baseline: str = ""                                     # the family in every comparison
     mixing: Mixing | None = None                           # with an n-gram, for a task that can mix

@@ -16,19 +16,27 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from regard import storage
+from regard.config import fill, shown
 from regard.contract import Learner
 from regard.errors import RunError
+from regard.families.outline import check_outline
 from regard.kernels.cpu.onednn import cpu
+from regard.plain_files import parse_json
+from regard.ranks import ALONE, Ranks
 from regard.run_folder import CHECKPOINTS, DAMAGED, RunFolder, pack, unpack
+from regard.training.memory import out_of_memory
 from regard.training.report import TrainingReport
 from regard.training.settings import TrainingSettings
 from regard.training.step import TrainingPosition, TrainingStep
+
+if TYPE_CHECKING:
+    from regard.training.request import TrainingPlan
 
 QUICK = 0.2                    # seconds that a checkpoint may take at every validation
 SAVING_SHARE = 0.1             # of the time, for checkpoints that take longer
@@ -47,13 +55,14 @@ class Checkpoints:
         return self.took < QUICK or time.monotonic() - self.saved > self.took / SAVING_SHARE
 
     def save(self, position: TrainingPosition) -> None:
+        """Write a checkpoint; of several ranks the first does, once all have told it what only they know."""
+        self.step.ranks.require_equal(list(self.step.model.parameters()))
+        tensors = self.tensors()
+        if self.step.ranks.first:
+            self.write(position, tensors)
+
+    def write(self, position: TrainingPosition, tensors: dict[str, Tensor]) -> None:
         began, step = time.monotonic(), self.step
-        tensors = {f"random/{name}": state for name, state in random_states(step.model.device).items()}
-        tensors |= {f"optimizer/{name}": value for name, value in step.optimizers.tensors().items()}
-        if step.average is not None:
-            tensors |= {f"average/{name}": value for name, value in step.average.weights.items()}
-        if step.carried is not None:
-            tensors |= {f"carried/{name}": value for name, value in step.carried.tensors().items()}
         files = {
             "model.safetensors": pack(step.model.saved_tensors()),
             "training.safetensors": pack(tensors),
@@ -65,19 +74,38 @@ class Checkpoints:
         self.saved = time.monotonic()
         self.took = self.saved - began
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the state of training beside the weights: the same whatever the number of ranks."""
+        step = self.step
+        tensors = {f"random/{name}": state for name, state in random_states(step.model.device).items()}
+        tensors |= {f"optimizer/{name}": value for name, value in step.optimizers.tensors().items()}
+        if step.average is not None:
+            tensors |= {f"average/{name}": value for name, value in step.average.weights.items()}
+        if step.carried is not None:
+            carried = step.ranks.gather_rows(step.carried.tensors())
+            tensors |= {f"carried/{name}": value for name, value in carried.items()}
+        return tensors
+
     def session(self) -> dict[str, Any]:
         """Sync the logs; return their hashes and the conditions."""
         logs = (self.report.metrics, self.report.samples)
         for log in logs:
             log.sync()
-        return {"conditions": asdict(current_conditions(self.step.model)),
+        return {"conditions": asdict(current_conditions(self.step.model, self.step.ranks)),
                 "logs": {log.path.name: log.state() for log in logs}}
 
     def restore(self, files: dict[str, bytes]) -> TrainingPosition:
         """Load a checkpoint into the training step; return the position it was made at."""
+        with holding_what_is_needed():
+            self.load(saved_weights(files),
+                      unpack(files["training.safetensors"], "the checkpoint's training.safetensors"))
+            return fill(TrainingPosition, parse_json(files["at.json"]), "at.json")
+
+    def load(self, weights: dict[str, Tensor], tensors: dict[str, Tensor]) -> None:
+        """Load weights, and what `tensors` gave, into the training step."""
         step, tables = self.step, dict[str, dict[str, Tensor]]()
-        step.model.load_tensors(unpack(files["model.safetensors"], "the checkpoint's model.safetensors"))
-        for path, value in unpack(files["training.safetensors"], "the checkpoint's training.safetensors").items():
+        step.model.load_tensors(weights)
+        for path, value in tensors.items():
             table, name = path.split("/", 1)
             tables.setdefault(table, {})[name] = value
         step.optimizers.load(tables.get("optimizer", {}))
@@ -85,9 +113,9 @@ class Checkpoints:
         if step.average is not None:
             step.average.load(tables["average"])
         if "carried" in tables:
-            step.carried = load_state(step.model, tables["carried"])
+            carried = {name: step.ranks.own_rows(value) for name, value in tables["carried"].items()}
+            step.carried = load_state(step.model, carried)
         set_random_states(tables["random"], step.model.device)
-        return TrainingPosition(**json.loads(files["at.json"]))
 
     def check_logs(self, session: dict[str, Any], position: TrainingPosition) -> None:
         """Cut the logs back to the position; say what of them was changed or damaged since the checkpoint."""
@@ -114,6 +142,8 @@ class Checkpoints:
 
     def keep_weights(self) -> None:
         """Write the weights, averaged where they are averaged, as the best of the run."""
+        if not self.step.ranks.first:
+            return
         with self.step.averaged_weights():
             self.folder.save_weights(self.step.model.saved_tensors())
 
@@ -133,7 +163,40 @@ def newest_good(folder: RunFolder, start_over: bool, say: Callable[[str], None])
 
 def read_session(files: dict[str, bytes] | None) -> dict[str, Any]:
     """Return what a checkpoint keeps of the process that made it; one of an earlier version keeps nothing."""
-    return json.loads(files.get("session.json", b"{}")) if files is not None else {}
+    if files is None:
+        return {}
+    with holding_what_is_needed():
+        session = parse_json(files.get("session.json", b"{}"))
+        conditions = session.get("conditions")
+        if conditions is not None:
+            int(conditions["threads"])
+        for log in session.get("logs", {}).values():
+            int(log["bytes"]), str(log["sha256"])
+        return dict(session)
+
+
+def saved_weights(files: dict[str, bytes]) -> dict[str, Tensor]:
+    """Return the weights that a checkpoint keeps."""
+    with holding_what_is_needed():
+        return unpack(files["model.safetensors"], "the checkpoint's model.safetensors")
+
+
+def check_saved(plan: TrainingPlan, files: dict[str, bytes] | None) -> None:
+    """Refuse settings whose model a checkpoint's weights do not fill, before it is built and takes memory."""
+    if files is not None:
+        check_outline(plan.family, plan.model, plan.task.vocab(plan.corpus.tokenizer), saved_weights(files))
+
+
+@contextmanager
+def holding_what_is_needed() -> Iterator[None]:
+    """A checkpoint whose files match their hashes may still hold other things than training put there: in one line."""
+    try:
+        yield
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError, RuntimeError) as error:
+        if out_of_memory(error):
+            raise
+        raise RunError(f"the newest checkpoint does not hold what training needs ({type(error).__name__}: "
+                       f"{shown(str(error))}): remove it from {CHECKPOINTS}, or take the run from a copy") from error
 
 
 def load_state(model: Learner, tensors: dict[str, Tensor]) -> Any:
@@ -168,6 +231,7 @@ class Conditions:
     threads: int                       # of a CPU
     processor: str                     # the CPU's or the GPU's name: kernels differ
     torch: str                         # its version, with the build
+    ranks: int = 1                     # processes, whose gradients are added up
 
 
 @contextmanager
@@ -195,15 +259,17 @@ def set_conditions(s: TrainingSettings, model: Learner) -> None:
         DETERMINISTIC.fill_uninitialized_memory = False      # or all new memory is written twice
 
 
-def current_conditions(model: Learner) -> Conditions:
+def current_conditions(model: Learner, ranks: Ranks = ALONE) -> Conditions:
     device = model.device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else cpu()
-    return Conditions(device.type, torch.get_num_threads() if device.type == "cpu" else 0, name, torch.__version__)
+    return Conditions(device.type, torch.get_num_threads() if device.type == "cpu" else 0, name, torch.__version__,
+                      ranks.count)
 
 
 def changed_conditions(before: dict[str, Any] | None, now: Conditions) -> list[str]:
     """Return a line for each difference; a checkpoint from before they were kept says nothing of them."""
     if before is None:
         return ["threads, processor and torch are not known: the checkpoint is of an earlier version"]
+    before = {"ranks": 1, **before}                            # of an earlier version: one process
     return [f"{name} {value}, was {before.get(name, 'unknown')}" for name, value in asdict(now).items()
             if before.get(name) != value]

@@ -35,10 +35,11 @@ TABLES = ("data", "tokenizer", "model", "ngram", "training")
 
 PACED = 0.2                    # seconds that a CPU's pace is measured for
 PACE = 0.0145                  # seconds that a core of the reference machine took
-TRIAL_SECONDS = 2.0
+TRIAL_SECONDS = 2.0            # of timing steps with one number of threads, at most
+TRIAL_SHARE = 0.005            # of the minutes given, where that is less: the plan follows the clock anyway
 KINDS = 6                      # steps that differ in shape, tried in turns
 MARGIN = 0.95                  # of the time left: a machine is rarely as fast for long as in a short trial
-VALIDATION_SHARE = 0.06        # of the training time goes into validation, at most
+VALIDATION_SHARE = 0.04        # of the training time goes into validation, at most
 FORWARD_SHARE = 1 / 3          # a forward pass costs about this much of a training step on the same tokens
 SMALL_SPLIT = 2**18            # tokens: a held-out split up to this size is always measured whole
 APART = 8.0                    # seconds between validations, at least, where a budget of minutes is given
@@ -211,15 +212,15 @@ def steps_for_minutes(
 
     Validation has its own share of the time.
     """
-    began = time.monotonic()
-    per_step = time_steps(make_step(s), s.micro_batch)
-    s, per_step = quickest_threads(s, device, make_step, per_step)
+    began, trial = time.monotonic(), min(TRIAL_SECONDS, TRIAL_SHARE * 60 * s.minutes)
+    per_step = time_steps(make_step(s), s.micro_batch, seconds=trial)
+    s, per_step = quickest_threads(s, device, make_step, per_step, trial)
     seconds_left -= time.monotonic() - began
     return max(1, int(seconds_left * MARGIN * (1 - VALIDATION_SHARE) / per_step)), s
 
 
 def quickest_threads(
-    s: TrainingSettings, device: torch.device, make_step: MakeStep, per_step: float
+    s: TrainingSettings, device: torch.device, make_step: MakeStep, per_step: float, seconds: float = TRIAL_SECONDS
 ) -> tuple[TrainingSettings, float]:
     """Try a single thread: threads wait for each other in every operation, and a small model is often quicker alone.
 
@@ -229,14 +230,16 @@ def quickest_threads(
     if device.type != "cpu" or s.threads or threads == 1:
         return s, per_step
     torch.set_num_threads(1)
-    alone = time_steps(make_step(s), s.micro_batch)
+    alone = time_steps(make_step(s), s.micro_batch, seconds=seconds)
     if alone < per_step:
         return replace(s, threads=1), alone
     torch.set_num_threads(threads)
     return replace(s, threads=threads), per_step
 
 
-def time_steps(step: TrainingStep, micro_batch: int, clock: Callable[[], float] = time.monotonic) -> float:
+def time_steps(
+    step: TrainingStep, micro_batch: int, clock: Callable[[], float] = time.monotonic, seconds: float = TRIAL_SECONDS
+) -> float:
     """Return the seconds a step takes, over a few trial steps that leave no trace in the model and the generators."""
     model = step.model
     random = random_states(model.device)
@@ -248,7 +251,7 @@ def time_steps(step: TrainingStep, micro_batch: int, clock: Callable[[], float] 
             _trial(step, number % kinds, micro_batch, clock)
         began = time.monotonic()
         times: list[float] = []
-        while time.monotonic() - began < TRIAL_SECONDS or len(times) < 3:
+        while time.monotonic() - began < seconds or len(times) < 3:
             times.append(_trial(step, len(times) % kinds, micro_batch, clock))
         return sorted(times)[len(times) // 2]
     finally:

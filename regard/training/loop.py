@@ -7,12 +7,9 @@ On a GPU the loop is one step ahead of the figures it reads, and waits before it
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,11 +17,12 @@ from regard.errors import Interrupted
 from regard.metrics.perplexity import held_out_loss
 from regard.tasks import CARDS
 from regard.training.checkpoint import Checkpoints, random_states, set_random_states
-from regard.training.minutes import Pace
+from regard.training.minutes import Clock, Pace
 from regard.training.report import Figures, TrainingReport, format_seconds
 from regard.training.schedule import rate
 from regard.training.settings import TrainingSettings
 from regard.training.step import TrainingPosition, TrainingStep
+from regard.training.stopping import stop_signals
 
 JUDGED = dict(card.judged for card in CARDS.values() if card.judged)       # what tasks judge by, and its names
 
@@ -34,11 +32,12 @@ def fit(job: TrainingJob, position: TrainingPosition) -> TrainingPosition:
     s, step = job.settings, job.step
     clock = Clock(position.seconds)
     waiting: deque[tuple[TrainingPosition, Figures]] = deque()
-    with stop_signals() as stop:
+    with stop_signals() as asked:
+        stop = step.ranks.agree_to_stop(asked)
         while not is_over(position, s):
             step.set_rate(rate(position.step, s))
             loss, tokens, micro_batch = step.backward(position.step, position.micro_batch)
-            figures = Figures(position.step, loss, step.clip_gradients())
+            figures = Figures(position.step, loss, step.clip_gradients(), step.ranks)
             if not step.ahead:
                 figures.read()                                # a loss that is not finite changes no weight
             step.update_weights()
@@ -57,6 +56,7 @@ def fit(job: TrainingJob, position: TrainingPosition) -> TrainingPosition:
             if save or is_over(position, s):
                 save_all(job, position)
             if stopping and not last:
+                step.ranks.wait()                             # until everything is saved
                 raise Interrupted(f"stopped at step {position.step:,} of {s.steps:,}; everything is saved: "
                                   "go on with --resume")
     return position
@@ -78,9 +78,10 @@ class TrainingJob:
 
     def measure(self) -> dict[str, float]:
         """Measure the model on the held-out part; return its loss, and what else the task measures."""
-        with self.step.averaged_weights():
-            loss = held_out_loss(self.step.model, self.held_out, bfloat16=self.step.bfloat16)
-            return {"valid_loss": loss, **(self.judge() if self.judge is not None else {})}
+        step = self.step
+        with step.averaged_weights():
+            loss = held_out_loss(step.model, self.held_out, bfloat16=step.bfloat16, ranks=step.ranks)
+            return step.ranks.decide({"valid_loss": loss, **(self.judge() if self.judge is not None else {})})
 
     def sample(self, position: TrainingPosition) -> None:
         """Log what the model writes now, unless that takes too long; training goes on as if nothing was written."""
@@ -97,6 +98,16 @@ class TrainingJob:
 
 
 def follow_clock(job: TrainingJob, position: TrainingPosition, clock: Clock, measured: bool) -> TrainingSettings | None:
+    """Return the settings with another number of steps, if rank 0 finds it time for that."""
+    s, ranks = job.settings, job.step.ranks
+    if not (measured or ranks.looks_at_clock(position.step, s.steps)):
+        return None
+    changed = change_plan(job, position, clock, measured)
+    decided: Any = ranks.decide(None if changed is None else {"steps": changed.steps, "plan": changed.plan})
+    return None if decided is None else replace(s, steps=decided["steps"], plan=tuple(decided["plan"]))
+
+
+def change_plan(job: TrainingJob, position: TrainingPosition, clock: Clock, measured: bool) -> TrainingSettings | None:
     """Return the settings with another number of steps: as the clock asks, or fewer where the held-out loss turned."""
     assert job.pace is not None
     s = job.settings
@@ -123,7 +134,8 @@ def report_step(job: TrainingJob, position: TrainingPosition, figures: Figures) 
     s = job.settings
     loss, norm = figures.read()
     if position.step == s.steps or position.step % s.log_every == 0:
-        job.report.log(position, train_loss=loss, gradient_norm=norm, rate=rate(position.step - 1, s))
+        job.report.log(position, train_loss=loss, gradient_norm=norm, rate=rate(position.step - 1, s),
+                       **job.step.ranks.speeds())
     job.report.show(position, loss)
 
 
@@ -137,13 +149,14 @@ def should_save(job: TrainingJob, step: int) -> bool:
     checkpoint."""
     s = job.settings
     return due(step, s.checkpoint_every or s.valid_every, s.steps) and (
-        bool(s.checkpoint_every) or job.checkpoints.worthwhile())
+        bool(s.checkpoint_every) or job.step.ranks.decide(job.checkpoints.worthwhile()))
 
 
 def save_all(job: TrainingJob, position: TrainingPosition) -> None:
     """Save a checkpoint; the time it takes is none of a step's."""
     began = time.monotonic()
-    job.checkpoints.save(position)
+    with job.step.ranks.busy():
+        job.checkpoints.save(position)
     if job.pace is not None:
         job.pace.count_saving(time.monotonic() - began)
 
@@ -160,9 +173,11 @@ def validate(job: TrainingJob, position: TrainingPosition, clock: Clock) -> Trai
     job.report.log(position, **measured)
     job.report.say(f"step {position.step:,} · {format_seconds(position.seconds)} · validation {describe(measured)}"
                    + (" (best)" if better else ""))
-    if better:
-        job.checkpoints.keep_weights()
-    job.sample(position)
+    job.step.ranks.name_straggler(job.report.say)
+    with job.step.ranks.busy():
+        if better:
+            job.checkpoints.keep_weights()
+        job.sample(position)
     if job.pace is not None:
         job.pace.count_validation(took, time.monotonic() - began - took)
     return position
@@ -178,36 +193,3 @@ def cost(measured: dict[str, float]) -> float:
 def describe(measured: dict[str, float]) -> str:
     judged = [f" · {JUDGED.get(name, name)} {value:.2f}" for name, value in measured.items() if name != "valid_loss"]
     return f"loss {measured['valid_loss']:.4f}" + "".join(judged)
-
-
-class Clock:
-    """Seconds of training, counted on from an earlier session."""
-
-    def __init__(self, before: float):
-        self.origin = time.monotonic() - before
-
-    def seconds(self) -> float:
-        return round(time.monotonic() - self.origin, 3)
-
-
-@contextmanager
-def stop_signals() -> Iterator[Callable[[], bool]]:
-    """Turn the first SIGINT or SIGTERM into a request that the loop sees; a second one interrupts at once."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def ask(number: int, frame: object) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-
-    for number in before:
-        signal.signal(number, ask)
-    try:
-        yield asked.is_set
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -9,6 +9,7 @@ same.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 
 from regard.training.choices import FORWARD_SHARE, steps_for_tokens
@@ -20,6 +21,16 @@ LATEST = 0.6               # how much the newest measurement of the pace counts 
 TURNED = 2                 # validations without a better one, after which the held-out loss counts as turned
 ENDING = 0.15              # of the steps made so far are left then, for the learning rate to fall
 FITTING = 2.5              # a pass that fits a mixture looks at all logits, and counts: longer than a validation
+
+
+class Clock:
+    """Seconds of training, counted on from an earlier session."""
+
+    def __init__(self, before: float):
+        self.origin = time.monotonic() - before
+
+    def seconds(self) -> float:
+        return round(time.monotonic() - self.origin, 3)
 
 
 @dataclass

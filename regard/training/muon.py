@@ -12,11 +12,14 @@ hundreds of small kernel launches on a GPU, and on a CPU the arithmetic stays in
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from regard.ranks import ALONE, Ranks
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 ROUNDS = 5
@@ -64,17 +67,28 @@ def by_squares(x: Tensor) -> Tensor:
     return product @ x
 
 
+@dataclass(frozen=True)
+class Alike:
+    """Tensors that hold matrices of the same shapes, so that these go through together."""
+
+    parameters: list[Tensor]
+    rows: tuple[int, ...]                  # of each matrix in a tensor; or one number: all have as many
+    equal: bool
+
+
 class Muon(torch.optim.Optimizer):
     """For the matrices inside a network; embeddings, gains and biases want AdamW.
 
     `parameters` says how many matrices are stacked in each: queries, keys and values are three, each made orthogonal
-    by itself; or how many rows each of them has, where they are not equally large.
+    by itself; or how many rows each of them has, where they are not equally large. Of several `ranks` each makes some
+    of the matrices orthogonal; momenta and weights are everybody's.
     """
 
     def __init__(
         self, parameters: Mapping[nn.Parameter, int | tuple[int, ...]], lr: float | Tensor, momentum: float = 0.95,
-        weight_decay: float = 0.0,
+        weight_decay: float = 0.0, ranks: Ranks = ALONE,
     ):
+        self.ranks = ranks
         self.parts: dict[Any, int] = {each: parts for each, parts in parameters.items() if isinstance(parts, int)}
         self.rows: dict[Any, tuple[int, ...]] = {
             each: parts for each, parts in parameters.items() if isinstance(parts, tuple)}
@@ -83,34 +97,46 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:                  # type: ignore[override]
         for group in self.param_groups:
-            alike: dict[tuple[int, int, torch.dtype], list[Tensor]] = defaultdict(list)
-            unequal: dict[tuple[tuple[int, ...], int, torch.dtype], list[Tensor]] = defaultdict(list)
-            for parameter in group["params"]:
-                if parameter.grad is not None and parameter in self.rows:
-                    unequal[self.rows[parameter], parameter.shape[1], parameter.dtype].append(parameter)
-                elif parameter.grad is not None:
-                    rows, columns = parameter.shape
-                    alike[rows // self.parts[parameter], columns, parameter.dtype].append(parameter)
-            for (rows, columns, _), parameters in alike.items():
-                self._update(parameters, group, rows, scale_of(rows, columns))
-            for (sizes, _, _), parameters in unequal.items():
-                self._update_unequal(parameters, group, sizes)
+            every = self._alike(group["params"])
+            stacks = (stack for alike in every for stack in self._ahead(alike, group))
+            updates = self.ranks.share_out(orthogonal, stacks)
+            for alike in every:
+                self._update(alike, group, updates)
 
-    def _update(self, parameters: list[Tensor], group: dict[str, Any], rows: int, scale: float) -> None:
-        ahead = self._look_ahead(parameters, group)
-        matrices = torch.cat([each.unflatten(0, (-1, rows)) for each in ahead])             # (N, rows, columns)
-        updates = orthogonal(matrices).split([self.parts[parameter] for parameter in parameters])
+    def _alike(self, parameters: list[Any]) -> list[Alike]:
+        """Return the parameters that have a gradient, those with matrices of the same shapes together."""
+        alike: dict[tuple[int, int, torch.dtype], list[Tensor]] = defaultdict(list)
+        unequal: dict[tuple[tuple[int, ...], int, torch.dtype], list[Tensor]] = defaultdict(list)
+        for parameter in parameters:
+            if parameter.grad is not None and parameter in self.rows:
+                unequal[self.rows[parameter], parameter.shape[1], parameter.dtype].append(parameter)
+            elif parameter.grad is not None:
+                rows, columns = parameter.shape
+                alike[rows // self.parts[parameter], columns, parameter.dtype].append(parameter)
+        return [*(Alike(each, (rows,), True) for (rows, _, _), each in alike.items()),
+                *(Alike(each, sizes, False) for (sizes, _, _), each in unequal.items())]
+
+    def _ahead(self, alike: Alike, group: dict[str, Any]) -> Iterator[Tensor]:
+        """Yield the stacks (N, rows, columns) of matrices to make orthogonal: in tensors with unequal ones, one for
+        each place."""
+        ahead = self._look_ahead(alike.parameters, group)
+        if alike.equal:
+            yield torch.cat([each.unflatten(0, (-1, alike.rows[0])) for each in ahead])
+        else:
+            yield from torch.stack(ahead).split(alike.rows, 1)
+
+    def _update(self, alike: Alike, group: dict[str, Any], updates: Iterator[Tensor]) -> None:
+        parameters, columns = alike.parameters, alike.parameters[0].shape[1]
+        if alike.equal:
+            found = next(updates).split([self.parts[parameter] for parameter in parameters])
+            steps = [each.flatten(0, 1) for each in found]
+            factor = -scale_of(alike.rows[0], columns) * group["lr"]
+        else:
+            factor = -group["lr"]
+            steps = list(torch.cat([next(updates) * scale_of(rows, columns) for rows in alike.rows], 1).unbind())
         torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-        steps = [each.flatten(0, 1) for each in updates]
-        torch._foreach_mul_(steps, -scale * group["lr"])
+        torch._foreach_mul_(steps, factor)
         torch._foreach_add_(parameters, steps)
-
-    def _update_unequal(self, parameters: list[Tensor], group: dict[str, Any], sizes: tuple[int, ...]) -> None:
-        """Update tensors whose matrices have so many rows each; matrices at one place are made orthogonal together."""
-        ahead = torch.stack(self._look_ahead(parameters, group)).split(sizes, 1)            # each (N, rows, columns)
-        steps = torch.cat([orthogonal(each) * scale_of(*each.shape[1:]) for each in ahead], 1) * -group["lr"]
-        torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-        torch._foreach_add_(parameters, list(steps.unbind()))
 
     def _look_ahead(self, parameters: list[Tensor], group: dict[str, Any]) -> list[Tensor]:
         """Gradients with their momenta, as Nesterov adds them."""

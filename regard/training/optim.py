@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from regard.contract import Role
 from regard.errors import RunError
 from regard.layers.roles import DECAYED, find_roles
+from regard.ranks import ALONE, Ranks
 from regard.training.muon import Muon
 from regard.training.recorded_step import scalar
 from regard.training.settings import TrainingSettings
@@ -22,7 +23,7 @@ from regard.training.settings import TrainingSettings
 class Optimizers:
     """One or two torch optimisers that step together and know their parameters by name."""
 
-    def __init__(self, model: nn.Module, s: TrainingSettings):
+    def __init__(self, model: nn.Module, s: TrainingSettings, ranks: Ranks = ALONE):
         named = {name: p for name, p in model.named_parameters() if p.requires_grad}
         roles = {named[name]: role for name, role in find_roles(model).items() if name in named}
         matrices = {p: role.parts for p, role in roles.items() if role.kind == "matrix" and s.optimizer == "muon"}
@@ -31,8 +32,8 @@ class Optimizers:
         kind, make = ("sgd", make_sgd) if s.optimizer == "sgd" else ("adamw", make_adamw)
         self.parts: dict[str, tuple[torch.optim.Optimizer, float]] = {kind: (make(rest, s), s.learning_rate)}
         if matrices:
-            self.parts["muon"] = (Muon(
-                matrices, scalar(s.muon_rate, next(iter(matrices)).device), weight_decay=s.weight_decay), s.muon_rate)
+            rate = scalar(s.muon_rate, next(iter(matrices)).device)
+            self.parts["muon"] = (Muon(matrices, rate, weight_decay=s.weight_decay, ranks=ranks), s.muon_rate)
 
     def set_rate(self, share: float) -> None:
         for optimizer, learning_rate in self.parts.values():

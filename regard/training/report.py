@@ -21,6 +21,7 @@ from regard.errors import TrainingStopped
 from regard.kernels.cross_entropy import keeps_logits
 from regard.kernels.cuda import products
 from regard.kernels.norm import why_not as why_norms_keep
+from regard.ranks import ALONE, Ranks
 from regard.run_folder import RunFolder, parse_row, read_log
 from regard.tasks.trained_model import count_parameters
 from regard.training.recorded_step import why_updates_are_eager
@@ -162,7 +163,7 @@ class TrainingReport:
         """Begin to hand each row to the trackers that the plan asks for, too."""
         self.trackers = OpenTrackers(plan.request.log, self.folder.path, plan.tables(), plan.saved is not None)
 
-    def log(self, position: TrainingPosition, **values: float) -> None:
+    def log(self, position: TrainingPosition, **values: Any) -> None:
         self.record({"step": position.step, "tokens": position.tokens, "seconds": position.seconds, **values})
 
     def record(self, row: dict[str, Any]) -> None:
@@ -195,31 +196,35 @@ class Figures:
     GPU for the host, in every step. So on a GPU the loop is one step ahead of the figures it reads.
     """
 
-    def __init__(self, step: int, loss: Tensor, norm: Tensor):
-        self.step = step
-        both = torch.stack((loss.detach().double(), norm.detach().double()))
+    def __init__(self, step: int, loss: Tensor, norm: Tensor, ranks: Ranks = ALONE):
+        self.step, self.ranks = step, ranks
+        self.where: str | None = None                          # a number is not finite; not read yet
+        both = ranks.with_figures(torch.stack((loss.detach().double(), norm.detach().double())))
         self.held, self.sent = both, None
         if both.is_cuda:
-            self.held = torch.empty(2, dtype=torch.float64, pin_memory=True).copy_(both, non_blocking=True)
+            self.held = torch.empty(len(both), dtype=torch.float64, pin_memory=True).copy_(both, non_blocking=True)
             self.sent = torch.cuda.Event()
             self.sent.record()
 
     def read(self) -> tuple[float, float]:
         """Wait for loss and norm and return them. One that is not finite ends the training."""
         if self.sent is not None:
-            self.sent.synchronize()
-        loss, norm = self.held.tolist()
-        require_finite(self.step, loss=loss, gradient=norm)
+            with self.ranks.waiting():
+                self.sent.synchronize()
+        loss, norm, *said = self.held.tolist()
+        if self.where is None:
+            self.where = self.ranks.read_figures(said)
+        require_finite(self.step, self.where, loss=loss, gradient=norm)
         return loss, norm
 
 
-def require_finite(step: int, **values: float) -> None:
+def require_finite(step: int, where: str = "", **values: float) -> None:
     """Stop the training before anything is saved: a weight that is not a number never comes back."""
     for name, value in values.items():
         if not math.isfinite(value):
             raise TrainingStopped(
-                f"the {name} became {value} at step {step:,}; nothing of it is saved and the last checkpoint is good: "
-                "go on with --resume and a lower --rate")
+                f"the {name} became {value} at step {step:,}{where}; nothing of it is saved and the last checkpoint is "
+                "good: go on with --resume and a lower --rate")
 
 
 # ----------------------------------------------------------------------------------------- the choices

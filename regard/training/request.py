@@ -11,7 +11,9 @@ import torch
 
 from regard import storage
 from regard.config import as_values, fill
+from regard.data.reading.remote import refuse_addresses
 from regard.data.reading.saved_datasets import spread_splits
+from regard.data.workers import use_workers
 from regard.errors import RunError, SettingError
 from regard.families import Family
 from regard.families.likes import settings_like
@@ -54,6 +56,7 @@ class TrainRequest:
     log: str | tuple[str, ...] = ()        # trackers that get each row of the log: "wandb", or "tensorboard,trackio"
     tensorboard: bool = False              # the same as one of them
     quiet: bool = False
+    workers: int | None = None             # processes that read a large text; None: one a core
     frames: Mapping[str, Any] = field(default_factory=dict)    # in the place of files, valid and test
 
 
@@ -114,7 +117,8 @@ def plan_new(request: TrainRequest, say: Say) -> TrainingPlan:
     check_early(family, wanted)
     ngram = choose_ngram(request, task, family, wanted)
     device = pick_device(request.device) if family.build is not None else torch.device("cpu")
-    corpus = task.prepare(data, tokens, say=say)
+    with use_workers(request.workers):
+        corpus = task.prepare(data, tokens, say=say)
     scale = measure_scale(corpus, wanted, device, timed=family.build is not None)
     why = ""
     if may_hurry(request, task, wanted) and makes_few_steps(scale):
@@ -181,8 +185,11 @@ def settings_from_base(base: Any, family: Family, wanted: Tables) -> Tables:
     return {**wanted, "model": as_values(after), "training": training}
 
 
-def plan_resumed(request: TrainRequest, folder: RunFolder, say: Say) -> TrainingPlan:
-    """Go on with a run's settings, tokenizer and text; refuse changes that would make it another run."""
+def plan_resumed(request: TrainRequest, folder: RunFolder, say: Say, other_text: str = "") -> TrainingPlan:
+    """Go on with a run's settings, tokenizer and text; refuse changes that would make it another run.
+
+    `other_text` is said of another text, where that has another reason than a change since the run began.
+    """
     tables = folder.read_settings()
     task = run_task(tables)
     if task.name != request.task:
@@ -209,9 +216,10 @@ def plan_resumed(request: TrainRequest, folder: RunFolder, say: Say) -> Training
         fill(TrainingSettings, tables["training"], "training"), asked, "training", CHANGEABLE)
     device = pick_device(request.device)
     folder.check_tokenizer()
-    corpus = task.prepare(data, task.load_tokenizer(folder.tokenizer_path), say=say)
+    with use_workers(request.workers):
+        corpus = task.prepare(data, task.load_tokenizer(folder.tokenizer_path), say=say)
     if data.content and corpus.content != data.content:
-        raise RunError(f"the text has changed since {folder.path} began: resume with the same text, "
+        raise RunError(other_text or f"the text has changed since {folder.path} began: resume with the same text, "
                        "or start a new run with --from")
     return TrainingPlan(request, task, family, data, corpus, model, training, device, saved=tables, ngram=ngram,
                         changes=tuple(changes))
@@ -226,6 +234,8 @@ def resumed_data(request: TrainRequest, tables: Tables, task: Task) -> Any:
     before = task.data_settings(request.files, {**saved, **splits})
     moved = ("files", "valid", *(("test",) if getattr(before, "test", ()) else ()))
     after, _ = changed_settings(before, wanted.get("data", {}), "data", moved)
+    named = {name for name in ("valid", "test") if name in wanted.get("data", {})}
+    refuse_addresses([each for name in ("valid", "test") if name not in named for each in getattr(after, name, ())])
     kind = wanted.get("tokenizer", {}).get("kind", "auto")
     if kind not in ("auto", tables["tokenizer"]["kind"]):
         raise SettingError(f"tokenizer.kind cannot change from {tables['tokenizer']['kind']} to {kind} when a run is "
@@ -249,6 +259,14 @@ def refuse_params(request: TrainRequest, flag: str) -> None:
         raise SettingError(f"--params {request.params:,}: {flag} goes on with a model that has its size; leave it out")
 
 
+def refuse_taken(request: TrainRequest, folder: RunFolder) -> None:
+    if folder.settings_path.exists() and not request.resume:
+        raise RunError(f"{folder.path} already holds a run: go on with --resume, or choose another folder with --out")
+    if remains := folder.remains():
+        raise RunError(f"{folder.path} holds {', '.join(remains)} of a run, but its run.toml is lost: put that back "
+                       "from a copy, or choose another folder with --out")
+
+
 def claim_folder(request: TrainRequest) -> tuple[Path, bool]:
     """Return the run's folder, and whether it was made now: two trainings that start together never get the same.
 
@@ -262,9 +280,19 @@ def claim_folder(request: TrainRequest) -> tuple[Path, bool]:
     later = card.hurried and request.family is None
     name = card.name if later else card.run_name.format(task=card.name, family=family)
     stem = Path(request.files[0]).name.split(".")[0] if request.files and request.files[0] != "-" else "text"
+    stem = stem.strip("*?[]")                                # of a pattern at an address
     numbers = ("", *(f"-{n}" for n in range(2, 10_000)))
     names = [Path("runs") / f"{stem or 'text'}-{name}{number}" for number in numbers]
     existing = [name for name in names if name.exists()]
     if request.resume and existing:
         return existing[-1], False
     return next(name for name in names if storage.claim_folder(name)), True
+
+
+def describe_choice(plan: TrainingPlan, say: Callable[[str], None]) -> None:
+    """Say why this size was chosen, and which family came next where nobody chose one."""
+    if plan.why:
+        say(f"           {plan.why}")
+    usual = plan.request.family is None and plan.base is None and plan.family.name == plan.task.usual
+    if usual and plan.task.card.runner_up and plan.device.type == "cpu":
+        say(f"           the usual family; next came {plan.task.card.runner_up} (--family)")

@@ -8,33 +8,31 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
 
-from regard.contract import Learner
-from regard.errors import RunError, SettingError
+from regard.errors import SettingError
+from regard.ranks import ALONE, Ranks
 from regard.run_folder import RunFolder
 from regard.run_lock import use_folder
 from regard.trained import load
 from regard.training.checkpoint import (
-    Checkpoints,
     changed_conditions,
+    check_saved,
     current_conditions,
     kept_conditions,
     newest_good,
     read_session,
-    set_conditions,
 )
 from regard.training.choices import check_tables, settle_steps
 from regard.training.counted import count_alone, count_beside
 from regard.training.frames import kept_frames, take_frames
+from regard.training.joining import join_ranks, restarts, send_run, send_state
 from regard.training.loop import TrainingJob, fit
-from regard.training.minutes import make_pace
+from regard.training.parts import Parts, build_model
 from regard.training.report import (
     TrainingProgress,
-    TrainingReport,
     describe_kernels,
     describe_machine,
     describe_model,
@@ -42,28 +40,48 @@ from regard.training.report import (
     describe_text,
     describe_training,
 )
-from regard.training.request import TrainingPlan, TrainRequest, claim_folder, plan_new, plan_resumed, settle_request
-from regard.training.step import TrainingPosition, TrainingStep, make_forward_backward, out_of_memory, tokens_a_step
-from regard.training.tested_part import count_tested, measure_test
+from regard.training.request import (
+    TrainingPlan,
+    TrainRequest,
+    claim_folder,
+    describe_choice,
+    plan_new,
+    plan_resumed,
+    refuse_taken,
+    settle_request,
+)
+from regard.training.step import TrainingPosition, tokens_a_step
+from regard.training.tested_part import measure_test
 
 
 def train(
     files: Any, *, minutes: float | None = None, steps: int | None = None, column: str | None = None, **options: Any
 ) -> Any:
     """Train a model on text files (an embedded corpus, a frame with the text in `column`) and return it, ready to use:
-    a language model, a Trained, unless another `task` is given."""
+    a language model, a Trained, unless another `task` is given. Of several ranks that torchrun started, the first
+    returns it, the others None."""
     tables = {table: dict(values) for table, values in dict(options.pop("settings", None) or {}).items()}
     for name, value in (("minutes", minutes), ("steps", steps)):
         if value is not None:
             tables.setdefault("training", {})[name] = value
-    return run_training(TrainRequest(**take_frames(files, tables, column), settings=tables, **options))
+    return run_together(TrainRequest(**take_frames(files, tables, column), settings=tables, **options))
 
 
-def run_training(request: TrainRequest, began: float | None = None) -> Any:
+def run_together(request: TrainRequest, began: float | None = None) -> Any:
+    """Train on all ranks that torchrun started, or in this process alone; rank 0 returns the trained model."""
+    from regard.training.together import run_as_rank
+
+    with join_ranks(request.device) as ranks:
+        return run_as_rank(request, began, ranks)
+
+
+def run_training(request: TrainRequest, began: float | None = None, ranks: Ranks = ALONE) -> Any:
     """Start the run that was asked for, or go on with it; return the trained model. Minutes count from `began`."""
     began = time.monotonic() if began is None else began
     check_tables(request.settings or {})
     request = settle_request(request)
+    if restarts():                                           # by torchrun: what was begun is gone on with
+        request = replace(request, resume=True, base=None, params=None)
     progress = TrainingProgress(request.quiet)
     path, new = claim_folder(request)
     folder = RunFolder(path)
@@ -71,39 +89,28 @@ def run_training(request: TrainRequest, began: float | None = None) -> Any:
     with kept_conditions(), use_folder(path, new, folder.settings_path), kept_frames(request, folder) as request:
         refuse_taken(request, folder)                        # it may have become one while we asked for the lock
         if folder.settings_path.exists():
-            return resume(request, folder, progress)
+            return resume(request, folder, progress, ranks)
         if request.resume:
             progress.say(f"nothing to resume at {path}: starting anew")
-        return start(request, folder, progress, began)
+        return start(request, folder, progress, began, ranks)
 
 
-def refuse_taken(request: TrainRequest, folder: RunFolder) -> None:
-    if folder.settings_path.exists() and not request.resume:
-        raise RunError(f"{folder.path} already holds a run: go on with --resume, or choose another folder with --out")
-    if remains := folder.remains():
-        raise RunError(f"{folder.path} holds {', '.join(remains)} of a run, but its run.toml is lost: put that back "
-                       "from a copy, or choose another folder with --out")
-
-
-def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, began: float) -> Any:
+def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, began: float, ranks: Ranks) -> Any:
     """Plan a new run, settle the number of its steps, and train; a family that is counted needs no steps."""
     say = progress.say
     plan = plan_new(request, say)
     if plan.family.count is not None:
+        send_run(ranks, None)                                # rank 0 counts, and the others have nothing to do
         return count_alone(plan, folder, progress, began)
     torch.manual_seed(plan.training.seed)
     model = build_model(plan)
     folder.begin()
     folder.save_tokenizer(plan.corpus.tokenizer)
-    parts = Parts(plan, model, folder, progress)
+    parts = Parts(plan, model, folder, progress, ranks)
     describe_text(plan.corpus, say)
     describe_pairs(plan.corpus, parts.batches, parts.held_out, plan.model.context, say)
     describe_model(plan.family.name, plan.model, model, say)
-    if plan.why:
-        say(f"           {plan.why}")
-    usual = request.family is None and plan.base is None and plan.family.name == plan.task.usual
-    if usual and plan.task.card.runner_up and plan.device.type == "cpu":
-        say(f"           the usual family; next came {plan.task.card.runner_up} (--family)")
+    describe_choice(plan, say)
     if plan.ngram is not None:
         count_beside(plan, folder, say)
     per_step = tokens_a_step(parts.batches)
@@ -115,12 +122,13 @@ def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, 
     describe_machine(job.step, folder, say)
     position = TrainingPosition(micro_batch=plan.training.micro_batch)
     if plan.base is not None:
-        job.checkpoints.save(position)              # the weights begun with belong to the run, which may be moved
+        # The weights begun with belong to the run, which may be moved.
+        job.checkpoints.write(position, job.checkpoints.tensors())
     folder.save_settings(plan.tables())
     return finish(plan, job, position, folder)
 
 
-def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress) -> Any:
+def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, ranks: Ranks) -> Any:
     """Go on with a run from its newest good checkpoint."""
     folder.create()
     say = progress.say
@@ -130,9 +138,9 @@ def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress)
     if not plan.training.threads and session.get("conditions"):
         plan = replace(plan, training=replace(plan.training, threads=session["conditions"]["threads"]))
     torch.manual_seed(plan.training.seed)
+    check_saved(plan, files)
     model = build_model(plan)
-    job = Parts(plan, model, folder, progress).make_job(plan)
-    steps = plan.training.steps
+    job, steps = Parts(plan, model, folder, progress, ranks).make_job(plan), plan.training.steps
     position = TrainingPosition(micro_batch=plan.training.micro_batch)
     if files is not None:
         position = job.checkpoints.restore(files)
@@ -145,64 +153,27 @@ def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress)
         folder.save_settings(plan.tables())
     say(f"resuming {folder.path} at step {position.step:,} of {steps:,}: settings, tokenizer, weights, optimizer "
         "and place in the text are kept" + (f"; changed: {', '.join(plan.changes)}" if plan.changes else ""))
-    if files is not None and (differs := changed_conditions(session.get("conditions"), current_conditions(model))):
+    now = current_conditions(model, ranks)
+    if files is not None and (differs := changed_conditions(session.get("conditions"), now)):
         say(f"the last bits may differ from a run that was never stopped: {'; '.join(differs)}")
-    return finish(plan, job, position, folder)
+    return finish(plan, job, position, folder, files)
 
 
-def build_model(plan: TrainingPlan) -> Learner:
-    """Build the model, with the base's weights where there is one, on the plan's device."""
-    assert plan.family.build is not None
-    try:
-        model = plan.family.build(plan.model, plan.task.vocab(plan.corpus.tokenizer))
-    except RuntimeError as error:
-        if not out_of_memory(error):
-            raise
-        raise SettingError("a model of this size does not fit into memory: use a smaller --width, --layers, --hidden "
-                           "or --vocab") from None
-    model.head.smoothing = plan.training.label_smoothing
-    if plan.base is not None:
-        begin = model.load_tensors if plan.base.task.name == plan.task.name else model.load_encoder
-        begin(plan.base.learner.saved_tensors())
-    return model.to(plan.device)
-
-
-class Parts:
-    """The parts of a job that do not depend on the number of steps: with these, steps can be timed."""
-
-    def __init__(self, plan: TrainingPlan, model: Learner, folder: RunFolder, progress: TrainingProgress):
-        s, task, context = plan.training, plan.task, plan.model.context
-        set_conditions(s, model)
-        self.model, self.folder = model, folder
-        self.batches = task.batches(plan.corpus, s, context)
-        self.held_out = task.held_out(plan.corpus, s, context)
-        self.report = TrainingReport(folder, progress)
-        forward_backward = make_forward_backward(model, s, progress.say)         # compiled or recorded once
-        self.make_step = partial(TrainingStep, model, self.batches, forward_backward=forward_backward,
-                                 say=progress.say, context=context)
-
-    def make_job(self, plan: TrainingPlan) -> TrainingJob:
-        s, task, context = plan.training, plan.task, plan.model.context
-        step = self.make_step(s)
-        self.report.open_trackers(plan)
-        return TrainingJob(
-            s, step, replace(self.held_out, every=max(1, s.valid_one_in)), self.report,
-            Checkpoints(self.folder, step, self.report, s.keep),
-            judge=None if task.judge is None else partial(task.judge, self.model, plan.corpus, context),
-            write_sample=task.sampler(self.model, plan.corpus, context) if s.samples else None,
-            pace=make_pace(s, tokens_a_step(self.batches), len(plan.corpus.train.tokens),
-                           len(plan.corpus.valid.tokens), plan.fitted, count_tested(plan)),
-            save_plan=lambda changed: self.folder.save_settings(replace(plan, training=changed).tables()))
-
-
-def finish(plan: TrainingPlan, job: TrainingJob, position: TrainingPosition, folder: RunFolder) -> Any:
+def finish(
+    plan: TrainingPlan, job: TrainingJob, position: TrainingPosition, folder: RunFolder, files: Any = None
+) -> Any:
     """Train to the end, fit the mixture and measure on the test part, if there are such; return the best weights,
-    loaded from the folder."""
+    loaded from the folder. `files` are those of the checkpoint from which a run goes on."""
+    ranks = job.step.ranks
+    ranks.describe(job.report.say, job.step.model, plan.training)
+    send_run(ranks, folder)
+    position = send_state(ranks, job.checkpoints, position, files)
     job.report.progress.begin(job.settings.steps)
     try:
         position = fit(job, position)
     finally:
         job.report.close()
+    ranks.end_training()
     best = f"loss {position.best:.4f}" if job.judge is None else f"score {max(0.0, -position.best):.2f}"
     job.report.say(f"done: {position.tokens:,} tokens in {position.seconds:.0f} s "
                    f"({position.tokens / max(position.seconds, 1e-9):,.0f} tokens/s) · best validation {best} · "

@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 from regard.config import at_least, one_of, shares
 from regard.errors import SettingError
 
+THREADS = 1024                         # torch starts them all at once, and the process ends where that fails
+
 
 @dataclass(frozen=True)
 class TrainingSettings:
@@ -61,7 +63,8 @@ class TrainingSettings:
         check_plan(self.plan, self.steps)
         at_least("training", self, 0, "steps", "tokens", "minutes", "lead", "epochs", "micro_batch", "learning_rate",
                  "muon_rate", "weight_decay", "clip", "final", "valid_every", "valid_one_in", "checkpoint_every",
-                 "patience", "log_every", "widths", "threads")
+                 "patience", "log_every", "widths")
+        at_least("training", self, 0, "threads", most=THREADS)
         at_least("training", self, 1, "batch", "keep")
         at_least("training", self, -(2**63), "seed")
         at_least("training", self, 0, "learning_rate", "muon_rate", most=1000)

@@ -19,10 +19,12 @@ from torch import Tensor, nn
 from regard import kernels
 from regard.contract import Learner, State
 from regard.data.batching.text_batches import Batch
-from regard.errors import SettingError, TrainingStopped
+from regard.errors import SettingError
 from regard.kernels.cpu import compiled_code
 from regard.kernels.cuda import products
+from regard.ranks import ALONE, Ranks
 from regard.training.averaging import Average
+from regard.training.memory import no_memory, out_of_memory, recompute_activations
 from regard.training.optim import Optimizers
 from regard.training.recorded_step import (
     RecordedForwardBackward,
@@ -32,7 +34,6 @@ from regard.training.recorded_step import (
 )
 from regard.training.settings import TrainingSettings
 
-CHEAP = 0.9                    # of the memory for activations: any share below one recomputes what is cheap
 SOME = 0.25                    # of the feed-forward layers recompute their activation, with training.recompute = some
 MOST_RECORDED = 200_000_000    # weights: beyond, the slowest of hosts keeps a GPU busy
 
@@ -60,26 +61,32 @@ class TrainingStep:
         forward_backward: ForwardBackward | RecordedForwardBackward,
         say: Callable[[str], None],
         context: int | None = None,            # the longest document
+        ranks: Ranks = ALONE,                  # this process among those that train the model together
     ):
         if settings.reading == "streams" and model.context is not None:
             raise SettingError("training.reading = 'streams' carries the state on without end, but this model reads "
                                f"at most {model.context} tokens: use training.reading = 'windows'")
+        if settings.reading == "streams" and batches.batch_size < ranks.count:
+            raise SettingError(f"--batch {batches.batch_size}: each of {ranks.count} ranks reads a row of every batch "
+                               f"in training.reading = 'streams': give --batch {ranks.count} at least, or fewer ranks")
         self.model, self.batches, self.forward_backward, self.say = model, batches, forward_backward, say
+        self.ranks, self.seed = ranks, settings.seed
         self.ahead = model.device.type == "cuda"           # the loop is one step ahead of the figures it reads
         self.bfloat16 = uses_bfloat16(model, settings)
         self.carries = settings.reading == "streams"
         self.carried: State | None = None                  # the state at the end of the last batch, in streams
         few_widths = settings.reading == "documents" and (forward_backward.compiled or forward_backward.recorded)
         self.widest = context if few_widths else None
-        self.optimizers = Optimizers(model, settings)
+        self.records = not why_updates_are_eager(model, settings.compile)
+        self.optimizers = Optimizers(model, settings, ALONE if self.records else ranks)
         self.average = Average(model, settings.ema) if settings.ema else None
         self.limit = settings.clip or math.inf
-        self.records = not why_updates_are_eager(model, settings.compile)
         self.record_updates()
 
     def record_updates(self) -> None:
         """Record clipping and the update of a small model on a GPU anew: a graph keeps the optimisers' tensors."""
         weights = list(self.model.parameters())
+        self.trained = [weight for weight in weights if weight.requires_grad]
         self.clip_gradients: Callable[[], Tensor] = partial(clip_gradients, weights, self.limit, on_host=not self.ahead)
         self.update_weights: Callable[[], None] = partial(update_weights, self.optimizers, self.average)
         self.static_gradients = StaticGradients(self.model) if self.records else None
@@ -98,7 +105,9 @@ class TrainingStep:
 
         Nothing waits for a GPU. When memory runs out, half as many rows go at once and the batch is tried again.
         """
-        batch = self.batches.batch(step)
+        self.ranks.begin_step(self.seed, step)
+        whole = self.batches.batch(step)
+        batch, share = self.ranks.part(whole)
         state = self.state_before(step, batch)
         while True:
             if not self.model.training:                        # asked first: for a small model, train() takes longer
@@ -106,30 +115,31 @@ class TrainingStep:
             self.optimizers.zero_grad()
             rows = micro_batch or len(batch.tokens)
             try:
-                loss, after = self.accumulate(batch, state, rows)
+                loss, after = self.accumulate(batch, state, rows, share)
                 break
             except (torch.OutOfMemoryError, RuntimeError) as error:
                 if not out_of_memory(error) or rows == 1:
-                    raise _no_memory(error) if out_of_memory(error) else error from None
+                    raise no_memory(error) if out_of_memory(error) else error from None
             micro_batch = max(1, rows // 2)
             self.forward_backward.free_graphs()
             if self.model.device.type == "cuda":
                 torch.cuda.empty_cache()
             self.say(f"out of memory with {rows} rows at once: going on with {micro_batch} at once, "
-                     f"{len(batch.tokens)} a step as before")
+                     f"{len(whole.tokens)} a step as before")
         if self.static_gradients is not None:
             self.static_gradients.copy()
         self.carried = after
-        return loss, batch.read, micro_batch
+        return self.ranks.exchange(loss, self.trained, batch.read), whole.read, micro_batch
 
-    def accumulate(self, batch: Batch, state: State | None, rows: int) -> tuple[Tensor, State | None]:
-        """Add up the gradients of a batch, so many rows at once; return its loss and the detached state after it."""
+    def accumulate(self, batch: Batch, state: State | None, rows: int, share: float) -> tuple[Tensor, State | None]:
+        """Add up the gradients of a batch, so many rows at once, with a share of the loss for each real target; return
+        its loss and the detached state after it."""
         total = torch.zeros((), device=self.model.device)
         states: list[State] = []
         for first in range(0, len(batch.tokens), rows):
             micro_batch = self.widen(batch.rows(first, first + rows)).to(self.model.device)
             before = None if state is None else state.map(lambda t: t[first : first + rows])   # noqa: B023
-            loss, after = self.forward_backward(micro_batch, before, 1 / max(1, batch.real))
+            loss, after = self.forward_backward(micro_batch, before, share)
             total += loss
             if after is not None:
                 states.append(after)
@@ -218,16 +228,6 @@ def uses_bfloat16(model: Learner, settings: TrainingSettings) -> bool:
     return settings.precision == "bfloat16" or (settings.precision == "auto" and model.device.type == "cuda")
 
 
-def recompute_activations(recompute: str) -> AbstractContextManager[Any]:
-    """With `cheap`, code compiled inside this block recomputes in the backward pass all that the compiler thinks
-    cheap."""
-    if recompute != "cheap":
-        return nullcontext()
-    import torch._functorch.config as settings
-
-    return settings.patch(activation_memory_budget=CHEAP)                             # type: ignore[no-any-return]
-
-
 # ----------------------------------------------------------------------------------- clipping and update
 
 
@@ -255,19 +255,7 @@ def update_weights(optimizers: Optimizers, average: Average | None) -> None:
         average.update()
 
 
-# ------------------------------------------------------------------------------------------------ memory
-
-
 def concatenate(states: list[State]) -> State:
     """Return the states of consecutive rows as one."""
     columns = iter([torch.cat(parts) for parts in zip(*(s.tensors().values() for s in states), strict=True)])
     return states[0].map(lambda _: next(columns))
-
-
-def out_of_memory(error: BaseException) -> bool:
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
-
-
-def _no_memory(error: BaseException) -> TrainingStopped:
-    return TrainingStopped("out of memory with a single row at once: use a smaller --width, --layers or --context "
-                           f"({str(error).splitlines()[0]})")

@@ -27,6 +27,34 @@ def byte_level(folder, rows, *, specials=("<|endoftext|>",), normalizer=None):
     return save(made, folder, specials)
 
 
+def cut_by(folder, rule):
+    """Let a byte-level tokenizer cut texts by a rule of its own before it merges, as Llama 3's and Qwen's do."""
+    path = folder / "tokenizer.json"
+    value = json.loads(path.read_text())
+    value["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [
+        {"type": "Split", "pattern": {"Regex": rule}, "behavior": "Isolated", "invert": False},
+        {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}]}
+    path.write_text(json.dumps(value))
+
+
+RULE = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|DIGITS| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+        r"|\s+(?!\S)|\s+")
+RULES = {"llama-bpe": RULE.replace("DIGITS", r"\p{N}{1,3}"), "qwen2": RULE.replace("DIGITS", r"\p{N}"),
+         "another": RULE.replace("DIGITS", r"\p{N}{1,4}")}
+
+
+def byte_level_with_mask(folder, rows):
+    """As EuroBERT's: texts end as they are filled up, and a token stands for what is hidden."""
+    names = {"eos_token": "<|end_of_text|>", "bos_token": "<|begin_of_text|>", "pad_token": "<|end_of_text|>",
+             "mask_token": "<|mask|>"}
+    made = byte_level(folder, rows, specials=list(dict.fromkeys(names[each] for each in (
+        "eos_token", "bos_token", "mask_token"))))
+    (folder / "tokenizer_config.json").write_text(json.dumps(
+        {"tokenizer_class": "PreTrainedTokenizerFast", **names, "split_special_tokens": True,
+         "clean_up_tokenization_spaces": False}))
+    return made
+
+
 def sentence_piece(folder, rows, **_):
     """As Llama's: spaces are marks, what is unknown falls back to bytes."""
     from tokenizers import Tokenizer, decoders, models, normalizers, trainers
@@ -81,6 +109,14 @@ MODELS = {
                                       **ONE), BYTES),
     "mamba": ("Mamba", dict(hidden_size=32, num_hidden_layers=2, state_size=5, conv_kernel=3, expand=2,
                             pad_token_id=0, **ONE), BYTES),
+    "mamba2": ("Mamba2", dict(hidden_size=32, num_hidden_layers=2, state_size=5, conv_kernel=3, expand=2, num_heads=4,
+                              head_dim=16, n_groups=1, time_step_limit=[0.1, 2.0], pad_token_id=0, **ONE), BYTES),
+}
+BLANKS = dict(bos_token_id=1, eos_token_id=0, pad_token_id=0, mask_token_id=2)
+MASKED = {
+    "eurobert": ("EuroBert", dict(TINY, **BLANKS), byte_level_with_mask),
+    "eurobert-grouped-biased": ("EuroBert", dict(TINY, num_key_value_heads=2, attention_bias=True, mlp_bias=True,
+                                                 tie_word_embeddings=True, **BLANKS), byte_level_with_mask),
 }
 ROWS = 400                                 # of a model; its tokenizer has fewer tokens
 
@@ -89,9 +125,9 @@ def build(name, folder, **changes):
     """The peer's own class with random weights, saved as it saves models; and its tokenizer."""
     import transformers
 
-    kind, settings, tokenizer = MODELS[name]
+    kind, settings, tokenizer = (MODELS | MASKED)[name]
     config = getattr(transformers, f"{kind}Config")(vocab_size=ROWS, **settings | changes)
-    heads = {"GPT2": "GPT2LMHeadModel"}
+    heads = {"GPT2": "GPT2LMHeadModel", "EuroBert": "EuroBertForMaskedLM"}
     torch.manual_seed(0)
     model = getattr(transformers, heads.get(kind, f"{kind}ForCausalLM"))(config).eval()
     with torch.no_grad():

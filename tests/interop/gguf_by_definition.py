@@ -38,8 +38,9 @@ def log_probs(file, tokens, bend):
         x = x + weights["position_embd.weight"][:len(tokens)]
     for number in range(file.get("block_count")):
         part = file.block(number)
-        if file.name == "mamba":
-            x = x + mix_states(file, part, norm(file, x, part, "attn_norm"))
+        if file.name in ("mamba", "mamba2"):
+            mix = mix_states if file.name == "mamba" else mix_heads
+            x = x + mix(file, part, norm(file, x, part, "attn_norm"))
             continue
         attended = attend(file, part, norm(file, x, part, "attn_norm"))
         if file.get("use_parallel_residual"):
@@ -104,10 +105,7 @@ def feed(part, x, bend):
 def mix_states(file, part, x):
     rank, states = file.get("ssm.time_step_rank"), file.get("ssm.state_size")
     u, z = np.split(affine(part, "ssm_in", x), 2, -1)                                             # each (T, E)
-    taps = part["ssm_conv1d.weight"]                                                              # (E, taps)
-    seen = np.concatenate((np.zeros((taps.shape[1] - 1, u.shape[1])), u))
-    u = np.stack([(seen[t:t + taps.shape[1]].T * taps).sum(1) for t in range(len(x))]) + part["ssm_conv1d.bias"]
-    u = silu(u)
+    u = silu(convolve(part, u))
     step, b, c = np.split(u @ part["ssm_x.weight"].T, [rank, rank + states], -1)
     delta = np.log1p(np.exp(affine(part, "ssm_dt", step)))                                        # (T, E)
     h, rows = np.zeros((u.shape[1], states)), []
@@ -115,6 +113,33 @@ def mix_states(file, part, x):
         h = np.exp(delta[t][:, None] * part["ssm_a"]) * h + delta[t][:, None] * b[t] * u[t][:, None]
         rows.append(h @ c[t] + part["ssm_d"] * u[t])
     return affine(part, "ssm_out", np.stack(rows) * silu(z))
+
+
+def mix_heads(file, part, x):
+    """Mamba-2: z, then x, b and c, which are convolved together, then a step a head; heads of a group share b and c."""
+    inner, heads, states, groups = (file.get(f"ssm.{name}") for name in (
+        "inner_size", "time_step_rank", "state_size", "group_count"))
+    codes = groups * states
+    z, mixed, steps = np.split(affine(part, "ssm_in", x), [inner, 2 * inner + 2 * codes], -1)
+    u, b, c = np.split(silu(convolve(part, mixed)), [inner, inner + codes], -1)
+    delta = np.log1p(np.exp(steps + part["ssm_dt.bias"]))                                         # (T, H)
+    a, skip = part["ssm_a"][:, 0], part["ssm_d"][:, 0]
+    h, rows = np.zeros((heads, inner // heads, states)), []
+    group = np.arange(heads) // (heads // groups)
+    for t in range(len(x)):
+        u_, b_, c_ = u[t].reshape(heads, -1), b[t].reshape(groups, -1)[group], c[t].reshape(groups, -1)[group]
+        h = np.exp(delta[t] * a)[:, None, None] * h + (delta[t][:, None] * u_)[..., None] * b_[:, None]
+        rows.append((np.einsum("hpn,hn->hp", h, c_) + skip[:, None] * u_).reshape(-1))
+    y = (np.stack(rows) * silu(z)).reshape(len(x), groups, -1)
+    scale = np.sqrt((y**2).mean(-1, keepdims=True) + file.get("attention.layer_norm_rms_epsilon"))
+    return affine(part, "ssm_out", (y / scale * part["ssm_norm.weight"]).reshape(len(x), -1))
+
+
+def convolve(part, x):
+    """Each channel over the last few positions."""
+    taps = part["ssm_conv1d.weight"]                                                              # (channels, taps)
+    seen = np.concatenate((np.zeros((taps.shape[1] - 1, x.shape[1])), x))
+    return np.stack([(seen[t:t + taps.shape[1]].T * taps).sum(1) for t in range(len(x))]) + part["ssm_conv1d.bias"]
 
 
 def silu(x):

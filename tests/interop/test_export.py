@@ -15,13 +15,16 @@ import regard
 from regard.cli import main
 from regard.errors import RunError, SettingError
 from regard.families.likes import LIKES, likes_of, settings_like
+from regard.families.mamba import MambaSettings
+from regard.families.mamba2 import Mamba2Settings
 from regard.families.table import FAMILIES
 from regard.families.transformer import TransformerSettings
 from regard.interop import TARGETS, checking, find_target, to_safetensors
 from regard.interop.architectures import ARCHITECTURES, PLAIN, find_architecture, read_traits
 from regard.interop.checking import CheckLine, check_export, our_log_probs
 from regard.interop.export import export
-from regard.interop.layout import halves, read_layout
+from regard.interop.layout import halves
+from regard.interop.layout_reading import read_layout
 from regard.interop.target import EXACT, ExportSubject, OpenedExport
 from regard.interop.to_arpa import picture_spaces, spell_words
 from regard.models.mixture import Mixture
@@ -94,7 +97,8 @@ def test_the_traits_of_a_layout_are_the_settings_that_it_was_built_from():
     traits = read_traits(read_layout(make_trained(**settings).model))
     assert {name: traits[name] for name in settings} == settings
     assert set(traits) <= set(PLAIN)
-    names = {each.name for each in dataclasses.fields(TransformerSettings)} | {"decay", "shared", "score"}
+    names = {each.name for kind in (TransformerSettings, MambaSettings, Mamba2Settings)
+             for each in dataclasses.fields(kind)} | {"shared", "score"}
     assert set(PLAIN) <= names                                     # so that an error names a setting that exists
 
 
@@ -259,8 +263,8 @@ def test_what_is_like_a_known_model_can_be_exported(name):
     like = LIKES[name]
     family, settings = settings_like(name, like.task, None, {"context": 16})
     trained = make_trained(like.task, family, layers=1, **settings)
-    kinds = {"gpt2": "GPT2", "llama": "Llama", "qwen3": "Qwen3", "neox": "GPTNeoX", "mamba": "Mamba",
-             "eurobert": "EuroBert", "marian": "Marian", "pegasus": "Pegasus"}
+    kinds = {"gpt2": "GPT2", "llama": "Llama", "qwen3": "Qwen3", "neox": "GPTNeoX", "mamba": "MambaF",
+             "mamba2": "Mamba2F", "eurobert": "EuroBert", "marian": "Marian", "pegasus": "Pegasus"}
     assert find_architecture("hf", read_layout(trained.model)).name.startswith(kinds[name])
 
 

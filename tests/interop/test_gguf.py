@@ -21,6 +21,7 @@ gguf = pytest.importorskip("gguf", reason="gguf is not installed (regard[gguf])"
 
 RMS = dict(norm="rms", activation="swiglu")
 STATES = dict(family="mamba", norm="rms", decay="channel")
+HEADS = dict(family="mamba2", state=8, head_width=16)
 # A name -> the architecture that holds it, and settings.
 ROWS = {
     "the default": ("gptneox", {}),
@@ -42,13 +43,15 @@ ROWS = {
     "no positions, biases": ("gpt2", dict(positions="none", bias="all")),
     "states": ("mamba", STATES),
     "states, tied, five taps": ("mamba", dict(tied=True, conv=5, state=8, **STATES)),
+    "heads of states": ("mamba2", HEADS),
+    "heads of states in groups, tied": ("mamba2", {**HEADS, "groups": 2, "tied": True, "eps": 1e-3}),
 }
 BENDS = {"gelu": F.gelu, "gelu-tanh": lambda x: F.gelu(x, approximate="tanh"), "relu2": lambda x: F.relu(x).square()}
 LINE = (1, *range(4, 40))
 
 
 def make(**settings):
-    return make_trained(**({} if settings.get("family") == "mamba" else {"heads": 4}), **settings)
+    return make_trained(**({} if "family" in settings else {"heads": 4}), **settings)
 
 
 def write(tmp_path, precision="f32", **settings):
@@ -86,7 +89,7 @@ def test_rows_of_queries_in_another_order_are_seen(row, tmp_path):
 
 
 @pytest.mark.parametrize(("precision", "most"), [("f16", 0.25), ("q8_0", 5.0)])
-@pytest.mark.parametrize("row", ["the default", "rms, gated", "states"])
+@pytest.mark.parametrize("row", ["the default", "rms, gated", "states", "heads of states in groups, tied"])
 def test_fewer_bits_cost_little_and_save_room(row, precision, most, tmp_path):
     from tests.interop.gguf_by_definition import File
 
@@ -95,7 +98,8 @@ def test_fewer_bits_cost_little_and_save_room(row, precision, most, tmp_path):
     assert 0 < difference(subject, path, settings) < most
     types = File(path).types
     assert types["token_embd.weight"] == precision.upper()
-    assert all(types[name] == "F32" for name in types if name.endswith(("norm.weight", ".bias", "conv1d.weight", "_a")))
+    whole = ("norm.weight", ".bias", "conv1d.weight", "_a", "_d")
+    assert all(types[name] == "F32" for name in types if name.endswith(whole))
 
 
 def test_rows_that_are_no_multiple_of_32_are_kept_in_16_bits(tmp_path):
@@ -147,6 +151,8 @@ def test_a_tokenizer_that_llama_cpp_has_not_is_refused_with_the_cure(kind, tmp_p
     (dict(family="mamba", norm="layer", decay="channel"), r"model\.norm = layer.*rms \(mamba\)"),
     (dict(family="mamba", norm="rms", decay="head"), r"model\.decay = head.*channel"),
     (dict(family="mamba", norm="rms", decay="channel", expand=3.0), r"model\.expand = 3\.0.*2\.0 \(mamba\)"),
+    (dict(family="mamba2", expand=3.0), r"model\.expand = 3\.0.*2\.0 \(mamba2\)"),
+    (dict(family="mamba2", most_step=1.0), r"model\.most_step = 1\.0.*0\.0"),
     (dict(task_name="translate"), "holds no translator"),
 ])
 def test_what_no_architecture_holds_is_refused_by_name(settings, words, tmp_path):

@@ -41,6 +41,8 @@ ROWS = {
     "no positions": ("GPT2LMHeadModel", dict(positions="none")),
     "alibi": ("MptForCausalLM", dict(positions="alibi", heads=3, width=24)),
     "mamba": ("MambaForCausalLM", dict(family="mamba", norm="rms", decay="channel", state=4)),
+    "mamba-2": ("Mamba2ForCausalLM", dict(family="mamba2", state=8, head_width=16)),
+    "mamba-2, tied": ("Mamba2ForCausalLM", dict(family="mamba2", state=4, head_width=8, tied=True, expand=3.0, conv=3)),
     "masked": ("EuroBertForMaskedLM", dict(**MASKED, bias="all")),
     "masked, tied": ("EuroBertForMaskedLM", dict(**MASKED, tied=True)),
     "sinusoids of a translator": ("PegasusForConditionalGeneration", dict(**SINUSOIDS, decoder_layers=1)),

@@ -6,14 +6,21 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
+from torch.nn import functional as F
 
 import regard
 from regard.data.tokens.foreign import ADDED
 from regard.data.tokens.vocabulary import FIRST, Tokenizer
 from regard.errors import RegardError
+from regard.interop import checking, to_gguf
+from regard.interop.checking import CheckLine, our_log_probs
+from regard.interop.export import export
+from regard.interop.gguf_tokenizer import pattern_of
 from regard.interop.importing import import_model, import_run
+from regard.interop.target import ExportSubject
 
-from .foreign_models import CONTEXT, FUZZ, MODELS, ROWS, TEXT, build
+from .foreign_models import CONTEXT, FUZZ, MASKED, MODELS, ROWS, RULES, TEXT, build, cut_by
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed, whose classes are needed")
 
@@ -113,6 +120,148 @@ def test_a_token_of_two_roles_is_counted_once(imported):
     gpt2, llama = imported("gpt2")[1].tokenizer, imported("llama")[1].tokenizer
     assert gpt2.order[:5].tolist() == [ADDED, ADDED, 0, ADDED, 1] and gpt2.vocab_size == ROWS + 3
     assert llama.order[:5].tolist() == [ADDED, 1, 2, 0, 3] and llama.vocab_size == ROWS + 1
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", MASKED)
+def test_a_model_of_blanks_says_the_same_and_leaves_as_it_came(name, imported, tmp_path, monkeypatch):
+    theirs, trained, folder = imported(name)
+    model, order = trained.model, torch.from_numpy(trained.tokenizer.rows)
+    assert trained.task.name == "masked" and int(order[model.mask]) == 2 and model.vocab == ROWS + 2
+    ids = np.random.default_rng(0).integers(FIRST, model.mask, 40)
+    ids[[3, 20]] = model.mask
+    wanted = theirs(order[torch.from_numpy(ids)][None]).logits[0].float().log_softmax(-1)
+    found = model.predict(torch.from_numpy(ids)[None], torch.arange(40)[None])[0]
+    known = order != ADDED
+    torch.testing.assert_close(found[:, known], wanted[:, order[known]], rtol=0, atol=1e-4)
+    assert (found[:, ~known].exp() == 0).all()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    for text in [*FUZZ, TEXT[:300], "a <|mask|> in a text"]:
+        wanted_ids = tokenizer.encode(text, add_special_tokens=False)
+        assert [int(order[id]) for id in trained.tokenizer.encode(text)] == wanted_ids and 2 not in wanted_ids
+    assert trained.fill("The ___ sat.").blanks[0] and trained.vectors(["The cat"]).shape == (1, 32)
+    monkeypatch.setattr(checking, "LINES", 6)
+    done = export(trained, "hf", tmp_path / "out")
+    assert done.kind == "EuroBertForMaskedLM" and done.checked.difference < 1e-4
+    before, after = (load_file(each / "model.safetensors") for each in (folder, tmp_path / "out"))
+    same = [tensor_name for tensor_name, tensor in before.items() if torch.equal(after[tensor_name], tensor)]
+    assert set(before) - set(same) == set() or name == "eurobert-grouped-biased"         # its keys are written out
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["mask_token_id"] == 2
+
+
+# ------------------------------------------------------------------------------------------ out again
+
+LEAVES = {"gpt2": "GPT2LMHeadModel", "gpt2-relu-untied": "GPT2LMHeadModel", "pythia": "GPTNeoXForCausalLM",
+          "neox-sequential": "GPTNeoXForCausalLM", "llama": "LlamaForCausalLM",
+          "llama-grouped-biased": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "qwen2": "LlamaForCausalLM",
+          "qwen3": "Qwen3ForCausalLM", "starcoder2": "Starcoder2ForCausalLM", "mamba": "MambaForCausalLM"}
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_it_leaves_as_it_came(name, imported, tmp_path, monkeypatch):
+    monkeypatch.setattr(checking, "LINES", 6)
+    _, trained, folder = imported(name)
+    done = export(trained, "hf", tmp_path / "out")
+    assert done.kind == LEAVES[name] and done.checked.difference < 1e-4 and done.checked.same_text
+    before, after = (load_file(each / "model.safetensors") for each in (folder, tmp_path / "out"))
+    for tensor_name, tensor in before.items():
+        assert torch.equal(after[tensor_name], tensor), tensor_name
+    assert not any(after[tensor_name].any() for tensor_name in set(after) - set(before))    # biases that it must have
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        first, second = (json.loads((each / file).read_text()) for each in (folder, tmp_path / "out"))
+        assert first == second
+    settings = [json.loads((each / "config.json").read_text()) for each in (folder, tmp_path / "out")]
+    for role in ("bos", "eos"):
+        found, wanted = (each.get(f"{role}_token_id") for each in reversed(settings))
+        assert found == (settings[0]["eos_token_id"] if wanted is None else wanted)
+
+
+def test_it_leaves_for_llama_cpp_with_its_own_ids(imported, tmp_path, monkeypatch):
+    pytest.importorskip("gguf", reason="gguf is not installed (regard[gguf])")
+    from tests.interop.gguf_by_definition import File, log_probs
+
+    _, trained, folder = imported("gpt2")
+    export(trained, "gguf", tmp_path / "m.gguf", check=False)
+    file, value = File(tmp_path / "m.gguf"), json.loads((folder / "tokenizer.json").read_text())
+    tokens = file.fields["tokenizer.ggml.tokens"]
+    assert {token: id for id, token in enumerate(tokens) if not token.startswith("[unused")} == value["model"]["vocab"]
+    assert len(tokens) == ROWS and file.fields["tokenizer.ggml.pre"] == "gpt-2"
+    kinds = file.fields["tokenizer.ggml.token_type"]
+    known = len(value["model"]["vocab"])
+    assert kinds[0] == 3 and set(kinds[1:known]) == {1} and set(kinds[known:]) == {5}
+    assert [file.fields[f"tokenizer.ggml.{role}_token_id"] for role in ("bos", "eos")] == [0, 0]
+    assert not file.fields["tokenizer.ggml.add_bos_token"]
+    ids = [1, *np.random.default_rng(0).integers(FIRST, 380, 40).tolist()]
+    subject = ExportSubject(trained, "f32", "gpt2")
+    ours = subject.counting.columns(our_log_probs(trained.model, CheckLine(tuple(ids))))
+    found = log_probs(file, subject.counting.theirs(ids),
+                      lambda x: F.gelu(torch.from_numpy(x), approximate="tanh").numpy())
+    assert np.abs(ours.numpy() - found).max() < 1e-4
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_rule_by_which_a_tokenizer_cuts_is_one_that_llama_cpp_knows(rule, imported, tmp_path):
+    _, _, folder = imported("qwen2")
+    shutil.copytree(folder, tmp_path / "model")
+    cut_by(tmp_path / "model", RULES[rule])
+    run = import_model(tmp_path / "model", tmp_path / "run")
+    if rule == "another":
+        with pytest.raises(RegardError, match="cuts texts by none of the rules of"):
+            export(run, "gguf", tmp_path / "m.gguf")
+    else:
+        assert pattern_of(run.tokenizer) == rule
+
+
+@pytest.mark.skipif(not to_gguf.is_checkable(), reason="llama-cpp-python is not installed: make interop")
+@pytest.mark.parametrize("rule", ["gpt-2", "llama-bpe", "qwen2"])
+def test_llama_cpp_itself_says_and_cuts_the_same(rule, imported, tmp_path):
+    name = "gpt2" if rule == "gpt-2" else "qwen2"
+    _, _, folder = imported(name)
+    shutil.copytree(folder, tmp_path / "model")
+    if rule in RULES:
+        cut_by(tmp_path / "model", RULES[rule])
+    trained = import_model(tmp_path / "model", tmp_path / "run")
+    done = export(trained, "gguf", tmp_path / "m.gguf")
+    assert done.checked.same_text
+    subject = ExportSubject(trained, "f32", name)
+    opened = to_gguf.open_written(subject, tmp_path / "m.gguf")
+    draw = np.random.default_rng(0)
+    words = ["the", "Cat", "Été", "it's", "don't", "12", "12345", "3.5", "--", "...", "a.b", "\n", "  ", "\u6f22"]
+    for _ in range(200):
+        text = " ".join(draw.choice(words, 12))
+        assert opened.encode(text) == subject.counting.theirs(trained.tokenizer.encode(text).tolist()), text
+    opened.close()
+
+
+def test_a_tokenizer_of_marks_does_not_leave_for_llama_cpp(imported, tmp_path):
+    with pytest.raises(RegardError, match="cuts texts by none of the rules of"):
+        export(imported("llama")[1], "gguf", tmp_path / "m.gguf")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("to", ["ct2", "onnx"])
+def test_it_leaves_for_other_engines_with_its_own_ids(to, imported, tmp_path, monkeypatch):
+    for package in {"ct2": ("ctranslate2",), "onnx": ("onnxruntime", "onnxscript")}[to]:
+        pytest.importorskip(package, reason=f"{package} is not installed (regard[{to}])")
+    monkeypatch.setattr(checking, "LINES", 6)
+    _, trained, folder = imported("llama-grouped-biased" if to == "ct2" else "gpt2-relu-untied")
+    done = export(trained, to, tmp_path / "out")
+    assert done.checked.difference < 1e-4 and done.checked.same_text
+    first, second = (json.loads((each / "tokenizer.json").read_text()) for each in (folder, tmp_path / "out"))
+    assert first == second
+    if to == "ct2":
+        listed = json.loads((tmp_path / "out" / "vocabulary.json").read_text())
+        vocab = first["model"]["vocab"]
+        assert all(listed[id] == token for token, id in vocab.items()) and len(listed) == ROWS
+    else:
+        about = json.loads((tmp_path / "out" / "graphs.json").read_text())
+        assert about["vocabulary"] == ROWS and about["special_tokens"]["begin"] == about["special_tokens"]["end"] == 0
+
+
+def test_what_no_class_holds_stays(imported, tmp_path):
+    with pytest.raises(RegardError, match=r"model\.least_step = 0\.1, model\.most_step = 2\.0: --to hf cannot hold it"):
+        export(imported("mamba2")[1], "hf", tmp_path / "out")
+    assert not list(tmp_path.iterdir())
 
 
 # ------------------------------------------------------------------------------------------ afterwards
@@ -242,12 +391,15 @@ def test_a_folder_that_does_not_fit_is_one_clear_line(break_it, message, folder,
     assert message in refused(folder, tmp_path)
 
 
-def test_a_header_that_lies_is_refused(folder, tmp_path):
+@pytest.mark.parametrize("lie", [
+    {"data_offsets": [0, 2**40]}, {"shape": [2**40]}, {"shape": [2**62, 4]}, {"shape": [-1]}, {"dtype": "F64"},
+    {"data_offsets": [64, 0]}, {"data_offsets": [0, 128]}])
+def test_a_header_that_lies_is_refused(lie, folder, tmp_path):
     path = folder / "model.safetensors"
     raw = path.read_bytes()
     length = int.from_bytes(raw[:8], "little")
     header = json.loads(raw[8:8 + length])
-    header[NORM]["data_offsets"] = [0, 2**40]
+    header[NORM] |= lie
     written = json.dumps(header).encode()
     path.write_bytes(len(written).to_bytes(8, "little") + written + raw[8 + length:])
     assert "damaged or no safetensors file" in refused(folder, tmp_path)
@@ -262,7 +414,7 @@ def test_a_tokenizer_of_another_model_is_refused(folder, tmp_path):
 
 def test_what_is_nothing_and_what_exists_are_refused(folder, tmp_path):
     assert "there is nothing at" in refused(tmp_path / "none", tmp_path)
-    assert "is no folder of a model, and no ARPA file" in refused(folder / "config.json", tmp_path)
+    assert "is no folder of a model, no ckpt.pt and no ARPA file" in refused(folder / "config.json", tmp_path)
     (tmp_path / "here").mkdir()
     with pytest.raises(RegardError, match="exists already: give another path, or remove it"):
         import_run(folder, tmp_path / "here")

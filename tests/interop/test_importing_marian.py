@@ -6,11 +6,14 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import regard
 from regard.contract import Source
 from regard.data.tokens.foreign import ADDED
 from regard.errors import RegardError
+from regard.interop import checking
+from regard.interop.export import export
 from regard.interop.importing import import_run
 from regard.interop.sentence_pieces import load_sentence_pieces
 
@@ -125,6 +128,55 @@ def test_a_folder_that_does_not_fit_is_one_clear_line(break_it, message, pair, t
 def change(folder, **changes):
     path = folder / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_it_leaves_as_it_came(pair, tmp_path, monkeypatch):
+    monkeypatch.setattr(checking, "LINES", 8)
+    _, trained, folder = pair
+    done = export(trained, "hf", tmp_path / "out")
+    assert done.kind == "MarianMTModel" and done.checked.difference < 1e-4 and done.checked.same_text
+    before, after = (load_file(each / "model.safetensors") for each in (folder, tmp_path / "out"))
+    for name, tensor in before.items():
+        assert torch.equal(after[name], tensor), name
+    for name in ("source.spm", "target.spm"):
+        assert (folder / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
+    for name in ("vocab.json", "tokenizer_config.json"):
+        assert json.loads((folder / name).read_text()) == json.loads((tmp_path / "out" / name).read_text())
+    settings = [json.loads((each / "config.json").read_text()) for each in (folder, tmp_path / "out")]
+    for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id", "scale_embedding", "d_model"):
+        assert settings[0][name] == settings[1][name], name
+    again = import_run(tmp_path / "out", tmp_path / "again").path
+    tensors = regard.load(again, "cpu").model.saved_tensors()
+    assert all(torch.equal(tensors[name], tensor) for name, tensor in trained.model.saved_tensors().items())
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "By `regard import model`" in card and "regard train" not in card
+
+
+def test_it_leaves_for_ctranslate2_and_is_searched_there(pair, tmp_path, monkeypatch):
+    pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed (regard[ct2])")
+    from regard.interop.ct2_engine import open_engine
+
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(checking, "LINES", 8)
+    _, trained, folder = pair
+    done = export(trained, "ct2", tmp_path / "out")
+    assert done.checked.difference < 1e-4 and done.checked.same_text
+    vocab = json.loads((folder / "vocab.json").read_text())
+    listed = json.loads((tmp_path / "out" / "shared_vocabulary.json").read_text())
+    assert {piece: id for id, piece in enumerate(listed)} == vocab
+    assert (tmp_path / "out" / "source.spm").read_bytes() == (folder / "source.spm").read_bytes()
+    lines = ["Le chat noir dort.", "", "Où est-il ?", "L'été, déjà vu !"]
+    ours = trained.translate(lines, beam=3)
+    monkeypatch.setattr(trained, "engine", open_engine(trained))
+    assert [each.text for each in trained.translate(lines, beam=3)] == [each.text for each in ours]
+
+
+def test_it_does_not_leave_where_no_file_holds_its_tokenizers(pair, tmp_path):
+    with pytest.raises(RegardError, match="came with SentencePiece models"):
+        export(pair[1], "onnx", tmp_path / "out")
+    with pytest.raises(RegardError, match="holds no translator"):
+        export(pair[1], "gguf", tmp_path / "out.gguf")
+    assert not list(tmp_path.iterdir())
 
 
 def test_fine_tuning_a_translator_goes_on_from_its_weights(pair, tmp_path, monkeypatch):

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from dataclasses import fields
-from functools import cache
 
 import numpy as np
 import pytest
@@ -34,7 +33,6 @@ pytest.importorskip("onnxscript", reason="torch's exporter needs onnxscript: pip
 CAPACITY = 20
 TABLES = {"lm": FAMILIES, "translate": TRANSLATE, "caption": CAPTION, "masked": MASKED}
 ALL = [(task, name) for task, table in TABLES.items() for name in table if name != "ngram"]
-WRITING = [row for row in ALL if row[0] != "masked"]
 SMALL = {"layers": 1, "width": 8, "hidden": 10, "heads": 2, "context": 24}
 SETTINGS = {                       # each has a road of its own to a graph
     "window": lambda: build_transformer(TransformerSettings(
@@ -130,41 +128,33 @@ def test_a_decoder_that_reads_before_its_cell_has_steps_alone():
     assert [graph.name for graph in stepping_graphs(model, None)] == ["start", "step"]
 
 
-MADE = {                           # exported as a user would; the tests share the folders
+MADE = {                           # exported as a user would
     ("lm", "transformer"): dict(layers=1, width=16, heads=2),
     ("translate", "rnn-attention"): dict(width=8, hidden=12, shared=False),
     ("caption", "transformer"): dict(layers=1, width=16, heads=2, image=8, patch=4, encoder_layers=1)}
 
 
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    @cache
-    def made(task, name):
-        trained = make_trained(task, name, **MADE[task, name])
-        return trained, export(trained, "onnx", tmp_path_factory.mktemp("onnx") / task)
-
-    return made
-
-
-@pytest.mark.parametrize(("task", "name"), WRITING)
-def test_steps_are_the_models_at_any_batch_and_position(exported, task, name):
-    if (task, name) in MADE:
-        trained, done = exported(task, name)
-        compare_steps(trained.model, opened(done.path, "start"), opened(done.path, "step"),
-                      trained.model.context or UNBOUNDED)
-    else:
-        model = small(task, name)
+@pytest.mark.parametrize(("task", "name"), [row for row in ALL if row not in MADE])
+def test_graphs_are_the_models_at_any_batch_length_and_position(task, name):
+    model = small(task, name)
+    if task != "masked":
         compare_steps(model, *map(session, stepping_graphs(model, CAPACITY)))
+    compare_whole(model, session(whole_graph(model, model.context)))
 
 
-@pytest.mark.parametrize(("task", "name"), ALL)
-def test_whole_texts_are_the_models_at_any_batch_and_length(exported, task, name):
-    if (task, name) in MADE:
-        trained, done = exported(task, name)
-        compare_whole(trained.model, opened(done.path, "whole"))
-    else:
-        model = small(task, name)
-        compare_whole(model, session(whole_graph(model, model.context)))
+@pytest.mark.parametrize(("task", "name"), MADE)
+def test_an_export_is_the_model_and_its_program_writes_the_same_without_torch(task, name, tmp_path):
+    trained = make_trained(task, name, **MADE[task, name])
+    done = export(trained, "onnx", tmp_path / "out")
+    assert done.checked.program == "onnxruntime" and done.checked.lines == 100
+    assert done.checked.difference < 5e-5 and done.checked.same_text
+    check_description(done.path)
+    compare_steps(trained.model, opened(done.path, "start"), opened(done.path, "step"),
+                  trained.model.context or UNBOUNDED)
+    compare_whole(trained.model, opened(done.path, "whole"))
+    check_program(trained, done.path, task, tmp_path)
+    if name == "transformer" and task == "lm":
+        check_spoiled(trained, done.path, tmp_path)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -196,9 +186,8 @@ def write_greedily(trained, prompt, source, most):
 # ---------------------------------------------------------------------------------------------------- the folder
 
 
-@pytest.mark.parametrize(("task", "name"), MADE)
-def test_the_program_of_the_readme_writes_without_torch_what_the_model_writes(exported, task, name, tmp_path):
-    trained, done = exported(task, name)
+def check_program(trained, folder, task, tmp_path):
+    """The program of the README alone writes what the model writes."""
     text, source, prompt = "The fox <eos> sat", None, []
     if task == "caption":
         picture = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
@@ -210,10 +199,10 @@ def test_the_program_of_the_readme_writes_without_torch_what_the_model_writes(ex
     else:
         prompt = trained.tokenizer.encode(text).tolist()
     tokens = write_greedily(trained, prompt, source, trained.context if trained.model.context else 256)
-    (program,) = re.findall(r"```python\n(.*?)```", (done.path / "README.md").read_text("utf-8"), re.DOTALL)
+    (program,) = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text("utf-8"), re.DOTALL)
     assert program.count("\n") <= 30
     alone = "import sys; sys.modules.update(torch=None, regard=None); exec(sys.argv.pop(1))"
-    ran = subprocess.run([sys.executable, "-P", "-c", alone, program, text], cwd=done.path, capture_output=True,
+    ran = subprocess.run([sys.executable, "-P", "-c", alone, program, text], cwd=folder, capture_output=True,
                          encoding="utf-8", check=False)
     assert ran.returncode == 0, ran.stderr
     writes = getattr(trained.tokenizer, "target", trained.tokenizer)
@@ -221,20 +210,13 @@ def test_the_program_of_the_readme_writes_without_torch_what_the_model_writes(ex
     assert ran.stdout == writes.decode([token for token in tokens if token not in (1, 2)]) + "\n"
 
 
-@pytest.mark.parametrize(("task", "name"), MADE)
-def test_the_export_was_checked_by_onnxruntime(exported, task, name):
-    _, done = exported(task, name)
-    assert done.checked.program == "onnxruntime" and done.checked.lines == 100
-    assert done.checked.difference < 5e-5 and done.checked.same_text
-
-
-def test_the_description_is_that_of_the_files(exported):
-    _, done = exported("translate", "rnn-attention")
-    about = json.loads((done.path / "graphs.json").read_text("utf-8"))
+def check_description(folder):
+    """graphs.json is that of the files."""
+    about = json.loads((folder / "graphs.json").read_text("utf-8"))
     assert list(about["graphs"]) == ["start", "step", "whole"]
     for graph in about["graphs"].values():
-        opened = onnxruntime.InferenceSession(done.path / graph["file"])
-        for side, ports in (("inputs", opened.get_inputs()), ("outputs", opened.get_outputs())):
+        graph_session = onnxruntime.InferenceSession(folder / graph["file"])
+        for side, ports in (("inputs", graph_session.get_inputs()), ("outputs", graph_session.get_outputs())):
             said = [(port["name"], port["shape"]) for port in graph[side]]
             assert said == [(each.name, each.shape) for each in ports]
     start, step = about["graphs"]["start"], about["graphs"]["step"]
@@ -265,15 +247,15 @@ def leave_the_count(graph):
     graph.node.append(onnx.helper.make_node("Identity", ["layers.0.count"], ["after.layers.0.count"]))
 
 
-@pytest.mark.parametrize("change", [swap_keys_and_values, leave_the_count])
-def test_a_state_that_is_swapped_or_not_updated_is_caught(exported, tmp_path, change):
-    trained, done = exported("lm", "transformer")
+def check_spoiled(trained, written, tmp_path):
+    """A state that is swapped or not updated is caught by the export's own check."""
     subject = ExportSubject(trained, "float32", "spoiled")
-    folder = shutil.copytree(done.path, tmp_path / "spoiled")
-    check_export(subject, to_onnx.open_written(subject, folder), EXACT)
-    spoil(folder, change)
-    with pytest.raises(RunError, match="the export was not kept"):
-        check_export(subject, to_onnx.open_written(subject, folder), EXACT)
+    check_export(subject, to_onnx.open_written(subject, written), EXACT)
+    for change in (swap_keys_and_values, leave_the_count):
+        folder = shutil.copytree(written, tmp_path / change.__name__)
+        spoil(folder, change)
+        with pytest.raises(RunError, match="the export was not kept"):
+            check_export(subject, to_onnx.open_written(subject, folder), EXACT)
 
 
 def test_an_ngram_is_refused_with_the_cure(tmp_path):

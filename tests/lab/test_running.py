@@ -1,10 +1,14 @@
 """Running: code that changes on the way, how long it may still take, times measured alone, and what an arm may give."""
 
 import json
+import os
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
+from typing import ClassVar
 
 import numpy as np
 import pytest
+import torch
 
 from regard.errors import RunError
 from regard.lab import runner
@@ -151,3 +155,39 @@ def test_a_worker_that_is_killed_is_told_in_a_line(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "ProcessPoolExecutor", Broken)
     with pytest.raises(RunError, match="a process that measured was ended, perhaps for want of memory"):
         runner.run_arms([toy()], runner.RunPlan(4, workers=2), tmp_path, lambda text: None)
+
+
+class Placed:
+    """Stands for a pool of processes: notes the environment in which each would begin, and runs arms here."""
+
+    begun: ClassVar = []
+
+    def __init__(self, workers, context, initializer, initargs):
+        for _ in range(workers):
+            initializer(*initargs)
+            self.begun.append(os.environ["CUDA_VISIBLE_DEVICES"])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error): ...
+
+    def submit(self, function, *arguments):
+        future = Future()
+        future.set_result(({"x": 1.0}, 0.1))
+        return future
+
+
+def test_arms_take_a_gpu_each_where_there_are_several(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "list_gpus", lambda device: ["3", "5"])
+    monkeypatch.setattr(runner, "ProcessPoolExecutor", Placed)
+    monkeypatch.setattr(Placed, "begun", [])
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    threads = torch.get_num_threads()
+    assert [runner.RunPlan(device="cuda", workers=number).side_by_side for number in (0, 1)] == [2, 1]
+    try:
+        assert runner.run_arms([toy()], runner.RunPlan(4, workers=3), tmp_path, lambda text: None) == []
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_flush_denormal(False)
+    assert Placed.begun == ["3", "5", "3"]

@@ -67,7 +67,7 @@ def test_probabilities_sum_to_one_and_arrays_give_the_same_again():
     bag = fit_bag(texts, labels, count=2)
     found = bag.predict([*texts, []])
     np.testing.assert_allclose(np.exp(found).sum(-1), 1, rtol=1e-5)
-    np.testing.assert_array_equal(BagOfNGrams.from_arrays(bag.arrays()).predict([*texts, []]), found)
+    np.testing.assert_array_equal(BagOfNGrams.from_arrays(bag.arrays(), len(bag.bias)).predict([*texts, []]), found)
     assert bag.predict([]).shape == (0, 2)
 
 

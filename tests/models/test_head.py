@@ -5,7 +5,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from regard.kernels import log_softmax
+from regard.layers.embedding import Embedding
 from regard.models.head import Head
+from regard.models.missing_tokens import leave_out_of_head, read_as_others
 
 B, T, D, V = 3, 5, 6, 11
 
@@ -79,6 +81,39 @@ def test_a_bias_is_added_to_the_logits_after_their_cap_and_takes_a_token_away():
         torch.testing.assert_close(head(h), torch.from_numpy(expected), rtol=1e-5, atol=1e-3)
         assert (head(h)[:, 4].exp() == 0).all()
         assert torch.equal(head.score(h[None], torch.full((1, 3), 3))[0], head(h)[:, 3])
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_tokens_that_are_left_out_are_never_written_and_change_nothing_of_the_others(bias):
+    torch.manual_seed(0)
+    head, h, targets = Head(4, 6, bias=bias), torch.randn(2, 3, 4), torch.tensor([[0, 2, 5], [2, 2, 0]])
+    for weight in head.parameters():
+        nn.init.normal_(weight)
+    kept = [0, 2, 5]
+    few = Head(4, 3, bias=bias)
+    few.load_state_dict({name: weight[kept] for name, weight in head.state_dict().items()})
+    leave_out_of_head(head, [1, 3, 4])
+    assert set(head.state_dict()) == set(few.state_dict())                             # what is left out is not saved
+    torch.testing.assert_close(head(h)[..., kept], few(h))
+    assert (head(h)[..., [1, 3, 4]].exp() == 0).all()
+    shares = torch.full((2, 3), 1 / 6)
+    losses = head.loss(h, targets, shares), few.loss(h, torch.tensor([[0, 1, 2], [1, 1, 0]]), shares)
+    torch.testing.assert_close(*losses)
+    of_all, of_few = (torch.autograd.grad(loss, list(each.parameters()))
+                      for loss, each in zip(losses, (head, few), strict=True))
+    for found, wanted in zip(of_all, of_few, strict=True):
+        torch.testing.assert_close(found[kept], wanted)
+        assert (found[[1, 3, 4]] == 0).all()
+
+
+def test_a_token_that_is_left_out_is_read_as_another():
+    whole, tokens = Embedding(5, 3, scale=2.0), torch.tensor([[0, 1, 4], [1, 1, 2]])
+    embedding = read_as_others(whole, {1: 4, 3: 3})
+    assert embedding.weight is whole.weight
+    torch.testing.assert_close(embedding(tokens), 2.0 * embedding.weight[torch.tensor([[0, 4, 4], [4, 4, 2]])])
+    assert set(embedding.state_dict()) == {"weight"}
+    embedding(tokens).sum().backward()
+    assert (embedding.weight.grad[1] == 0).all() and (embedding.weight.grad[4] != 0).all()
 
 
 def test_log_probabilities_are_float32_even_under_bfloat16():

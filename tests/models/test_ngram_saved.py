@@ -103,7 +103,7 @@ def test_a_file_of_an_earlier_version_says_so():
 def test_pointers_that_do_not_fit_are_refused():
     made = model(order=3)
     tensors = made.saved_tensors()
-    with pytest.raises(RunError, match="the 3-grams of the model do not fit together: the file is damaged"):
+    with pytest.raises(RunError, match=r"the 3-grams of the model do not fit together \(.*pointers.*damaged"):
         NGram.from_tensors({**tensors, "first.3": tensors["first.3"][:-1]}, made.settings)
 
 

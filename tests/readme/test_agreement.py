@@ -30,8 +30,9 @@ NO_SETTINGS = {"a.b", "training.learning_rat", "model.safetensors"}      # examp
 HEADERS = {"Host", "Origin"}                 # of HTTP
 OF_TRANSFORMERS = {"AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForMaskedLM", "AutoTokenizer"}
 OF_OTHER_TOOLS = {                           # options in commands that are not ours, or of bench/ and make
-    "--break-system-packages", "--json", "--lf", "--count", "--seed", "--workers", "--tree", "--list",
-    "--model", "--tasks"}
+    "--break-system-packages", "--json", "--lf", "--count", "--seed", "--workers", "--tree", "--list", "--model",
+    "--tasks", "--standalone", "--nproc-per-node", "--nnodes", "--max-restarts", "--rdzv-backend", "--rdzv-endpoint",
+    "--rdzv-id", "--ntasks-per-node", "--gpus-per-node", "--cpus-per-task", "--nodes"}
 
 
 @cache

@@ -201,6 +201,22 @@ def test_a_body_that_does_not_come_is_not_waited_for(registry, running):
         assert b"408" in slow.recv(4096)
 
 
+def test_a_body_has_its_time_in_all_however_often_a_byte_comes(registry, running):
+    server = running(ServerSettings(Security(patience=5.0, seconds=0.5)))
+    with socket.create_connection(("127.0.0.1", server.port)) as slow:
+        slow.sendall(b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                     b"Content-Length: 10000\r\n\r\n{")
+        slow.settimeout(0.05)
+        answer, began = b"", time.monotonic()
+        while not answer and time.monotonic() - began < 10:
+            slow.sendall(b" ")
+            try:
+                answer = slow.recv(4096)
+            except TimeoutError:
+                continue
+        assert b"408" in answer and b"after 0.5 seconds" in answer
+
+
 # ------------------------------------------------------------------------------------------ the page
 
 

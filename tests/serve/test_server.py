@@ -1,7 +1,10 @@
 """The connections: those that say nothing are closed, and so are those that take nothing."""
 
+import asyncio
 import socket
+import threading
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -86,6 +89,112 @@ def test_too_many_headers_are_refused(running):
         except ConnectionError:                            # it did not even listen to the end
             return
         assert b"400" in answer or answer == b""
+
+
+WHOLE = b"GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+SLOW = (b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 900000\r\n\r\n{")
+
+
+def ask(port, said=WHOLE % b"/health", seconds=10):
+    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
+        connection.sendall(said)
+        answer = b""
+        while piece := connection.recv(65536):
+            answer += piece
+        return int(answer.split()[1])
+
+
+@pytest.mark.parametrize("headers", [b"a:\r\n" * 10_000, b"a:\r\n" * 99, b"X: " + b"a" * 40_000 + b"\r\n"])
+def test_many_headers_are_refused_in_one_packet_too(running, headers):
+    said = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + headers + b"\r\n"
+    assert ask(running().port, said) in (400, 431)
+    assert ask(running().port) == 200
+
+
+@pytest.fixture
+def few(monkeypatch):
+    monkeypatch.setattr(served, "CONNECTIONS", 12)
+    monkeypatch.setattr(served, "PATIENCE", 10.0)
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /health HT", SLOW])
+def test_slow_clients_keep_nobody_out(running, few, said):
+    """More of them than there are connections, and each sends a byte now and then; new ones come all the time."""
+    port, slow = running().port, []
+    for round in range(20):
+        for connection in slow:
+            with suppress(ConnectionError):                  # hung up on
+                connection.sendall(b" ")
+        for _ in range(20 if round == 0 else 2):
+            slow.append(socket.create_connection(("127.0.0.1", port)))
+            slow[-1].sendall(said)
+            time.sleep(0.002)
+        assert ask(port) == 200
+        if round % 5 == 0:
+            assert ask(port, WHOLE % b"/api/models") == 200
+    for connection in slow:
+        connection.close()
+
+
+def test_who_is_being_answered_is_not_hung_up_on(running, few, registry, monkeypatch):
+    """While all connections are being answered, `/health` is, and everybody else is told to come again."""
+    server, let_go = running(), threading.Event()
+    inner = server.server.config.loaded_app
+
+    async def long(scope, receive, send):
+        if scope["type"] == "http" and scope["path"] == "/long":
+            while (await receive()).get("more_body"):
+                pass
+            while not let_go.is_set():
+                await asyncio.sleep(0.01)
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"done"})
+        else:
+            await inner(scope, receive, send)
+
+    server.server.config.loaded_app = long
+    busy = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(12)]
+    for connection in busy:
+        connection.sendall(WHOLE % b"/long")
+    wait_until(lambda: len(server.server.server_state.tasks) == 12, "all are being answered")
+    slow = socket.create_connection(("127.0.0.1", server.port))
+    slow.sendall(SLOW)
+    assert ask(server.port) == 200
+    let_go.set()
+    for connection in busy:
+        assert b" 200 " in connection.recv(65536)
+        connection.close()
+    slow.close()
+
+
+def test_the_client_with_the_most_connections_makes_room(monkeypatch):
+    """A client with one connection keeps it, though it is the one that has kept us waiting for longest."""
+
+    class Transport:
+        closed = False
+
+        def is_closing(self):
+            return self.closed
+
+        def abort(self):
+            self.closed = True
+
+    def connection(host, since, waiting=True):
+        made = served.Impatient.__new__(served.Impatient)
+        made.client, made.since, made.transport = (host, 1), since, Transport()
+        made.keeps_us_waiting = lambda: waiting and not made.transport.closed
+        return made
+
+    monkeypatch.setattr(served, "CONNECTIONS", 4)
+    first = connection("9.9.9.1", 0.0)
+    many = [connection("9.9.9.2", at, waiting=at != 1) for at in (1, 2, 3)]
+    last = connection("9.9.9.3", 4.0)
+    connections = {first, *many, last}
+    for each in connections:
+        each.connections = connections
+    last.make_room()
+    assert [each.transport.closed for each in (first, *many, last)] == [False, False, True, False, False]
 
 
 def test_where_it_listens():

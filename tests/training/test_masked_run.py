@@ -98,7 +98,7 @@ def test_a_run_begins_with_the_weights_of_another(order, tmp_path):
 def test_a_budget_in_minutes_becomes_steps_that_leave_no_trace(order, tmp_path, monkeypatch):
     timed = choices.time_steps
     monkeypatch.setattr(choices, "TRIAL_SECONDS", 0.01)
-    monkeypatch.setattr(choices, "time_steps", lambda *given: timed(*given) and 0.1)        # on a machine of any speed
+    monkeypatch.setattr(choices, "time_steps", lambda *given, **named: timed(*given, **named) and 0.1)  # on any machine
     settings = {**SETTINGS["rnn"], "training": dict(minutes=0.2, batch=4)}
     model = run_training(order("timed", "rnn", settings=settings))
     assert model.tables["training"]["steps"] > 1

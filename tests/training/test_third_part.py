@@ -342,7 +342,7 @@ def test_the_sizes_of_the_parts_and_the_figures_are_said(text, tmp_path, capsys)
     ("summarise", ["--test", "a", "b"], ("a", "b")), ("summarise", ["--test-pairs", "a"], ("a",))])
 def test_test_files_are_named_by_flags(task, flags, wanted, monkeypatch):
     asked = []
-    monkeypatch.setattr("regard.training.run.run_training", lambda request, began: asked.append(request))
+    monkeypatch.setattr("regard.training.run.run_training", lambda request, *rest: asked.append(request))
     main(["train", task, "x", *flags])
     assert asked[0].settings["data"]["test"] == wanted
 

@@ -86,11 +86,11 @@ def test_out_of_memory_halves_the_rows_at_once_and_goes_on_with_the_same_batch(t
     original = TrainingStep.accumulate
     seen = []
 
-    def tight(self, batch, state, rows_at_once):
+    def tight(self, batch, state, rows_at_once, share):
         seen.append(rows_at_once)
         if rows_at_once > 1:
             raise torch.OutOfMemoryError("pretend")
-        return original(self, batch, state, rows_at_once)
+        return original(self, batch, state, rows_at_once, share)
 
     monkeypatch.setattr(TrainingStep, "accumulate", tight)
     train("tight")

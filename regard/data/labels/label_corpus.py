@@ -37,6 +37,7 @@ from regard.data.reading.split import TextSpan
 from regard.data.reading.tally import Tally
 from regard.data.reading.text_cache import Cache, content_hash, key_of
 from regard.data.tokens.vocabulary import Tokenizer
+from regard.data.workers import keep_workers
 
 VERSION = 1                                       # of what is cached: raise it when cleaning changes
 USUAL = "bpe"                                     # tokens: letters alone say little of a text
@@ -114,7 +115,7 @@ def prepare_labelled(
         encode(valid, parts.valid_part, tokenizer, labelling, store, say, "valid"), tokenizer, parts.tally,
         content, measured_on=parts.measured_on)
     if (find := parts.test) is not None:
-        corpus.test = remember(lambda: encode(*find(), corpus.tokenizer, labelling, store, say, "test"))
+        corpus.test = remember(keep_workers(lambda: encode(*find(), corpus.tokenizer, labelling, store, say, "test")))
     return corpus
 
 
@@ -140,7 +141,7 @@ def learn_words(
     train: Clean, part: TextSpan, wanted: TokenizerSettings, usual: str, store: Cache, say: Say
 ) -> Tokenizer:
     """Return a tokenizer learned from the texts of the training part."""
-    survey = survey_of([train.target], LINES, store, lambda text: None)
+    survey = survey_of([train.target], LINES, store, lambda text: None, key_of(train.content, "text"))
     text = Learned(lambda: (pair.target for pair in train.pairs(part)), survey.characters,
                    survey.distinct, key_of(VERSION, train.content, part.stop, "text"))
     return learn_tokenizer(text, usual if wanted.kind == "auto" else wanted.kind, wanted.vocab, store, say)

@@ -30,6 +30,7 @@ from regard.data.reading.readers import (
     ON_BAD_TEXT,
     TextFile,
     check_choice,
+    each_address,
     find_in_folder,
     find_sources,
     name_first,
@@ -238,7 +239,7 @@ def find_labelled_sources(files: Sequence[str | os.PathLike[str]], labelling: La
     if not files:
         raise DataError(f"no labelled texts were given: name {kinds}")
     sources: list[TextFile] = []
-    for name in files:
+    for name in each_address(files):
         if Path(name).is_dir():
             sources.extend(find_saved(Path(name), labelling, kinds))
             continue

@@ -15,12 +15,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from regard import storage
 from regard.data.tokens.vocabulary import Tokenizer, TokenizerBeside, find_file
 from regard.errors import DataError, did_you_mean
+from regard.plain_files import LARGE, load_json, read_plain
 
 LABELS, BASELINE = "labels.json", "baseline.safetensors"
 
@@ -66,13 +69,24 @@ class LabelledTokenizer(TokenizerBeside):
         path = find_file(path)
         kept = path.with_name(BASELINE)
         return LabelledTokenizer(Tokenizer.load(path), read_labels(path.with_name(LABELS)),
-                                 load(kept.read_bytes()) if kept.exists() else {})
+                                 read_baseline(kept) if kept.exists() else {})
+
+
+def read_baseline(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a baseline, which are finite numbers."""
+    try:
+        arrays = load(read_plain(path))
+        if not all(np.isfinite(array).all() for array in arrays.values()):
+            raise ValueError("it holds what is no finite number")
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"could not read the baseline {path} ({error}): take it from a copy of the run") from None
+    return arrays
 
 
 def read_labels(path: Path) -> tuple[str, ...]:
     """Return the labels of a run, in the order of their ids."""
     try:
-        labels = json.loads(path.read_text("utf-8"))["labels"]
+        labels = load_json(path, LARGE)["labels"]
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             raise ValueError("it holds no list of names")
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -22,6 +22,8 @@ from regard.errors import DataError
 
 LARGEST = 2**24                          # bytes of a catalog
 LONGEST_ENTRY = 2**17                    # bytes of an entry, its comments included
+MOST_ENTRIES, MOST_LINES = 100_000, 1_000_000        # polib takes a second for so many; large programs have a tenth
+MOST_PACKED = 100                        # times its packed size is the most that a catalog has: text has 3 to 10
 FUZZY, OBSOLETE, PLURALS = "fuzzy", "obsolete", "with three or more plural forms"
 CHARSET = re.compile(rb"Content-Type:[^\n]{0,80}charset=([\w.:-]{1,40})")
 ENCODINGS = re.compile(
@@ -49,7 +51,7 @@ def read_po(source: TextFile, options: PairSettings, tally: Tally) -> Iterator[R
 
 def _copy(source: TextFile, options: PairSettings, copy: Any) -> str:
     """Writes the catalog, unpacked and with its bytes mended, and gives its encoding."""
-    total = entry = 0
+    total = entry = entries = 0
     with open_source(source) as stream:
         head = stream.read(HEAD)
         encoding = _encoding(head, source)
@@ -57,11 +59,13 @@ def _copy(source: TextFile, options: PairSettings, copy: Any) -> str:
         stream.seek(len(head) - len(check_head(head, source.name)))
         for number, raw in enumerate(iter(lambda: stream.readline(LONGEST_ENTRY + 1), b""), 1):
             total += len(raw)
-            entry = len(raw) + (0 if b"msgid " in raw[:10] else entry)
+            begins = b"msgid " in raw[:10]
+            entries, entry = entries + begins, len(raw) + (0 if begins else entry)
             if entry > LONGEST_ENTRY:
                 raise DataError(f"{source.name} line {number} is in an entry of more than {LONGEST_ENTRY // 2**10} KB: "
                                 "take it out, or give the pairs as .tsv or .jsonl")
             _check_size(total, source)
+            _check_count(entries, number, source)
             copy.write(mark(raw))
     copy.flush()
     return encoding
@@ -71,6 +75,15 @@ def _check_size(size: int, source: TextFile) -> None:
     if size > LARGEST:
         raise DataError(f"{source.name} is larger than {LARGEST // 2**20} MB: a catalog is held whole; "
                         "give so many pairs as .tsv, .jsonl or .tmx")
+    if source.packed and size > MOST_PACKED * max(2**10, source.path.stat().st_size):
+        raise DataError(f"{source.name} unpacks to more than {MOST_PACKED} times its size, as no catalog does: unpack "
+                        "it yourself if it is one")
+
+
+def _check_count(entries: int, lines: int, source: TextFile) -> None:
+    if entries > MOST_ENTRIES or lines > MOST_LINES:
+        raise DataError(f"{source.name} has more than {MOST_ENTRIES:,} messages, or {MOST_LINES:,} lines: a catalog is "
+                        "held whole; give so many pairs as .tsv, .jsonl or .tmx")
 
 
 def _encoding(head: bytes, source: TextFile) -> str:
@@ -91,9 +104,11 @@ def read_mo(source: TextFile, options: PairSettings, tally: Tally) -> Iterator[R
     """Every message of a compiled .mo file."""
     import polib
 
+    data = b""
     with open_source(source) as stream:
-        data = stream.read(LARGEST + 1)
-    _check_size(len(data), source)
+        while piece := stream.read(2**18):
+            data += piece
+            _check_size(len(data), source)
     _check_mo(data, source)
     try:
         catalog = polib.mofile(data, encoding=_encoding(data, source))
@@ -118,6 +133,7 @@ def _check_mo(data: bytes, source: TextFile) -> None:
     if sizes > len(data):
         raise DataError(f"{source.name} is a damaged .mo file (its table of strings is wrong): "
                         "compile it again with msgfmt")
+    _check_count(count, 0, source)
 
 
 def _entries(catalog: Any, source: TextFile, options: PairSettings, tally: Tally) -> Iterator[RawPair]:

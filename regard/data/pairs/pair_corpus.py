@@ -126,7 +126,8 @@ def prepare_pairs(
 
     parts, content = split_clean(data, built_in is not None, read)
     train = parts.train
-    surveys = [survey_of([side], LINES, store, lambda text: None) for side in (train.source, train.target)]
+    surveys = [survey_of([getattr(train, side)], LINES, store, lambda text: None, key_of(train.content, side))
+               for side in ("source", "target")]
     if not isinstance(tokenizer, TokenizerPair):
         wanted = tokenizer if not built_in else replace(
             tokenizer, kind=built_in.tokenizer if tokenizer.kind == "auto" else tokenizer.kind,

@@ -17,7 +17,7 @@ from regard.data.pairs.aligned import check_same_length
 from regard.data.pairs.catalogs import read_mo, read_po
 from regard.data.pairs.pair_readers import PairSettings, read_aligned, read_columns, read_jsonl, read_tsv
 from regard.data.pairs.tmx import read_tmx
-from regard.data.reading.readers import TextFile, find_in_folder, find_sources, name_first
+from regard.data.reading.readers import TextFile, each_address, find_in_folder, find_sources, name_first
 from regard.data.reading.saved_datasets import is_saved_dataset, refuse_splits
 from regard.data.reading.tally import BAD_UTF8, Tally
 from regard.data.reading.two_fields import DUPLICATE, TOO_LONG, RawPair, came_before, join_lines
@@ -98,6 +98,7 @@ def find_pair_sources(files: Sequence[str | os.PathLike[str]]) -> list[TextFile]
     kinds = f"two aligned text files (source, target), or files of pairs: {KINDS}, or .gz of any"
     if not files:
         raise DataError(f"no sentence pairs were given: name {kinds}")
+    files = each_address(files)
     sources = [source for name in files for source in _named(name, kinds)]
     plain = [source for source in sources if source.format == "text"]
     if len(sources) == 1 and plain and plain[0].spool:

@@ -79,6 +79,8 @@ class Units:
             cure = "" if last else ", or pass --on-bad-text replace or drop if bytes are bad"
             raise DataError(f"{self.name} line {error.lineno} is not well-formed XML "
                             f"({expat.ErrorString(error.code)}): mend it{cure}") from None
+        except (LookupError, ValueError) as error:           # an encoding that Python does not know, or of many bytes
+            raise DataError(f"{self.name} is in an encoding that is not read ({error}): convert it to UTF-8") from None
         self.fed += len(data)
         if not last and self.fed - self.parser.CurrentByteIndex > LONGEST:
             self._refuse(f"has a tag or comment of more than {LONGEST // 2**20} MB")

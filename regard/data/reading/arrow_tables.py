@@ -7,16 +7,17 @@ what is read. pyarrow does the reading; neither `datasets` nor a library of fram
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
+from regard.data.reading.lines import BLOCK
 from regard.data.reading.readers import TextFile, open_source
 from regard.errors import DataError
 
 ROWS_AT_ONCE = 256
+MOST_UNPACKED = 20                       # times its size is the most that a packed file has
 TITLES = {"parquet": "Parquet", "arrow": "Arrow"}
 FILE_MARK = b"ARROW1"                    # an Arrow file begins so; what `datasets` writes is a stream, without it
 Row = dict[str, Any]
@@ -28,17 +29,28 @@ def table_rows(source: TextFile, choose: Choose) -> Iterator[tuple[str, Row]]:
     arrow = import_arrow(source.name)
     with open_source(source) as stream, tempfile.TemporaryFile() as unpacked:
         if source.packed:                            # both are read from their ends, which gzip cannot reach
-            shutil.copyfileobj(stream, unpacked)
-            unpacked.seek(0)
+            unpack(stream, unpacked, source)
         try:
             opened = open_parquet if source.format == "parquet" else open_arrow
             schema, batches = opened(cast(BinaryIO, unpacked) if source.packed else stream, choose)
             for number, row in enumerate(rows_of(schema, batches), 1):
                 yield f"{source.name} row {number}", row
         except (arrow.ArrowException, UnicodeDecodeError) as error:
-            reason = str(error).splitlines()[0]
+            reason = " ".join(str(error).split())[:200]
             raise DataError(f"{source.name} is not a readable {TITLES[source.format]} file ({reason}): write it "
                             "again") from None
+
+
+def unpack(stream: BinaryIO, unpacked: Any, source: TextFile) -> None:
+    """Write what was packed, as far as it may be: both are packed themselves, and gzip makes little of them."""
+    most, size = MOST_UNPACKED * (source.path.stat().st_size + 2**16), 0
+    while piece := stream.read(BLOCK):
+        size += len(piece)
+        if size > most:
+            raise DataError(f"{source.name} unpacks to more than {MOST_UNPACKED} times its size, as no "
+                            f"{TITLES[source.format]} file does: unpack it yourself if it is one")
+        unpacked.write(piece)
+    unpacked.seek(0)
 
 
 def import_arrow(name: str) -> Any:

@@ -6,7 +6,7 @@ learns from the training part alone, so that nothing leaks from what is held out
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache as remember
 from functools import partial
@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from regard.data import embedded
-from regard.data.reading.readers import ReadSettings, TextFile, find_sources, read
+from regard.data.reading.in_segments import Stretch, count_segments, encode_segments, is_large, stretches_of
+from regard.data.reading.readers import ReadSettings, TextFile, find_sources, read, refuse_empty
 from regard.data.reading.records import find_column
 from regard.data.reading.shards import Counts, Shard, group_by_size, write_shard
 from regard.data.reading.split import WHOLE, CorpusParts, TextSpan, first_share, split_parts, take
@@ -25,6 +26,7 @@ from regard.data.reading.text_cache import Cache, content_hash, key_of
 from regard.data.tokens.characters import CODES, code_points
 from regard.data.tokens.tokenizers import check_kind, choose_tokenizer, default_vocab, train_tokenizer
 from regard.data.tokens.vocabulary import Tokenizer
+from regard.data.workers import keep_workers
 from regard.errors import SettingError
 
 Say = Callable[[str], None]
@@ -131,7 +133,9 @@ def prepare(
     if not isinstance(tokenizer, Tokenizer):
         learned = Learned(lambda: (piece.text for piece in take(read(survey.sources, settings), part)),
                           int(survey.characters * _share(part, survey)), survey.distinct,
-                          key_of(VERSION, survey.content, asdict(settings), asdict(part)))
+                          key_of(VERSION, survey.content, asdict(settings), asdict(part)),
+                          partial(known_stretches, survey, settings, part, store, say)
+                          if is_large(survey.sources) else None)
         tokenizer = learn_tokenizer(learned, kind, tokenizer.vocab, store, say)
     encode = partial(encode_part, settings=settings, tokenizer=tokenizer, store=store, say=say)
     learned_part = first_share(part, survey.characters, survey.documents, settings.documents, data.train_share)
@@ -141,12 +145,11 @@ def prepare(
     corpus = Corpus(train, valid, tokenizer, settings.documents, parts.tally,
                     key_of(survey.content, parts.valid.content, *tested), measured_on=parts.measured_on)
     if (find := parts.test) is not None:
-        @remember
         def encode_test() -> Shard:
             tested, part = find()
             return encode(tested.sources, tested.content, part=part, name="test")
 
-        corpus.test = encode_test
+        corpus.test = remember(keep_workers(encode_test))
     return corpus
 
 
@@ -231,10 +234,18 @@ def _sources(files: Sequence[str], part: str, store: Cache) -> list[TextFile]:
         embedded.write(name, part, store.folder / "embedded", store.say) if embedded.known([name]) else [name])])
 
 
-def survey_of(sources: list[TextFile], settings: ReadSettings, store: Cache, say: Say) -> Survey:
-    content = content_hash(sources)
+def survey_of(
+    sources: list[TextFile], settings: ReadSettings, store: Cache, say: Say, content: str | None = None
+) -> Survey:
+    """The counts of a text, and its content hash, unless that is known already."""
+    content = content_hash(sources) if content is None else content
+    key = key_of(VERSION, content, asdict(settings))
 
     def make() -> dict[str, Any]:
+        if is_large(sources):
+            found = count_segments(sources, settings, key, store, say).survey
+            refuse_empty(sources, Tally.from_dict(found["tally"]))
+            return found
         tally = Tally()
         characters, seen = 0, np.zeros(CODES, dtype=bool)
         for text in _joined(piece.text for piece in read(sources, settings, tally)):
@@ -242,10 +253,18 @@ def survey_of(sources: list[TextFile], settings: ReadSettings, store: Cache, say
             seen[code_points(text)] = True
         return {"characters": characters, "distinct": int(seen.sum()), "tally": tally.to_dict()}
 
-    found, _ = store.json("surveys", key_of(VERSION, content, asdict(settings)), make)
+    found, _ = store.json("surveys", key, make)
     tally = Tally.from_dict(found["tally"])
     say(tally.line())
     return Survey(sources, content, found["characters"], tally.documents, found["distinct"], tally)
+
+
+def known_stretches(
+    survey: Survey, settings: ReadSettings, part: TextSpan, store: Cache, say: Say
+) -> Iterable[Stretch]:
+    """The segments of a part of a large text."""
+    key = key_of(VERSION, survey.content, asdict(settings))
+    return stretches_of(survey.sources, settings, part, count_segments(survey.sources, settings, key, store, say))
 
 
 @dataclass(frozen=True)
@@ -256,6 +275,7 @@ class Learned:
     characters: int
     distinct: int
     key: str
+    stretches: Callable[[], Iterable[Stretch]] | None = None         # the text in parts, where these are known
 
 
 def learn_tokenizer(text: Learned, kind: str, vocab: int, store: Cache, say: Say) -> Tokenizer:
@@ -270,7 +290,8 @@ def learn_tokenizer(text: Learned, kind: str, vocab: int, store: Cache, say: Say
 
     def make() -> Tokenizer:
         if kind in SAMPLE:
-            return train_tokenizer(kind, sample(text.texts(), text.characters, SAMPLE[kind]), size)
+            stretches = text.stretches() if text.stretches is not None else [(None, text.texts)]
+            return train_tokenizer(kind, sample_stretches(stretches, text.characters, SAMPLE[kind]), size)
         # Words must not grow together where documents meet; characters are counted as they come.
         return train_tokenizer(kind, _joined(text.texts(), "\n" if kind in ("whitespace", "word") else ""), size)
 
@@ -287,13 +308,22 @@ def _share(part: TextSpan, survey: Survey) -> float:
 
 def sample(texts: Iterator[str], total: int, limit: int) -> Iterator[str]:
     """All of the texts, or, when they are long, evenly spaced ones of about `limit` characters in all."""
+    return sample_stretches([(None, lambda: texts)], total, limit)
+
+
+def sample_stretches(stretches: Iterable[Stretch], total: int, limit: int) -> Iterator[str]:
+    """A sample of texts that lie in stretches: one of which nothing would be taken is not read."""
     seen = taken = 0
-    for text in texts:
-        if total <= limit or taken * total <= seen * limit:
-            part = text if total <= limit else text[:JOINED // 4]
-            taken += len(part)
-            yield part
-        seen += len(text)
+    for size, texts in stretches:
+        if size is not None and total > limit and taken * total > (seen + size) * limit:
+            seen += size
+            continue
+        for text in texts():
+            if total <= limit or taken * total <= seen * limit:
+                part = text if total <= limit else text[:JOINED // 4]
+                taken += len(part)
+                yield part
+            seen += len(text)
 
 
 def _joined(texts: Iterator[str], between: str = "") -> Iterator[str]:
@@ -306,6 +336,9 @@ def encode_part(
     store: Cache, say: Say, name: str,
 ) -> Shard:
     def make(path: Path) -> Shard:
+        if is_large(sources):
+            counted = partial(count_segments, sources, settings, key_of(VERSION, content, asdict(settings)), store, say)
+            return encode_segments(path, sources, settings, part, tokenizer, counted, store, say, name)
         return write_shard(path, take(read(sources, settings), part), tokenizer)
 
     key = key_of(VERSION, content, asdict(settings), asdict(part), tokenizer.digest())

@@ -55,11 +55,12 @@ def blocks(stream: BinaryIO, head: bytes) -> Iterator[tuple[bytes, bool]]:
             yield ready, not rest
         if not rest:
             return
-        cut = _cut(rest) if data else len(rest)
+        cut = find_cut(rest) if data else len(rest)
         ready, rest = rest[:cut], rest[cut:]
 
 
-def _cut(data: bytes) -> int:
+def find_cut(data: bytes) -> int:
+    """The offset at which a block of these bytes ends."""
     after_newline = data.rfind(b"\n") + 1
     if after_newline:
         return after_newline
@@ -84,9 +85,9 @@ def _character_boundary(data: bytes) -> int:
 class Cleaner:
     """Decodes the blocks of one file, mends or refuses what is bad, and counts the lines."""
 
-    def __init__(self, name: str, on_bad_text: str, tally: Tally):
+    def __init__(self, name: str, on_bad_text: str, tally: Tally, line: int = 1):
         self.name, self.on_bad_text, self.tally = name, on_bad_text, tally
-        self.line = 1              # the number of the line in which the next block begins
+        self.line = line           # the number of the line in which the next block begins
         self.column = 0            # how many bytes of that line were in earlier blocks
 
     def chunks(self, stream: BinaryIO, head: bytes) -> Iterator[Chunk]:

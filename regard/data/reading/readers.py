@@ -8,19 +8,21 @@ Parquet or Arrow is always one document. A folder is searched, unless `datasets`
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import shutil
 import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from regard.data.reading.lines import BLOCK, HEAD, LONGEST, Chunk, Cleaner, check_head, mend
+from regard.data.reading.remote import find_files_at, is_address, open_address
 from regard.data.reading.saved_datasets import find_dataset_files, is_saved_dataset, refuse_splits
 from regard.data.reading.tally import EMPTY, Tally
 from regard.errors import DataError, SettingError, did_you_mean
@@ -59,13 +61,19 @@ def check_choice(name: str, value: str, known: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class TextFile:
-    """One file to read: its name for messages, where it is, its format, and whether it is gzipped."""
+    """One file to read: its name for messages, where it is, its format, and whether it is gzipped; or a part of one,
+    which begins where a line does and, but for the last, ends where one does."""
 
     name: str
     path: Path
     format: str = "text"                                       # text · jsonl · parquet · arrow
     packed: bool = False
     spool: Any = field(default=None, repr=False, compare=False)      # keeps a temporary file alive
+    start: int = 0                                             # of a part: its first byte ...
+    stop: int | None = None                                    # ... the one behind its last; None: the file's end
+    line: int = 1                                              # ... and the number of its first line, for messages
+    address: str = ""                                          # where it lies, if not on this machine's disks ...
+    size: int = 0                                              # ... and how many bytes it has there
 
 
 def find_sources(files: Sequence[str | os.PathLike[str]]) -> list[TextFile]:
@@ -77,6 +85,9 @@ def find_sources(files: Sequence[str | os.PathLike[str]]) -> list[TextFile]:
         path = Path(name)
         if str(name) == "-":
             sources.append(_spool("<stdin>", sys.stdin.buffer))
+        elif is_address(name):
+            sources.extend(_source(Path(address), address, size)
+                           for address, size in find_files_at(str(name), _text_like))
         elif path.is_dir():
             sources.extend(find_in_folder(path))
         elif path.is_file():
@@ -87,6 +98,12 @@ def find_sources(files: Sequence[str | os.PathLike[str]]) -> list[TextFile]:
         else:
             raise DataError(f"{name} does not exist: check the name (the working folder is {Path.cwd()})")
     return sources
+
+
+def each_address(names: Sequence[str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:
+    """The names, with each file that an address means in its place."""
+    return [each for name in names for each in (
+        [address for address, _ in find_files_at(str(name), _text_like)] if is_address(name) else [name])]
 
 
 def find_in_folder(folder: Path) -> list[TextFile]:
@@ -116,10 +133,11 @@ def _text_like(name: str) -> bool:
     return suffix in TEXT_SUFFIXES or suffix in RECORD_SUFFIXES
 
 
-def _source(path: Path) -> TextFile:
+def _source(path: Path, address: str = "", size: int = 0) -> TextFile:
     packed = path.suffix.lower() == ".gz"
     inner = path.with_suffix("") if packed else path
-    return TextFile(str(path), path, RECORD_SUFFIXES.get(inner.suffix.lower(), "text"), packed)
+    return TextFile(address or str(path), path, RECORD_SUFFIXES.get(inner.suffix.lower(), "text"), packed,
+                    address=address, size=size)
 
 
 def _spool(name: str, stream: BinaryIO) -> TextFile:
@@ -134,14 +152,43 @@ def _spool(name: str, stream: BinaryIO) -> TextFile:
 def open_source(source: TextFile) -> Iterator[BinaryIO]:
     """The bytes of a source, unpacked; whatever goes wrong with the file is one clear line."""
     try:
-        with open(source.path, "rb") as raw:
-            yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if source.packed else raw
+        with _open_bytes(source) as raw:
+            yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if source.packed else _part_of(raw, source)
     except PermissionError:
         raise DataError(f"no permission to read {source.name}: change it with chmod, or copy the file") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"{source.name} is not a whole gzip file ({error}): fetch it again, or unpack it") from None
     except OSError as error:
         raise DataError(f"could not read {source.name}: {error.strerror or error}") from None
+
+
+def _open_bytes(source: TextFile) -> AbstractContextManager[BinaryIO]:
+    # A Parquet file is read from its end, here and there: reading ahead would be for nothing.
+    return open_address(source.address, source.format not in TABLES) if source.address else open(source.path, "rb")
+
+
+class _Part(io.RawIOBase):
+    """The next bytes of a stream, so many and no more."""
+
+    def __init__(self, stream: BinaryIO, size: int):
+        self.stream, self.left = stream, size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Any) -> int:
+        data = self.stream.read(min(len(room), self.left))
+        room[:len(data)] = data
+        self.left -= len(data)
+        return len(data)
+
+
+def _part_of(raw: BinaryIO, source: TextFile) -> BinaryIO:
+    if source.start:
+        raw.seek(source.start)
+    if source.stop is None:
+        return raw
+    return cast(BinaryIO, io.BufferedReader(_Part(raw, source.stop - source.start), BLOCK))
 
 
 def read(sources: Sequence[TextFile], settings: ReadSettings, tally: Tally | None = None) -> Iterator[TextPiece]:
@@ -151,11 +198,20 @@ def read(sources: Sequence[TextFile], settings: ReadSettings, tally: Tally | Non
     if all(source.format in TABLES for source in sources):
         tally.noun = "record"
     for source in sources:
-        for piece in (_read_text if source.format == "text" else _read_records)(source, settings, tally):
-            tally.documents += piece.ends
-            yield piece
+        yield from read_file(source, settings, tally)
+    refuse_empty(sources, tally)
+
+
+def refuse_empty(sources: Sequence[TextFile], tally: Tally) -> None:
     if not tally.documents:
         raise DataError(f"there is no text in {name_first(sources)} ({tally.line()}): give a file with some text in it")
+
+
+def read_file(source: TextFile, settings: ReadSettings, tally: Tally) -> Iterator[TextPiece]:
+    """Every document of a file, or of a part of one, in pieces."""
+    for piece in (_read_text if source.format == "text" else _read_records)(source, settings, tally):
+        tally.documents += piece.ends
+        yield piece
 
 
 def name_first(sources: Sequence[TextFile]) -> str:
@@ -171,29 +227,46 @@ def _read_records(source: TextFile, settings: ReadSettings, tally: Tally) -> Ite
 
 def _read_text(source: TextFile, settings: ReadSettings, tally: Tally) -> Iterator[TextPiece]:
     split = {"file": _by_file, "line": _by_line, "blank-line": _by_blank_line}[settings.documents]
+    return split(source, settings, tally)
+
+
+def clean_chunks(source: TextFile, settings: ReadSettings, tally: Tally) -> Iterator[Chunk]:
+    """The clean text of a file, or of a part of one; only the end of the file is `last`."""
     with open_source(source) as stream:
-        head = check_head(stream.read(HEAD), source.name)
-        yield from split(Cleaner(source.name, settings.on_bad_text, tally).chunks(stream, head), tally)
+        head = b"" if source.start else check_head(stream.read(HEAD), source.name)
+        for chunk in Cleaner(source.name, settings.on_bad_text, tally, source.line).chunks(stream, head):
+            yield chunk if source.stop is None else chunk._replace(last=False)
 
 
-def _by_file(chunks: Iterator[Chunk], tally: Tally) -> Iterator[TextPiece]:
+def _by_file(source: TextFile, settings: ReadSettings, tally: Tally) -> Iterator[TextPiece]:
     some = False
-    for text, lines, last in chunks:
+    for text, lines, last in clean_chunks(source, settings, tally):
         tally.keep(lines)
-        some = some or bool(text)
+        some = some or bool(text) or (last and _has_text_before(source, settings))
         if some and (text or last):
             yield TextPiece(text, last)
 
 
-def _by_line(chunks: Iterator[Chunk], tally: Tally) -> Iterator[TextPiece]:
-    return (piece for piece in _lines(chunks, tally) if piece is not None)
+def _has_text_before(part: TextFile, settings: ReadSettings) -> bool:
+    """True if any text was kept of what stands in the file before this part."""
+    before = replace(part, start=0, stop=part.start, line=1)
+    return part.start > 0 and any(text for text, _, _ in clean_chunks(before, settings, Tally()))
 
 
-def _by_blank_line(chunks: Iterator[Chunk], tally: Tally) -> Iterator[TextPiece]:
+def _by_line(source: TextFile, settings: ReadSettings, tally: Tally) -> Iterator[TextPiece]:
+    return (piece for piece in lines_of(clean_chunks(source, settings, tally), tally) if piece is not None)
+
+
+def _by_blank_line(source: TextFile, settings: ReadSettings, tally: Tally) -> Iterator[TextPiece]:
+    return join_paragraphs(lines_of(clean_chunks(source, settings, tally), tally))
+
+
+def join_paragraphs(lines: Iterator[TextPiece | None]) -> Iterator[TextPiece]:
+    """Lines put together up to each empty one, which is None."""
     held: list[str] = []                             # text of the current document not sent yet
     size = 0
     inside = False                                   # part of this document was sent
-    for line in chain(_lines(chunks, tally), [None]):
+    for line in chain(lines, [None]):
         if line is None:
             if held or inside:
                 yield TextPiece("".join(held).removesuffix("\n"), True)
@@ -206,7 +279,7 @@ def _by_blank_line(chunks: Iterator[Chunk], tally: Tally) -> Iterator[TextPiece]
         size += len(held[-1])
 
 
-def _lines(chunks: Iterator[Chunk], tally: Tally) -> Iterator[TextPiece | None]:
+def lines_of(chunks: Iterator[Chunk], tally: Tally) -> Iterator[TextPiece | None]:
     """Each line without its newline, a giant one in several pieces; None for an empty one."""
     inside = False                                   # in a giant line
     for text, _, last in chunks:
@@ -244,6 +317,11 @@ def every_line(name: str, on_bad_text: str = "fail") -> Iterator[str]:
     (source, *others) = find_sources([name])
     if others or source.format != "text":
         raise DataError(f"{name} is not a file of lines: give one text file, a .gz of one, or - for stdin")
+    yield from lines_in(source, on_bad_text)
+
+
+def lines_in(source: TextFile, on_bad_text: str = "fail") -> Iterator[str]:
+    """The lines of a plain file, as `every_line` gives them."""
     with open_source(source) as stream:
         yield from _stream_lines(stream, source.name, on_bad_text)
 

@@ -66,14 +66,14 @@ def encodable(text: str, where: str, on_bad_text: str, tally: Tally) -> str | No
 
 def _jsonl(source: TextFile, settings: ReadSettings, tally: Tally) -> Iterator[tuple[str, str]]:
     with open_source(source) as stream:
-        number = 0
+        number = source.line - 1
         while raw := stream.readline(LONGEST_RECORD + 1):
             number += 1
             where = f"{source.name} line {number}"
             if len(raw) > LONGEST_RECORD:
                 raise DataError(f"{where} is longer than {LONGEST_RECORD // 2**20} MB: "
                                 "a JSON line is one document; cut it into several")
-            if number == 1:
+            if number == 1 and not source.start:
                 raw = check_head(raw, source.name)
             line = decoded(raw, where, settings.on_bad_text, tally)
             if line is None:

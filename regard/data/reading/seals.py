@@ -106,6 +106,11 @@ def open_or_make(
 
 def load_value(path: Path) -> Any:
     """The value that `write_value` put there; a DataError unless it is that, bit by bit."""
+    return json.loads(load_bytes(path))
+
+
+def load_bytes(path: Path) -> bytes:
+    """The bytes that `write_bytes` put there; a DataError unless it is them."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -113,14 +118,17 @@ def load_value(path: Path) -> Any:
     head, _, rest = data.partition(b"\n")
     if head != storage.digest(rest).encode():
         raise DataError(f"{path} is damaged (it does not match its SHA-256): {CURE}")
-    return json.loads(rest)
+    return rest
 
 
 def write_value(path: Path, value: Any) -> Any:
-    text = json.dumps(value, ensure_ascii=False) + "\n"
-    storage.make_folder(path.parent)
-    storage.write_file(path, f"{storage.digest(text.encode())}\n{text}")
+    write_bytes(path, (json.dumps(value, ensure_ascii=False) + "\n").encode())
     return value
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    storage.make_folder(path.parent)
+    storage.write_file(path, storage.digest(data).encode() + b"\n" + data)
 
 
 def _reason(error: Exception) -> str:

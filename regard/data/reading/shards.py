@@ -106,15 +106,34 @@ def map_array(path: Path, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray
 
 def write_shard(path: Path, pieces: Iterable[TextPiece], tokenizer: Tokenizer) -> Shard:
     """Encode the pieces into a new shard at `path`, holding no more than a batch of them at a time."""
+    return write_folder(Path(path), lambda folder: _fill(folder, tokenizer, lambda writer: writer.encode(pieces)),
+                        Shard.open)
+
+
+def write_part(path: Path, pieces: Iterable[TextPiece], tokenizer: Tokenizer) -> Path:
+    """Encode some pieces of a text, of which others follow: its last document may go on there."""
 
     def fill(folder: Path) -> None:
-        with _Writer(folder, tokenizer) as writer:
-            for batch in group_by_size(pieces, lambda piece: len(piece.text), BATCH, BATCH_PIECES):
-                writer.add(batch)
-            about = writer.finish()
-        storage.write_part(folder / ABOUT, json.dumps(about, indent=2) + "\n")
+        _fill(folder, tokenizer, lambda writer: writer.encode(pieces), whole=False)
 
-    return write_folder(Path(path), fill, Shard.open)
+    return write_folder(Path(path), fill, check_folder)
+
+
+def join_parts(path: Path, parts: Iterable[Path], tokenizer: Tokenizer) -> Shard:
+    """The shard that `write_shard` gives for the pieces of all parts together."""
+
+    def join(writer: _Writer) -> None:
+        for part in parts:
+            writer.join(part)
+
+    return write_folder(Path(path), lambda folder: _fill(folder, tokenizer, join), Shard.open)
+
+
+def _fill(folder: Path, tokenizer: Tokenizer, add: Callable[[_Writer], None], whole: bool = True) -> None:
+    with _Writer(folder, tokenizer) as writer:
+        add(writer)
+        about = writer.finish(whole)
+    storage.write_part(folder / ABOUT, json.dumps(about, indent=2) + "\n")
 
 
 def group_by_size(
@@ -134,10 +153,11 @@ def group_by_size(
 
 
 class ArrayFiles:
-    """New files of a folder, to which arrays are appended; all that goes by is hashed."""
+    """New files of a folder, to which arrays are appended; each is hashed as it grows."""
 
     def __init__(self, folder: Path, *names: str):
-        self.folder, self.names, self.hash = folder, names, hashlib.sha256()
+        self.folder, self.names = folder, names
+        self.hashes = {name: hashlib.sha256() for name in names}
         self.files: dict[str, BinaryIO] = {}
 
     def __enter__(self) -> Self:
@@ -151,7 +171,7 @@ class ArrayFiles:
 
     def append(self, name: str, values: np.ndarray) -> None:
         data = values.tobytes()
-        self.hash.update(data)
+        self.hashes[name].update(data)
         storage_call("write", self.folder / name, lambda path: self.files[name].write(data))
 
     def sync(self) -> str:
@@ -159,7 +179,8 @@ class ArrayFiles:
         for name, file in self.files.items():
             storage_call("write", self.folder / name, lambda path, file=file: file.flush())
             storage_call("sync", self.folder / name, lambda path, file=file: os.fsync(file.fileno()))
-        return self.hash.hexdigest()
+        hashes = [each.hexdigest() for each in self.hashes.values()]
+        return hashes[0] if len(hashes) == 1 else hashlib.sha256(" ".join(hashes).encode()).hexdigest()
 
 
 class _Writer(ArrayFiles):
@@ -170,7 +191,11 @@ class _Writer(ArrayFiles):
         self.tokenizer = tokenizer
         self.dtype = "uint16" if tokenizer.vocab_size <= 2**16 else "uint32"
         self.counts = dict.fromkeys(asdict(Counts()), 0)
-        self.open_document = False
+        self.open_document: bool | None = None       # True: it goes on; None: there is none yet
+
+    def encode(self, pieces: Iterable[TextPiece]) -> None:
+        for batch in group_by_size(pieces, lambda piece: len(piece.text), BATCH, BATCH_PIECES):
+            self.add(batch)
 
     def add(self, batch: list[TextPiece]) -> None:
         texts = [piece.text for piece in batch]
@@ -196,13 +221,24 @@ class _Writer(ArrayFiles):
         self.counts["characters"] += sum(map(len, texts))
         self.counts["words"] += int(starts)
 
-    def finish(self) -> dict[str, Any]:
+    def join(self, part: Path) -> None:
+        """Append what `write_part` wrote."""
+        about = json.loads((part / ABOUT).read_text("utf-8"))
+        tokens, ends = (np.fromfile(part / name, dtype)
+                        for name, dtype in ((TOKENS, f"<u{np.dtype(self.dtype).itemsize}"), (ENDS, "<u8")))
+        self.append(TOKENS, tokens)
+        self.append(ENDS, ends + np.uint64(self.counts["tokens"]))
+        self.counts = {name: value + about["counts"][name] for name, value in self.counts.items()}
+        self.open_document = self.open_document if about["open"] is None else about["open"]
+
+    def finish(self, whole: bool) -> dict[str, Any]:
         """Return the values of shard.json; the files are on the disk after this."""
-        if self.open_document:
+        if self.open_document and whole:
             self.counts["documents"] += 1
             self.append(ENDS, np.array([self.counts["tokens"]], dtype="<u8"))
-        return {"version": VERSION, "dtype": self.dtype, "counts": self.counts,
-                "tokenizer": self.tokenizer.digest(), "content": self.sync()}
+        about = {"version": VERSION, "dtype": self.dtype, "counts": self.counts,
+                 "tokenizer": self.tokenizer.digest(), "content": self.sync()}
+        return about if whole else about | {"open": self.open_document}
 
 
 def storage_call(operation: str, path: Path, act: Any) -> Any:

@@ -48,7 +48,8 @@ class Tally:
 
     def to_dict(self) -> dict[str, Any]:
         return {"read": self.read, "kept": self.kept, "documents": self.documents,
-                "dropped": dict(self.dropped), "mended": dict(self.mended), "noun": self.noun}
+                "dropped": dict(sorted(self.dropped.items())), "mended": dict(sorted(self.mended.items())),
+                "noun": self.noun}
 
     @staticmethod
     def from_dict(value: dict[str, Any]) -> Tally:

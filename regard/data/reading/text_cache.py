@@ -7,13 +7,17 @@ entry was used last is its time of change; `regard data cache` shows what there 
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import os
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache as remember
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, cast
@@ -23,19 +27,19 @@ from regard.data.reading import seals
 from regard.data.reading.readers import TextFile, open_source
 from regard.data.reading.seals import Opened
 from regard.data.tokens.vocabulary import Tokenizer
-from regard.errors import StorageError
+from regard.errors import DataError, StorageError, note
 from regard.storage import cache_folder
 
 FORGOTTEN = 24 * 3600             # seconds after which an unfinished entry belongs to nobody
-KINDS = ("embedded", "surveys", "tokenizers", "shards", "pairs", "captions", "pictures", "kernels", "compiled",
-         "exports")
+KINDS = ("embedded", "surveys", "tokenizers", "segments", "shards", "pairs", "captions", "pictures", "kernels",
+         "compiled", "exports")
 
 
 def content_hash(sources: Sequence[TextFile]) -> str:
     """A hash of what the sources hold, whatever they are called."""
     whole = hashlib.sha256()
     for source in sources:
-        with open_source(TextFile(source.name, source.path)) as stream:      # the bytes as they are, still packed
+        with open_source(replace(source, packed=False)) as stream:           # the bytes as they are, still packed
             whole.update(hashlib.file_digest(cast(BufferedReader, stream), "sha256").digest())
         whole.update(f"{source.format} {source.packed}".encode())
     return whole.hexdigest()
@@ -50,13 +54,17 @@ class Cache:
     """Entries by key: each is opened if it is whole, and made if it is missing or damaged; `say` hears of damage."""
 
     def __init__(self, folder: str | Path | None = None, say: Callable[[str], None] = seals.tell):
-        self.folder, self.say = cache_folder(folder), say
+        self.kept, self.say = cache_folder(folder), say
+        self.folder = self.kept if may_write(self.kept) else aside(self.kept)      # where entries are made
 
     def entry(
         self, kind: str, key: str, open_entry: Callable[[Path], Opened], make: Callable[[Path], Opened]
     ) -> tuple[Opened, bool]:
         """A sealed file or folder, and whether it was there already."""
         path = self.folder / kind / key
+        if self.folder != self.kept:
+            with suppress(DataError):                        # missing or damaged: it cannot be thrown away there
+                return open_entry(self.kept / kind / key), True
         if not path.exists():
             self._sweep(path.parent)
         found, reused = seals.open_or_make(path, open_entry, make, self.say)
@@ -82,6 +90,30 @@ class Cache:
             with suppress(OSError, StorageError):        # another process may be sweeping, too
                 if time.time() - path.stat().st_mtime > FORGOTTEN:
                     storage.remove(path)
+
+
+# ------------------------------------------------------------------------------------------ where it may be written
+
+
+def may_write(folder: Path) -> bool:
+    """True if entries may be made there; False on a disk that is only read, and in a folder of somebody else."""
+    kinds = (folder / kind for kind in KINDS)
+    return all(os.access(each, os.W_OK | os.X_OK) for each in (existing(folder), *kinds) if each.exists())
+
+
+def existing(folder: Path) -> Path:
+    """The folder, or the nearest above it that is there."""
+    return next(each for each in (folder, *folder.absolute().parents) if each.exists())
+
+
+@remember
+def aside(folder: Path) -> Path:
+    """A folder that goes with this process, in the place of a cache that cannot be written to."""
+    note(f"the cache {folder} cannot be written to: what is prepared is kept for this command alone; for longer, set "
+         "REGARD_CACHE to a folder that you may write to")
+    made = tempfile.mkdtemp(prefix="regard-cache-")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return Path(made)
 
 
 # ------------------------------------------------------------------------------------------------ looking after it

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from regard.data.tokens.characters import ByteStream, byte_letters, readable
-from regard.data.tokens.subwords import quiet_forks
+from regard.data.tokens.library import asked, open_library
 from regard.data.tokens.vocabulary import FIRST, SPECIALS, UNK, Ids, StreamDecoder, Tokenizer, check_text
 from regard.errors import DataError
 
@@ -24,35 +24,43 @@ ADDED = -1                       # in the place of a token's id: a row that no t
 SPACE = "\u2581"                 # how SentencePiece writes one
 LANGUAGE = re.compile(r">>.*?<<", re.DOTALL)
 UNFINISHED = "\ufffd"
+LARGEST = 2**22                  # rows of an embedding: no vocabulary has a quarter of it
 
 
 class ForeignTokenizer(Tokenizer):
     """A tokenizer.json as it was found, over `size` ids of its own; `specials` are those of our roles, in our order.
 
-    Marian counts its pieces otherwise than the model that cuts texts into them: `pieces` are its own, by id.
+    A role that no token has may read as one: `alike` tells as which, by the file's id. The token that a masked model
+    reads in a blank, `mask`, is no token of texts: it comes after all others. Marian counts its pieces otherwise than
+    the model that cuts texts into them: `pieces` are its own, by id. `files` stood beside it, and are kept as they are.
     """
 
     kind = "foreign"
 
-    def __init__(self, value: dict[str, Any], specials: Sequence[int], size: int, pieces: Sequence[str] = ()):
-        import tokenizers
-
-        quiet_forks()
-        self.value, self.size, self.pieces = value, size, list(pieces)
+    def __init__(
+        self, value: dict[str, Any], specials: Sequence[int], size: int, pieces: Sequence[str] = (), *,
+        alike: Mapping[int, int] | None = None, mask: int | None = None, files: Mapping[str, str] | None = None,
+    ):
+        if not 0 < size <= LARGEST:
+            raise ValueError(f"it has {size:,} rows, and a model at most {LARGEST:,}")
+        self.value, self.size, self.pieces, self.mask = value, size, [str(piece) for piece in pieces], mask
+        self.alike, self.files = dict(alike or {}), dict(files or {})
         self._id_of = {piece: id for id, piece in enumerate(self.pieces)}
-        self.order = permuted(specials, size)                  # of each of our ids, the file's, or ADDED
+        self.order = permuted(specials, size, mask)            # of each of our ids, the file's, or ADDED
         self.vocab_size = len(self.order)
-        self._library: Any = tokenizers.Tokenizer.from_str(json.dumps(value))
-        self._library.no_padding()
-        self._library.no_truncation()
-        self._library.encode_special_tokens = True             # <s> in a text is three characters
+        self._library: Any = open_library(value)               # <s> in a text is three characters
         ids = self._id_of if self.pieces else self._library.get_vocab()
-        if (largest := max(ids.values(), default=0)) >= size:
-            raise DataError(f"the tokenizer has a token {largest:,} and the model only {size:,} rows: "
+        beyond = {token: id for token, id in ids.items() if id >= size and token != value["model"].get("unk_token")}
+        if beyond:
+            raise DataError(f"the tokenizer has a token {max(beyond.values()):,} and the model only {size:,} rows: "
                             "they are of different models")
         known = self.order != ADDED
-        self._ours = np.full(size, ADDED, np.int32)
+        self._ours = np.full(max(size, 1 + max(ids.values(), default=0)), UNK, np.int32)
         self._ours[self.order[known]] = np.arange(self.vocab_size, dtype=np.int32)[known]
+        self.missing = {n: int(self._ours[self.alike[n]]) if n in self.alike else n
+                        for n in range(FIRST) if self.order[n] == ADDED}
+        spelled = np.isin(self.order[FIRST:], np.fromiter(ids.values(), np.int64, len(ids)))
+        self.unspelled = tuple((FIRST + np.flatnonzero(~spelled)).tolist())
         self._bytes: list[bytes] = []                          # of each token, if tokens are strings of bytes
         if '"ByteLevel"' in json.dumps(value.get("decoder")):
             special = {id for id, token in self._library.get_added_tokens_decoder().items() if token.special}
@@ -65,6 +73,11 @@ class ForeignTokenizer(Tokenizer):
         """The number of rows that no token of the file stands behind."""
         return int((self.order == ADDED).sum())
 
+    @property
+    def rows(self) -> np.ndarray:
+        """The file's id of each row of the model, or ADDED: those of texts, and that of a blank where there is one."""
+        return self.order if self.mask is None else np.append(self.order, self.mask)
+
     # ----------------------------------------------------------------------------------- text to ids
 
     def encode(self, text: str) -> Ids:
@@ -74,13 +87,14 @@ class ForeignTokenizer(Tokenizer):
         checked = [check_text(text) for text in texts]
         if self.pieces:
             return [self._ours[self._ids_of_pieces(text)] for text in checked]
-        found = self._library.encode_batch_fast(checked, add_special_tokens=False)
+        found = asked(lambda: self._library.encode_batch_fast(checked, add_special_tokens=False))
         return [self._ours[np.asarray(each.ids, np.int64)] for each in found]
 
     def _ids_of_pieces(self, text: str) -> np.ndarray:
         """The file's ids; a first `>>fr<<`, by which a translator is told its target, is one token."""
         code = LANGUAGE.match(text)
-        found = self._library.encode(text[code.end():] if code else text, add_special_tokens=False).tokens
+        rest = text[code.end():] if code else text
+        found = asked(lambda: self._library.encode(rest, add_special_tokens=False)).tokens
         found = [] if found == [SPACE] else found              # a blank text has no pieces
         unknown = int(self.order[UNK])
         ids = [self._id_of.get(piece, unknown) for piece in (*([code.group()] if code else ()), *found)]
@@ -89,7 +103,7 @@ class ForeignTokenizer(Tokenizer):
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The bytes of the text that each of its tokens stands for; tokens of one character share its bytes."""
         ends = np.cumsum([0, *(len(character.encode()) for character in text)])
-        offsets = self._library.encode(check_text(text), add_special_tokens=False).offsets
+        offsets = asked(lambda: self._library.encode(check_text(text), add_special_tokens=False)).offsets
         return [(int(ends[first]), int(ends[last])) for first, last in offsets]
 
     # ----------------------------------------------------------------------------------- ids to text
@@ -100,8 +114,7 @@ class ForeignTokenizer(Tokenizer):
         foreign = self.order[np.asarray([int(id) for id in ids if id >= FIRST], np.int64)]
         if self.pieces:
             return "".join([self.pieces[id] for id in foreign]).replace(SPACE, " ").lstrip(" ")
-        text: str = self._library.decode(foreign.tolist(), skip_special_tokens=True)
-        return text
+        return asked(lambda: str(self._library.decode(foreign.tolist(), skip_special_tokens=True)))
 
     def token(self, id: int) -> str:
         if id < FIRST:
@@ -125,19 +138,38 @@ class ForeignTokenizer(Tokenizer):
         found: str | None = self._library.id_to_token(int(self.order[id]))
         return found
 
+    @property
+    def is_byte_level(self) -> bool:
+        """True if tokens are strings of bytes that were merged."""
+        return bool(self._bytes) and self.value["model"].get("type") == "BPE"
+
+    def around(self) -> tuple[list[int], list[int]]:
+        """The ids that the file sets before a text and behind it, as it counts them."""
+        found, inner = (self._library.encode("a", add_special_tokens=add).ids for add in (True, False))
+        first = next((n for n in range(len(found)) if found[n:n + len(inner)] == inner), 0)
+        return found[:first], found[first + len(inner):]
+
+    def file_names(self) -> list[str | None]:
+        """Every token as the file writes it, by the file's ids; None for a row beyond the tokenizer's own."""
+        if self.pieces:
+            return list(self.pieces)
+        return [self._library.id_to_token(id) for id in range(self.size)]
+
     # -------------------------------------------------------------------------------------- its file
 
     def to_dict(self) -> dict[str, Any]:
         ours: dict[str, Any] = {"specials": self.order[:FIRST].tolist(), "size": self.size}
-        if self.pieces:
-            ours["pieces"] = self.pieces
-        return {FOREIGN: ours, **self.value}
+        more = {"pieces": self.pieces, "alike": {str(n): id for n, id in self.alike.items()}, "files": self.files}
+        ours |= {name: part for name, part in more.items() if part}
+        return {FOREIGN: {**ours, **({} if self.mask is None else {"mask": self.mask})}, **self.value}
 
     @staticmethod
     def from_dict(value: dict[str, Any]) -> ForeignTokenizer:
         ours = value[FOREIGN]
         rest = {name: part for name, part in value.items() if name != FOREIGN}
-        return ForeignTokenizer(rest, ours["specials"], ours["size"], ours.get("pieces", ()))
+        alike = {int(n): id for n, id in ours.get("alike", {}).items()}
+        return ForeignTokenizer(rest, ours["specials"], ours["size"], ours.get("pieces", ()), alike=alike,
+                                mask=ours.get("mask"), files=ours.get("files"))
 
 
 BYTES = {letter: value for value, letter in enumerate(byte_letters())}
@@ -148,11 +180,11 @@ def bytes_of(name: str) -> bytes:
     return bytes(BYTES[letter] for letter in name) if all(letter in BYTES for letter in name) else name.encode()
 
 
-def permuted(specials: Sequence[int], size: int) -> np.ndarray:
-    """(V,): the file's id of each of ours, the specials first; ADDED where there is none."""
-    taken = [id for id in specials if id != ADDED]
+def permuted(specials: Sequence[int], size: int, mask: int | None = None) -> np.ndarray:
+    """(V,): the file's id of each of ours, the specials first; ADDED where there is none. The mask is left out."""
+    taken = [id for id in (*specials, *([] if mask is None else [mask])) if id != ADDED]
     if len(specials) != FIRST or len(set(taken)) < len(taken) or any(not 0 <= id < size for id in taken):
-        raise ValueError(f"its special tokens {list(specials)} are not four different ones below {size}")
+        raise ValueError(f"its special tokens {taken} are not different ones below {size}")
     return np.concatenate([np.asarray(specials, np.int64), np.setdiff1d(np.arange(size), taken)])
 
 

@@ -9,7 +9,6 @@ looked up ever after, which is several times faster than handing it whole texts.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from regard.data.tokens.characters import BYTE_LEVEL, ByteStream, as_array, byte_letters, readable
+from regard.data.tokens.library import asked, open_library, quiet_forks
 from regard.data.tokens.vocabulary import (
     FIRST,
     SPECIALS,
@@ -52,10 +52,12 @@ class SubwordTokenizer(Tokenizer):
     lossless = True
 
     def __init__(self, value: dict[str, Any]):
-        self.value = value
+        self.value = value = only_model(value)
         self.kind = {"BPE": "bpe", "Unigram": "unigram"}[value["model"]["type"]]
-        self._library = _library_tokenizer(json.dumps(value))
         self._tokens = _tokens_of(value["model"])
+        if missing := set(byte_letters()).difference(self._tokens):
+            raise ValueError(f"it lacks {len(missing)} of the 256 bytes")
+        self._library = open_library(value)
         self.vocab_size = FIRST + len(self._tokens)
         byte_of = {letter: value for value, letter in enumerate(byte_letters())}
         self._bytes = [bytes(byte_of[letter] for letter in token) for token in self._tokens]
@@ -77,7 +79,7 @@ class SubwordTokenizer(Tokenizer):
         if len(self._known) > KNOWN_CHUNKS:
             self._known.clear()
         new = list(chunks.difference(self._known))
-        for chunk, encoding in zip(new, self._library.encode_batch_fast(new), strict=True):
+        for chunk, encoding in zip(new, asked(lambda: self._library.encode_batch_fast(new)), strict=True):
             self._known[chunk] = encoding.ids
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -93,20 +95,23 @@ class SubwordTokenizer(Tokenizer):
         return self.value
 
 
+def only_model(value: dict[str, Any]) -> dict[str, Any]:
+    """The file's value with its model and nothing else: how texts are cut is ours, and nothing rewrites them."""
+    given = value["model"]
+    model = {name: UNUSED.get(name, given[name]) for name in given if name in USED or name in UNUSED}
+    split = {"type": "Sequence", "pretokenizers": [split_at(CHUNKS, "Isolated"), BYTE_LEVEL]}
+    return huggingface(model, split, BYTE_LEVEL)
+
+
+USED = ("type", "vocab", "merges", "unk_id", "unk_token")
+UNUSED = {"dropout": None, "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": False,
+          "byte_fallback": False, "ignore_merges": False}
+
+
 def _tokens_of(model: dict[str, Any]) -> list[str]:
     if model["type"] == "BPE":
         return tokens_in_order(model["vocab"])
     return tokens_in_order({token: id for id, (token, _) in enumerate(model["vocab"])})
-
-
-def _library_tokenizer(text: str) -> Any:
-    """The tokenizer as an object of the library, in which `<eos>` in a text is ordinary text."""
-    import tokenizers
-
-    quiet_forks()
-    made = tokenizers.Tokenizer.from_str(text)
-    made.encode_special_tokens = True
-    return made
 
 
 def train_subwords(kind: str, texts: Iterable[str], vocab: int) -> SubwordTokenizer:
@@ -131,8 +136,7 @@ def train_subwords(kind: str, texts: Iterable[str], vocab: int) -> SubwordTokeni
     trained = json.loads(learner.to_str())["model"]
     if kind == "unigram":
         trained["vocab"] = _settled(trained["vocab"])
-    split = {"type": "Sequence", "pretokenizers": [split_at(CHUNKS, "Isolated"), BYTE_LEVEL]}
-    return SubwordTokenizer(huggingface(trained, split, BYTE_LEVEL))
+    return SubwordTokenizer({"model": trained})
 
 
 def _small(texts: Iterable[str]) -> Iterator[str]:
@@ -151,17 +155,3 @@ def _settled(vocab: list[list[Any]]) -> list[list[Any]]:
     scored = [[token, round(bottom - 1 if spare else score, 6)]
               for (token, score), spare in zip(pieces, needless, strict=True)]
     return specials + sorted(scored, key=lambda pair: (-pair[1], pair[0]))
-
-
-_fork_watched = False
-
-
-def quiet_forks() -> None:
-    """Keep the library from warning when a process forks: in the child it simply runs on one thread."""
-    global _fork_watched
-    if _fork_watched or not hasattr(os, "register_at_fork") or "TOKENIZERS_PARALLELISM" in os.environ:
-        return
-    _fork_watched = True
-    os.register_at_fork(
-        before=lambda: os.environ.__setitem__("TOKENIZERS_PARALLELISM", "false"),
-        after_in_parent=lambda: os.environ.__delitem__("TOKENIZERS_PARALLELISM"))

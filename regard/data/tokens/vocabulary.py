@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from regard import storage
 from regard.errors import DataError
+from regard.plain_files import LARGE, read_plain
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 PAD, BOS, EOS, UNK = range(4)
@@ -48,6 +50,10 @@ class Tokenizer(ABC):
     spaces_apart: bool = False           # a space between two words belongs to no token
     vocab_size: int
     pad, bos, eos, unk = PAD, BOS, EOS, UNK
+    # Special tokens that a tokenizer of another program lacks, each with the one that it reads as, which may be itself;
+    # and ids behind which no token stands, though the model that came with it has rows for them.
+    missing: Mapping[int, int] = MappingProxyType({})
+    unspelled: tuple[int, ...] = ()
 
     @abstractmethod
     def encode(self, text: str) -> Ids:
@@ -97,7 +103,7 @@ class Tokenizer(ABC):
         """The tokenizer saved in this file or folder."""
         path = find_file(path)
         try:
-            text = path.read_text("utf-8")
+            text = read_plain(path, LARGE).decode("utf-8")
         except FileNotFoundError:
             raise DataError(f"{path} does not exist: a tokenizer is saved there by training") from None
         except (OSError, UnicodeDecodeError) as error:
@@ -128,6 +134,14 @@ class TokenizerBeside:
     @property
     def vocab_size(self) -> int:
         return self.main.vocab_size
+
+    @property
+    def missing(self) -> Mapping[int, int]:
+        return self.main.missing
+
+    @property
+    def unspelled(self) -> tuple[int, ...]:
+        return self.main.unspelled
 
     def token(self, id: int) -> str:
         return self.main.token(id)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import gzip
 import math
 import os
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn, Protocol
@@ -97,8 +98,8 @@ def read_arpa(path: Path | str, dtype: torch.dtype = torch.float32) -> tuple[NGr
     try:
         with gzip.open(path) if Path(path).suffix == ".gz" else open(path, "rb") as file:
             return _Reader(file, str(path)).model(dtype)
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise DataError(f"could not read {path}: {error}") from error
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        raise DataError(f"could not read {path} ({error}): fetch it again") from None
 
 
 class Lines(Protocol):
@@ -130,6 +131,8 @@ class _Reader:
                 places[order], values[order].astype(number), None if k == len(sizes) else weights[order].astype(number),
                 contexts=len(orders[-1]) if orders else 1, vocab=len(self.words)))
         self._expect("\\end\\")
+        if len(self.file.readline(LONGEST_LINE)) == LONGEST_LINE or self.file.readline(LONGEST_LINE).strip():
+            self._fail("text stands after \\end\\")          # and to its end a packed file must be read to be checked
         return NGram(orders, vocab=len(self.words), smoothing=BACKOFF, dtype=dtype), self.words
 
     def _header(self) -> list[int]:

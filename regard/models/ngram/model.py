@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from regard.contract import LanguageModel, Source, State
-from regard.errors import SettingError, did_you_mean
+from regard.errors import RunError, SettingError, did_you_mean
 from regard.models.ngram.counting import (
     PAD,
     UNPREDICTED,
@@ -239,6 +239,8 @@ class NGram(LanguageModel):
                        known=KNOWN)
         orders = orders_of(tensors, order, vocab)
         discounts = tensors["discounts"].tolist() if "discounts" in tensors else []
+        if discounts and (tensors["discounts"].dim() != 2 or not tensors["discounts"].isfinite().all()):
+            raise RunError("the discounts of the n-gram model are no table of numbers: take the file from a copy")
         return cls(orders, vocab=vocab, smoothing=settings["smoothing"], k=float(settings["k"]), prune=prune,
                    dtype=DTYPES[settings["dtype"]], discounts=discounts, notes=settings.get("notes") or [])
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from regard.errors import RunError
 from regard.models.ngram.order_table import OrderTable
-from regard.models.ngram.packed import Coded, Numbers, Pointers, coded, smallest
+from regard.models.ngram.packed import AT_ONCE, SPACING, Coded, Numbers, Pointers, coded, smallest
 from regard.models.ngram.room import Floats, Ints
 
 
@@ -53,28 +53,79 @@ def orders_of(tensors: Mapping[str, Tensor], order: int, vocab: int) -> list[Ord
             cure = "it is of an earlier version; count it again" if f"keys.{k}" in tensors else (
                 f"it is damaged, or of another order than {order}")
             raise RunError(f"the n-gram model lacks {missing[0]}: {cure}")
-        if k == 1:
-            words, first = np.arange(vocab), Pointers.from_sizes(np.array([vocab]))
-        else:
-            words = tensors[f"words.{k}"].numpy()
-            first = Pointers(tensors[f"landmarks.{k}"].numpy(), tensors[f"first.{k}"].numpy())
-        made = OrderTable(words, first, tensors[f"logprobs.{k}"].numpy(), _numbers(tensors, "backoff", k), vocab,
-                          _numbers(tensors, "count", k))
-        # Not all of it is read here: that would take as long as using it.
-        arrays = (array for array in (made.words, made.logprobs, made.backoffs, made.counts) if array is not None)
         contexts = len(orders[-1]) if orders else 1
-        if len(first) != contexts or {*map(len, arrays)} != {first.total}:
-            raise RunError(f"the {k}-grams of the model do not fit together: the file is damaged")
-        orders.append(made)
+        try:
+            orders.append(_order(tensors, k, contexts, vocab))
+        except ValueError as error:
+            raise RunError(f"the {k}-grams of the model do not fit together ({error}): the file is damaged; take it "
+                           "from a copy, or count the text again") from None
     return orders
 
 
-def _numbers(tensors: Mapping[str, Tensor], name: str, k: int) -> Numbers | Coded | None:
+def _order(tensors: Mapping[str, Tensor], k: int, contexts: int, vocab: int) -> OrderTable:
+    """The k-grams, looked through once: a number out of its range would be a place outside of some array."""
+    logprobs = no_nan(_array(tensors, f"logprobs.{k}", "f"))
+    if k == 1:
+        words, first = np.arange(vocab), Pointers.from_sizes(np.array([vocab]))
+    else:
+        words = in_range(_array(tensors, f"words.{k}", "iu"), vocab)
+        first = rising(Pointers(_array(tensors, f"landmarks.{k}", "iu"), _array(tensors, f"first.{k}", "iu")), contexts)
+    made = OrderTable(words, first, logprobs, _numbers(tensors, "backoff", k, "f"), vocab,
+                      _numbers(tensors, "count", k, "iu"))
+    arrays = (array for array in (made.words, made.logprobs, made.backoffs, made.counts) if array is not None)
+    if {*map(len, arrays)} != {first.total}:
+        raise ValueError("there are more of some tensors than of others")
+    return made
+
+
+def _array(tensors: Mapping[str, Tensor], name: str, kinds: str) -> Numbers:
+    tensor = tensors[name]
+    if tensor.dim() != 1 or tensor.dtype not in TYPES[kinds]:
+        raise ValueError(f"{name} has {tensor.dim()} dimensions of {str(tensor.dtype).removeprefix('torch.')}")
+    array: Numbers = tensor.numpy()
+    return array
+
+
+TYPES = {"f": (torch.float32, torch.float64),
+         "iu": (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32)}
+
+
+def in_range(array: Ints, size: int) -> Ints:
+    if len(array) and not 0 <= int(array.min()) <= int(array.max()) < size:
+        raise ValueError(f"a number from {array.min()} to {array.max()} is none of {size:,}")
+    return array
+
+
+def no_nan(array: Floats) -> Floats:
+    """Minus infinity is the logarithm of what is impossible; nan and infinity are none."""
+    if len(array) and not float(array.max()) < np.inf:
+        raise ValueError("a logarithm is nan or infinite")
+    return array
+
+
+def rising(first: Pointers, contexts: int) -> Pointers:
+    """The pointers, if there is one for each context, and none lies before the last one."""
+    if len(first) != contexts or len(first.landmarks) != contexts // SPACING + 1:
+        raise ValueError(f"there are {len(first):,} pointers for {contexts:,} contexts")
+    last = 0
+    for start in range(0, contexts + 1, AT_ONCE):
+        begins = first.begin(np.arange(start, min(start + AT_ONCE, contexts + 1)))
+        if begins[0] < last or (start == 0 and begins[0] != 0) or (np.diff(begins) < 0).any():
+            raise ValueError("its pointers do not rise")
+        last = int(begins[-1])
+    return first
+
+
+def _numbers(tensors: Mapping[str, Tensor], name: str, k: int, kinds: str) -> Numbers | Coded | None:
     if f"{name}s.{k}" not in tensors:
         return None
-    array = tensors[f"{name}s.{k}"].numpy()
-    values = tensors.get(f"{name}_values.{k}")
-    return array if values is None else Coded(array, values.numpy())
+    many = f"{name}_values.{k}"
+    values = no_nan(_array(tensors, many if many in tensors else f"{name}s.{k}", kinds))
+    if kinds == "iu":
+        in_range(values, 2**62)
+    if many not in tensors:
+        return values
+    return Coded(in_range(_array(tensors, f"{name}s.{k}", "iu"), len(values)), values)
 
 
 # --------------------------------------------------------------------------------------------- from elsewhere

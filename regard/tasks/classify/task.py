@@ -21,7 +21,9 @@ from regard.data.labels.labelled_tokenizer import LabelledTokenizer
 from regard.families.label_families import CLASSIFY, LabelVocabularies
 from regard.metrics.bag_of_ngrams import fit_bag
 from regard.metrics.filling import guess_labels
+from regard.ranks import ALONE, Ranks
 from regard.tasks.classify import CARD
+from regard.tasks.classify.answer import ANSWER
 from regard.tasks.classify.look import build
 from regard.tasks.classify.sample import classify_text
 from regard.tasks.classify.score import SCORE
@@ -58,9 +60,11 @@ def held_out(corpus: LabelCorpus, s: Any, context: int) -> HeldOutLabels:
     return HeldOutLabels(corpus.valid, context, BATCH)
 
 
-def judge(batch: int, model: Any, corpus: LabelCorpus, context: int) -> dict[str, float]:
+def judge(
+    batch: int, model: Any, corpus: LabelCorpus, context: int, ranks: Ranks = ALONE
+) -> dict[str, float]:
     """Return the percentage of the held-out texts or words that get their label, so many texts at once."""
-    return {"valid_accuracy": 100 * guess_labels(model, HeldOutLabels(corpus.valid, context, batch)).accuracy}
+    return {"valid_accuracy": 100 * guess_labels(model, HeldOutLabels(corpus.valid, context, batch), ranks).accuracy}
 
 
 def measure_test(noun: str, trained: Any, corpus: LabelCorpus) -> LastFigures:
@@ -80,4 +84,4 @@ TASK = Task(
     CARD, TrainedClassifier, families=CLASSIFY, batches=batches, held_out=held_out,
     look=build, sample=classify_text, data=LabelSettings, prepare=prepare, load_tokenizer=LabelledTokenizer.load,
     vocab=lambda tokenizer: LabelVocabularies(tokenizer.vocab_size, len(tokenizer.labels)), judge=partial(judge, BATCH),
-    score=SCORE, test=LastMeasure(partial(measure_test, "texts")), columns=LabelSettings.columns)
+    score=SCORE, answer=ANSWER, test=LastMeasure(partial(measure_test, "texts")), columns=LabelSettings.columns)

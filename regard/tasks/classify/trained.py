@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -86,10 +87,14 @@ class TrainedClassifier(TrainedModel):
     @property
     def majority(self) -> str:
         """The label that most of the texts had that it learned from."""
-        return self.labels[int(self.tokenizer.baseline["texts"].argmax())]
+        texts = self.tokenizer.baseline.get("texts", np.zeros(0))
+        if texts.shape != (len(self.labels),):
+            raise DataError(f"the baseline of this run does not count the texts of {len(self.labels)} labels: take "
+                            "baseline.safetensors from a copy of the run")
+        return self.labels[int(texts.argmax())]
 
     def classify_by_ngrams(self, texts: Sequence[str]) -> list[str]:
         """Return the label of each text by the baseline, logistic regression over n-grams of its tokens."""
-        bag = BagOfNGrams.from_arrays(self.tokenizer.baseline)
+        bag = BagOfNGrams.from_arrays(self.tokenizer.baseline, len(self.labels))
         rows = [[*ids.tolist(), self.tokenizer.eos] for ids in self.tokenizer.text.encode_batch(list(texts))]
         return [self.labels[id] for id in bag.predict(rows).argmax(-1).tolist()]

@@ -6,6 +6,7 @@ from regard.data.reading.corpus import Corpus, DataSettings
 from regard.families.masked_encoders import MASKED
 from regard.tasks.last_measure import MOST_TOKENS, LastFigures, LastMeasure, accuracy_interval, say_number
 from regard.tasks.masked import CARD
+from regard.tasks.masked.answer import ANSWER
 from regard.tasks.masked.hiding import batches, held_out, mask_id
 from regard.tasks.masked.look import build
 from regard.tasks.masked.sample import fill_hidden
@@ -28,5 +29,5 @@ def measure_test(model: TrainedMasked, corpus: Corpus) -> LastFigures:
 
 TASK = Task(
     CARD, TrainedMasked, families=MASKED, batches=batches, held_out=held_out, look=build,
-    sample=fill_hidden, vocab=lambda tokenizer: mask_id(tokenizer) + 1, test=LastMeasure(measure_test),
+    sample=fill_hidden, answer=ANSWER, vocab=lambda tokenizer: mask_id(tokenizer) + 1, test=LastMeasure(measure_test),
     columns=DataSettings.columns)

@@ -42,7 +42,7 @@ class TrainedMasked(TrainedModel):
     @property
     def framed(self) -> bool:
         """True for a model trained on whole documents, each followed by <eos>."""
-        return self.tables["training"]["reading"] == "documents"
+        return self.tables["training"].get("reading") == "documents"
 
     @property
     def special_tokens(self) -> SpecialTokens:

@@ -8,6 +8,7 @@ from typing import Any
 from regard.config import fill
 from regard.data.labels.labelled_texts import LabelSettings
 from regard.data.labels.tagged_sentences import OF_WORDS
+from regard.data.reading.remote import refuse_addresses
 from regard.errors import DataError, RegardError
 from regard.metrics.intervals import SENTENCES
 from regard.metrics.tagging import TagCounts, Tagging, measure_tags
@@ -34,6 +35,7 @@ def count_training(model: TrainedTagger, say: Say) -> TagCounts | None:
     """Return the counts of the part that the model learned from; None, with a notice, where it cannot be read again."""
     data = fill(LabelSettings, model.tables["data"], "data")
     try:
+        refuse_addresses((*data.files, *data.valid, *data.test))
         corpus = model.task.prepare(data, model.tokenizer, say=lambda text: None)
         if corpus.content != data.content:
             raise DataError("its files have changed")

@@ -13,6 +13,7 @@ from regard.families.label_families import TAG
 from regard.tasks.classify import task as classify
 from regard.tasks.last_measure import LastMeasure
 from regard.tasks.tag import CARD
+from regard.tasks.tag.answer import ANSWER
 from regard.tasks.tag.look import build
 from regard.tasks.tag.sample import tag_sentence
 from regard.tasks.tag.score import SCORE
@@ -26,6 +27,6 @@ def held_out(corpus: LabelCorpus, s: Any, context: int) -> HeldOutLabels:
 TASK = replace(
     classify.TASK, card=CARD, trained=TrainedTagger, families=TAG, held_out=held_out,
     look=build, sample=tag_sentence, prepare=partial(prepare_labelled, labelling=OF_WORDS),
-    judge=partial(classify.judge, 64), score=SCORE,
+    judge=partial(classify.judge, 64), score=SCORE, answer=ANSWER,
     test=LastMeasure(partial(classify.measure_test, "words")),
     columns=lambda data, names, where: list_columns(names, data, where))

@@ -21,9 +21,11 @@ from regard.metrics.perplexity import score_targets
 from regard.metrics.resampling import Interval
 from regard.metrics.text_units import FEW
 from regard.metrics.translation_quality import bleu, measure
+from regard.ranks import ALONE, Ranks
 from regard.tasks.last_measure import LastFigures, LastMeasure, say_number
 from regard.tasks.task import Task
 from regard.tasks.translate import CARD
+from regard.tasks.translate.answer import ANSWER
 from regard.tasks.translate.look import build
 from regard.tasks.translate.sample import translate_source
 from regard.tasks.translate.score import SCORE
@@ -59,12 +61,12 @@ class WritingMeasure:
     def there(self) -> bool:
         return not self.package or find_spec(self.package) is not None
 
-    def judge(self, model: Any, corpus: PairCorpus, context: int) -> dict[str, float]:
+    def judge(self, model: Any, corpus: PairCorpus, context: int, ranks: Ranks = ALONE) -> dict[str, float]:
         """Return the measure of the first held-out pairs, each written word after likeliest word."""
         if not self.there:                             # where it cannot be measured, the loss must do
             return {}
         pairs = corpus.held_out(JUDGED)
-        texts, references = written(model, corpus, len(pairs), context), [pair.target for pair in pairs]
+        texts, references = written(model, corpus, len(pairs), context, ranks), [pair.target for pair in pairs]
         return {f"valid_{self.key}": self.measure(texts, references, corpus.langs.partition("-")[2])}
 
     def measure_test(self, trained: Any, corpus: PairCorpus) -> LastFigures:
@@ -92,25 +94,27 @@ BLEU = WritingMeasure(
     lambda texts, references, lang: measure(texts, references, lang=lang).bleu_interval, "sacrebleu")
 
 
-def written(model: Any, corpus: PairCorpus, number: int, context: int) -> list[str]:
-    """Return the first held-out sources, translated; one of more tokens than the run's context is left empty.
+def written(model: Any, corpus: PairCorpus, number: int, context: int, ranks: Ranks = ALONE) -> list[str]:
+    """Return the first held-out sources, each translated by one of the ranks; one of more tokens than the run's context
+    is left empty.
 
     A model's own context is another number: None of a recurrent one, source and target together of a prefix one.
     """
     side, texts, t = Sentences(corpus.source_valid), [""] * number, corpus.tokenizer
     fits = [n for n in range(number) if side.lengths[n] <= context]
-    sources = [side.data[side.starts[n]:side.starts[n] + side.lengths[n]].tolist() for n in fits]
+    mine = list(ranks.deal(fits))
+    sources = [side.data[side.starts[n]:side.starts[n] + side.lengths[n]].tolist() for n in mine]
     batches = text_batches(model, sources, context, beams=1)
     found = search_batches(model, batches, pair_special_tokens(t, model), BeamOptions(width=1))
     pairs = corpus.held_out(number)
-    pieces = spell(model, t, [pairs[n].source for n in fits], sources, found)
-    for n, best in zip(fits, pieces, strict=True):
-        texts[n] = "".join(best[0])
+    pieces = spell(model, t, [pairs[n].source for n in mine], sources, found)
+    for n, text in zip(fits, ranks.collect(["".join(best[0]) for best in pieces]), strict=True):
+        texts[n] = text
     return texts
 
 
 TASK = Task(
     CARD, TrainedTranslator, families=TRANSLATE, batches=batches, held_out=held_out,
     look=build, sample=translate_source, data=PairSettings, tokenizer=PairTokenizerSettings, prepare=prepare_pairs,
-    load_tokenizer=TokenizerPair.load, vocab=vocabularies, judge=BLEU.judge, score=SCORE,
+    load_tokenizer=TokenizerPair.load, vocab=vocabularies, judge=BLEU.judge, score=SCORE, answer=ANSWER,
     test=LastMeasure(BLEU.measure_test, tokens=None), columns=PairSettings.columns)

@@ -129,19 +129,19 @@ class TrainedTranslator(TrainedModel):
     # ---------------------------------------------------------------------------------- translating
 
     def translate(
-        self, lines: Sequence[str], *, notice: Say | None = None,
+        self, lines: Sequence[str], *, notice: Say | None = None, first: int = 0,
         on_progress: Callable[[int, int], None] | None = None, options: TranslateOptions | None = None, **named: Any,
     ) -> list[Translation]:
         """Return each line's translation, in order. Options may be named: beam, n_best, alignments ... (see
         `TranslateOptions.of`).
 
         `notice` hears of lines cut into sentences and of those that came to no end; `on_progress` how many sentences
-        of how many are done.
+        of how many are done. `first` is the number of the first line in a longer text, by which samples are drawn.
         """
         if isinstance(lines, str):
             raise DataError("give a list of lines, not a single one: translate([line])")
         notices = Notices(notice)
-        results = self._translate(list(lines), options or TranslateOptions.of(**named), 0, on_progress)
+        results = self._translate(list(lines), options or TranslateOptions.of(**named), first, on_progress)
         notices.count(results)
         notices.tell(self.context)
         return results

@@ -88,13 +88,16 @@ class Notices:
             self.endless += bool(each.n_best) and not each.n_best[0].finished
 
     def tell(self, context: int) -> None:
-        if self.say is None:
-            return
-        if self.cut:
-            self.say(f"{lines(self.cut)} longer than the {context} tokens that the model reads: cut into sentences, "
-                     "translated one by one, and put together again")
-        if self.endless:
-            self.say(f"{lines(self.endless)} came to no end before the limit, and are given as far as they went")
+        if self.say is not None:
+            for text, number in self.as_counts(context).items():
+                self.say(f"{lines(number)} {text}")
+
+    def as_counts(self, context: int) -> dict[str, int]:
+        """Return how many lines each notice is of; those of no line are left out."""
+        return {text: number for text, number in (
+            (f"longer than the {context} tokens that the model reads: cut into sentences, translated one by one, and "
+             "put together again", self.cut),
+            ("came to no end before the limit, and are given as far as they went", self.endless)) if number}
 
 
 def lines(number: int) -> str:

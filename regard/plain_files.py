@@ -1,0 +1,66 @@
+"""Plain files: they alone are read, and no more of them than such a file has.
+
+A run folder, a cache or a model of another program may come from anywhere. A link in it to /dev/zero would be read for
+ever and a pipe would wait for ever, so that only plain files are opened, and no more is read than `most` bytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import Any, BinaryIO
+
+SMALL = 2**20                  # bytes of settings, of a manifest, of a few figures
+LARGE = 2**29                  # bytes of a tokenizer, or of a list of labels
+PIECE = 2**20
+
+FLAGS = (os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0)
+         | getattr(os, "O_BINARY", 0))
+
+
+def open_plain(path: Path | str) -> BinaryIO:
+    """Return the file, opened for reading; an OSError where it is no plain file. Nothing is waited for."""
+    check_plain(os.stat(path), path)                         # before it is opened: that alone may start a device
+    handle = os.open(path, FLAGS)
+    try:
+        check_plain(os.fstat(handle), path)
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def check_plain(status: os.stat_result, path: Path | str) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is a pipe or a device, and no plain file", str(path))
+
+
+def read_plain(path: Path | str, most: int = sys.maxsize) -> bytes:
+    """Return the bytes of a plain file; an OSError where there are more than `most`."""
+    with open_plain(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        data = file.read(min(size, most) + 1) or b""             # None: it would wait
+        if len(data) > size and len(data) <= most:               # it has grown; what the system makes up says 0
+            data += file.read(min(PIECE, most - len(data)) + 1) or b""
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"it has more than {most:,} bytes, as no such file has", str(path))
+    return data
+
+
+def parse_json(raw: bytes | str) -> Any:
+    """Return the value; a ValueError for everything that is no JSON, or is nested without end."""
+    try:
+        return json.loads(raw)
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
+
+
+def load_json(path: Path | str, most: int = SMALL) -> Any:
+    """Return the value in a JSON file: an OSError where it cannot be read, a ValueError where it is no JSON."""
+    return parse_json(read_plain(path, most))

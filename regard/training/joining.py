@@ -1,0 +1,270 @@
+"""Joining: the ranks that `torchrun` started meet, say who they are, and follow the run that rank 0 begins.
+
+Rank 0 plans, holds the run folder, and speaks. It sends the others the small files of the run (settings, tokenizer) and
+the state of training; they read the same data by themselves. Whoever fails tells the others, and one rank says it.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
+from datetime import timedelta
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard import __version__, storage
+from regard.errors import EndedTogether, RegardError, RegardNote, SettingError
+from regard.manifest import MANIFEST
+from regard.ranks import ALONE, Ranks
+from regard.run_folder import SETTINGS, TOKENIZERS, RunFolder, unpack
+from regard.trained import pick_device
+from regard.training.checkpoint import Checkpoints
+from regard.training.parallel import DAY, RankGroup, RankLost
+from regard.training.rank_watch import RankWatch
+from regard.training.request import TrainRequest
+from regard.training.step import TrainingPosition
+
+MEET = 120.0                   # seconds for all ranks to meet
+MEETINGS = count()             # of this process
+
+
+def count_ranks() -> int:
+    """Return how many processes were started to train together: `torchrun` says so in the environment."""
+    return int(os.environ.get("WORLD_SIZE", "1")) if "RANK" in os.environ else 1
+
+
+@contextmanager
+def join_ranks(device: str) -> Iterator[Ranks]:
+    """Meet the other ranks, and end with them; a process by itself meets nobody."""
+    if count_ranks() == 1:
+        yield ALONE
+        return
+    own = Path(tempfile.mkdtemp(prefix="regard-rank-"))
+    try:
+        with signals_ignored() as ignore_if:
+            group = meet(device, partial(shutil.rmtree, own, ignore_errors=True))
+            ignore_if(lambda: group.training)
+            group.mirror = own
+            try:
+                check_members(group, device)
+                with notes_given_once(group):
+                    yield group
+            except BaseException as error:
+                ignore_if(lambda: True)
+                end_together(group, error)
+            leave(group)
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+
+
+# ------------------------------------------------------------------------------------------------- meeting
+
+
+def meet(device: str, clean_up: Callable[[], None]) -> RankGroup:
+    """Return the group of all ranks, once each has come."""
+    import torch.distributed as dist
+    from torch.distributed.rendezvous import rendezvous
+
+    if not dist.is_available():
+        raise SettingError("this torch was built without torch.distributed: start `regard train` by itself")
+    try:
+        shared, number, several = next(iter(rendezvous("env://", timeout=timedelta(seconds=MEET))))
+        # After a restart by torchrun the store may still hold what the ranks before said in it.
+        store = dist.PrefixStore(f"regard/{restarts()}/{next(MEETINGS)}", shared)
+        dist.init_process_group("gloo", store=dist.PrefixStore("gloo", store), rank=number, world_size=several,
+                                timeout=timedelta(seconds=2 * DAY))        # the watch is quicker
+    except (RuntimeError, ValueError) as error:
+        raise SettingError(f"the ranks did not meet ({str(error).splitlines()[0]}): start them with torchrun") from None
+    name = f"rank {number} on {socket.gethostname()}"
+    agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    keeper = f"torchrun on {os.environ.get('MASTER_ADDR', 'the first machine')}" if agent else ""
+    watch = RankWatch(store, number, [f"rank {each}" for each in range(several)], keeper, clean_up)
+    group = RankGroup(watch, number, several)
+    watch.names = group.names = group.everyone(name)
+    return group
+
+
+def check_members(group: RankGroup, device: str) -> None:
+    """Refuse ranks that cannot train together; of CUDA devices, take this rank's and let them talk by NCCL."""
+    import torch.distributed as dist
+
+    found = group.everyone(introduce(device))
+    first = found[0]
+    for name, each in zip(group.names, found, strict=True):
+        if each["problem"]:
+            raise SettingError(f"{name}: {each['problem']}")
+        for what, cure in (("ranks on its machine", "start as many on each (torchrun --nproc-per-node)"),
+                           ("device", "give --device"), ("torch", "install the same version everywhere"),
+                           ("regard", "install the same version everywhere")):
+            if each[what] != first[what]:
+                raise SettingError(f"{name} has {what} {each[what]}, and {group.names[0]} {first[what]}: {cure}")
+    if first["device"] == "cuda":
+        group.tensors = dist.new_group(backend="nccl", timeout=timedelta(seconds=2 * DAY))
+
+
+def introduce(device: str) -> dict[str, Any]:
+    """Return what the others must know of this rank, with its problem if it has one."""
+    import torch.distributed as dist
+
+    local, problem, kind = int(os.environ.get("LOCAL_RANK", "0")), "", ""
+    try:
+        kind = pick_device(device).type
+    except RegardError as error:
+        problem = str(error)
+    if kind == "cuda" and ":" in device:
+        problem = f"--device {device}: each rank takes the GPU of its own number: give --device cuda"
+    elif kind == "cuda" and not dist.is_nccl_available():
+        problem = "this torch has no NCCL, by which GPUs talk to each other: install one that has, or give --device cpu"
+    elif kind == "cuda" and local >= torch.cuda.device_count():
+        problem = (f"it is number {local + 1} on its machine, which has {torch.cuda.device_count()} GPUs: start as "
+                   "many ranks as there are GPUs (torchrun --nproc-per-node)")
+    elif kind == "cuda":
+        torch.cuda.set_device(local)
+    return {"ranks on its machine": int(os.environ.get("LOCAL_WORLD_SIZE", "0")), "device": kind, "problem": problem,
+            "torch": torch.__version__, "regard": __version__}
+
+
+def restarts() -> int:
+    """Return how many times torchrun has started these processes again, after one of them failed."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+
+
+# ----------------------------------------------------------------------------------------------- following
+
+
+def send_run(ranks: Ranks, folder: RunFolder | None) -> None:
+    """Let the others follow the run of this folder; None: there is nothing to follow."""
+    if not isinstance(ranks, RankGroup):
+        return
+    names = () if folder is None else (SETTINGS, *TOKENIZERS, MANIFEST)
+    ranks.decide({name: base64.b64encode((folder.path / name).read_bytes()).decode()
+                  for name in names if folder is not None and (folder.path / name).is_file()})
+
+
+def receive_run(group: RankGroup) -> RunFolder | None:
+    """Wait until rank 0 has begun a run or taken one up; return its small files, in a folder of this rank's own. None:
+    there is nothing to follow."""
+    files = group.decide(dict[str, str]())
+    for left in group.mirror.iterdir():                            # of another run before
+        storage.remove(left)
+    for name, data in files.items():
+        (group.mirror / name).write_bytes(base64.b64decode(data))
+    return RunFolder(group.mirror) if files else None
+
+
+def follower_request(request: TrainRequest) -> TrainRequest:
+    """Return the request to take up the run that rank 0 has begun, from the same data."""
+    asked = (request.settings or {}).get("data", {})
+    data = {name: asked[name] for name in ("valid", "test") if name in asked}
+    return replace(request, resume=True, settings={"data": data}, family=None, base=None, like=None, params=None,
+                   mix=None, log=(), tensorboard=False, quiet=True)
+
+
+def send_state(
+    ranks: Ranks, checkpoints: Checkpoints, position: TrainingPosition, files: dict[str, bytes] | None
+) -> TrainingPosition:
+    """Give every rank the state of training, that of a checkpoint's files or of rank 0; return the position."""
+    if not isinstance(ranks, RankGroup):
+        return position
+    tensors = state_tensors(checkpoints, files) if ranks.first else {}
+    tensors = ranks.send_state(tensors)
+    if not ranks.first:
+        tables: dict[str, dict[str, Tensor]] = {"weights": {}, "training": {}}
+        for path, tensor in tensors.items():
+            table, _, name = path.partition("/")
+            tables[table][name] = tensor
+        checkpoints.load(tables["weights"], tables["training"])
+    return TrainingPosition(**ranks.decide(asdict(position)))
+
+
+def state_tensors(checkpoints: Checkpoints, files: dict[str, bytes] | None) -> dict[str, Tensor]:
+    """Return weights and all else of training under their names; of carried states, those of all rows."""
+    if files is not None:
+        both = unpack(files["model.safetensors"], ""), unpack(files["training.safetensors"], "")
+    else:
+        both = checkpoints.step.model.saved_tensors(), checkpoints.tensors()
+    return {f"{table}/{name}": tensor.cpu() for table, tensors in zip(("weights", "training"), both, strict=True)
+            for name, tensor in tensors.items()}
+
+
+# -------------------------------------------------------------------------------------------------- ending
+
+
+@contextmanager
+def signals_ignored() -> Iterator[Callable[[Callable[[], bool]], None]]:
+    """Ignore signals to end where the condition that is given then holds; else the first one ends this rank at once.
+
+    When a rank is gone, torchrun asks the others to end. They do so by themselves, and say why before.
+    """
+    conditions: list[Callable[[], bool]] = [lambda: False]
+
+    def handle(number: int, frame: object) -> None:
+        if not conditions[-1]():
+            conditions.append(lambda: True)
+            raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield conditions.append
+        return
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield conditions.append
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def notes_given_once(group: RankGroup) -> Iterator[None]:
+    """Let rank 0 alone give the notes that all ranks would give."""
+    with warnings.catch_warnings():
+        if not group.first:
+            warnings.simplefilter("ignore", RegardNote)
+        yield
+
+
+def end_together(group: RankGroup, error: BaseException) -> None:
+    """Tell the others why this rank ends, let one of them say it, and raise what is left to raise."""
+    import torch.distributed as dist
+
+    watch, code = group.watch, getattr(error, "exit_code", 130 if isinstance(error, KeyboardInterrupt) else 1)
+    if isinstance(error, RankLost):
+        why = f"{watch.explain()}; the newest checkpoint is whole: go on with --resume"
+    elif isinstance(error, RegardError):
+        why = str(error)
+        watch.fail(why)
+    elif isinstance(error, KeyboardInterrupt):
+        why = "interrupted"
+        watch.fail(why)
+    else:
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        watch.fail(why)
+    watch.tell(watch.asked, why)
+    watch.stop()
+    with suppress(RuntimeError):
+        dist.destroy_process_group()
+    if isinstance(error, (RegardError, RankLost, KeyboardInterrupt)):
+        raise EndedTogether(code) from None
+    raise error
+
+
+def leave(group: RankGroup) -> None:
+    """End as it should be: every rank is done."""
+    import torch.distributed as dist
+
+    group.watch.stop()
+    dist.destroy_process_group()

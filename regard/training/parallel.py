@@ -1,0 +1,298 @@
+"""Data parallel training: each rank takes some rows of the one global batch, and one message adds up what they found.
+
+A batch is a pure function of the step, and its loss a sum over real targets with the share 1 / (their number) each. So
+a rank is a piece of the batch like any other: it goes forward and backward over its rows by itself. Then one
+all-reduce, a sum, carries all gradients, and with them a row of figures from each rank: its loss, whether its numbers
+are finite, whether it was asked to stop, its seconds, its tokens. Clipping, update and average follow on every rank
+alike. There is no state of the data but the step: a run goes on with any number of ranks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from regard.data.batching.shuffle import key_of
+from regard.data.batching.text_batches import Batch
+from regard.errors import TrainingStopped
+from regard.ranks import Item, Ranks, Value
+from regard.training.exchange import FIGURES, Exchange, Stopwatch, deal_matrices, owned
+from regard.training.rank_watch import RankWatch
+from regard.training.traffic import bytes_a_step, say_bytes
+
+SHORT, LONG = 45.0, 1200.0     # seconds that a rank waits for another: in a step; beside steps, or while one compiles
+DAY = 86_400.0                 # the same, before training: one may have to read all the text
+SLOWER = 4.0                   # times its own slowest step that it waits for the others', where these take long
+LOOKS = 100                    # at the clock in a run of so many minutes
+STRAGGLES, NOTABLE = 1.25, 5.0 # times the seconds of the rank in the middle; and so many seconds more
+SEED_BITS = 2**63
+
+
+class RankShare(Ranks):
+    """One of several ranks as far as its rows are concerned: with these alone a step can be timed."""
+
+    def __init__(self, number: int, count: int):
+        self.number, self.count = number, count
+
+    def part(self, batch: Batch) -> tuple[Batch, float]:
+        """Rows are dealt like cards: a batch may be sorted by length, and row b of a stream goes on in row b.
+
+        A rank without a row takes the first, which counts nothing: its gradients are zeros, where others have any.
+        """
+        mine = batch.map(self.own_rows) if self.number < len(batch.tokens) else batch.rows(0, 1)
+        return mine, 1 / max(1, batch.real) if self.number < len(batch.tokens) else 0.0
+
+    def own_rows(self, tensor: Tensor) -> Tensor:
+        return tensor[self.number::self.count].contiguous()
+
+
+class RankGroup(RankShare):
+    """Several ranks that have met (joining.py): what they send each other while they train."""
+
+    def __init__(self, watch: RankWatch, number: int, count: int):
+        super().__init__(number, count)
+        self.watch, self.names = watch, watch.names
+        self.tensors: Any = None                               # the group for tensors on a GPU; None: gloo's
+        self.mirror = Path()                                   # where a rank but the first keeps the run's settings
+        self.compiles = False                                  # a shape that is new takes long
+        self.sent: dict[str, int] = {}                         # bytes given to each kind of message so far
+        self.exchanges: Exchange | None = None
+        self.stopwatch = Stopwatch(count)
+        self.shapes: set[Any] = set()
+        self.asked: Callable[[], bool] = lambda: False
+        self.stopping, self.quick, self.training = False, False, False
+        self.patience = DAY
+
+    @property
+    def name(self) -> str:
+        return self.names[self.number]
+
+    def speaker(self, say: Callable[[str], None]) -> Callable[[str], None]:
+        return say if self.first else lambda text: print(f"{self.name}: {text}", file=sys.stderr, flush=True)
+
+    # ------------------------------------------------------------------------------------------- messages
+
+    def send(self, kind: str, tensor: Tensor, message: Callable[[], Any], quick: bool = False) -> None:
+        """Send a message that all ranks take part in, once all have come to it."""
+        self.sent[kind] = self.sent.get(kind, 0) + tensor.numel() * tensor.element_size()
+        self.patience = LONG if self.training else DAY
+        if quick and self.quick:
+            self.patience = max(SHORT, SLOWER * self.stopwatch.longest)
+        self.quick = self.quick or quick                       # the first step has code to compile
+        with self.waiting():
+            try:
+                message()
+            except RuntimeError as error:
+                raise RankLost(str(error).splitlines()[0]) from None
+
+    def waiting(self) -> AbstractContextManager[None]:
+        return self.watch.waiting(self.patience)
+
+    def busy(self) -> AbstractContextManager[None]:
+        return self.watch.busy()
+
+    def group_of(self, tensor: Tensor) -> Any:
+        return self.tensors if tensor.is_cuda else None
+
+    def sum(self, tensor: Tensor, quick: bool = False) -> None:
+        """Add up a tensor over all ranks, in place."""
+        self.send("all-reduce", tensor, lambda: dist.all_reduce(tensor, group=self.group_of(tensor)), quick)
+
+    def send_first(self, tensor: Tensor) -> None:
+        """Send rank 0's tensor to all others, in place."""
+        self.send("broadcast", tensor, lambda: dist.broadcast(tensor, 0, group=self.group_of(tensor)))
+
+    def gather(self, mine: Tensor) -> Tensor:
+        """Return (ranks, ...): the tensors of all ranks, which are equally large."""
+        found = mine.new_empty((self.count, *mine.shape))
+        gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+        self.send("all-gather", found, lambda: gather(found.view(-1), mine.reshape(-1), group=self.group_of(mine)))
+        return found
+
+    def decide(self, value: Value) -> Value:
+        said = json.dumps(value).encode() if self.first else b""
+        length = torch.tensor([len(said)])
+        self.send_first(length)
+        data = bytes_of(said) if self.first else torch.empty(int(length), dtype=torch.uint8)
+        self.send_first(data)
+        return json.loads(data.numpy().tobytes())              # type: ignore[no-any-return]
+
+    def everyone(self, value: Value) -> list[Value]:
+        """Return the plain values of all ranks."""
+        said = json.dumps(value).encode()
+        lengths = self.gather(torch.tensor([len(said)])).flatten().tolist()
+        padded = torch.zeros(max(lengths), dtype=torch.uint8)
+        padded[:len(said)] = bytes_of(said)
+        rows = self.gather(padded).numpy()
+        return [json.loads(row[:length].tobytes()) for row, length in zip(rows, lengths, strict=True)]
+
+    def collect(self, mine: Sequence[Item]) -> list[Item]:
+        parts = self.everyone(list(mine))
+        return [parts[number % self.count][number // self.count] for number in range(sum(map(len, parts)))]
+
+    def total(self, values: Sequence[float]) -> list[float]:
+        summed = torch.tensor(values, dtype=torch.float64)
+        self.sum(summed)
+        return summed.tolist()                                 # type: ignore[no-any-return]
+
+    def wait(self) -> None:
+        self.total([0.0])
+
+    # --------------------------------------------------------------------------------------------- a step
+
+    def trial(self) -> Ranks:
+        return RankShare(self.number, self.count)
+
+    def expect(self, compiles: bool) -> None:
+        self.compiles, self.exchanges, self.stopwatch = compiles, None, Stopwatch(self.count)
+        self.shapes.clear()
+        self.quick = False
+
+    def begin_step(self, seed: int, step: int) -> None:
+        """Draw this rank's noise of this step, the same whenever it is drawn; start the clock."""
+        torch.manual_seed(key_of(seed, step, self.number) % SEED_BITS)
+        self.stopwatch.start()
+
+    def part(self, batch: Batch) -> tuple[Batch, float]:
+        if self.compiles and batch.tokens.shape not in self.shapes:
+            self.shapes.add(batch.tokens.shape)
+            self.quick = False                                 # somebody may have to compile
+        return super().part(batch)
+
+    def exchange(self, loss: Tensor, weights: Sequence[Any], tokens: int) -> Tensor:
+        if self.exchanges is None:
+            self.exchanges = Exchange(weights, self.count)
+        said = [float(self.asked()), self.stopwatch.seconds(loss.is_cuda), float(tokens)]
+        self.exchanges.fill(self.number, loss, said)
+        self.sum(self.exchanges.flat, quick=True)
+        return self.exchanges.put_back()
+
+    def end_training(self) -> None:
+        self.training = False
+
+    def looks_at_clock(self, step: int, steps: int) -> bool:
+        return step % max(1, steps // LOOKS) == 0
+
+    def agree_to_stop(self, asked: Callable[[], bool]) -> Callable[[], bool]:
+        self.asked, self.stopping, self.training = asked, False, True
+        return lambda: self.stopping
+
+    def with_figures(self, figures: Tensor) -> Tensor:
+        if self.exchanges is None:
+            return figures
+        return torch.cat((figures, self.exchanges.table.to(figures.dtype).flatten()))
+
+    def read_figures(self, said: Sequence[float]) -> str:
+        rows = [dict(zip(FIGURES, row, strict=True)) for row in batched(said, len(FIGURES))]
+        self.stopping = self.stopping or any(row["asked"] for row in rows)
+        self.stopwatch.note([row["seconds"] for row in rows], [row["tokens"] for row in rows])
+        lost = [name for name, row in zip(self.names, rows, strict=True)
+                if row["lost"] or not math.isfinite(row["loss"])]
+        return f" on {' and '.join(lost)}" if lost else ""
+
+    def share_out(self, work: Callable[[Tensor], Tensor], stacks: Iterable[Tensor]) -> Iterator[Tensor]:
+        """Work on this rank's matrices alone; one message brings the results of the others.
+
+        On a GPU they are worked out in bfloat16, and travel as such.
+        """
+        every = list(stacks)
+        owners = deal_matrices(tuple(tuple(stack.shape) for stack in every), self.count)
+        mine = [work(stack[own]).flatten() if (own := owned(owner, self.number)) else stack.new_empty(0)
+                for stack, owner in zip(every, owners, strict=True)]
+        kind = torch.bfloat16 if every[0].is_cuda else every[0].dtype
+        sizes = [sum(stack[0].numel() * owner.count(rank) for stack, owner in zip(every, owners, strict=True))
+                 for rank in range(self.count)]
+        flat = torch.zeros(max(sizes), dtype=kind, device=every[0].device)
+        flat[:sizes[self.number]] = torch.cat(mine).to(kind)
+        found = self.gather(flat)
+        begins = [0] * self.count
+        for stack, owner in zip(every, owners, strict=True):
+            result, size = torch.empty_like(stack), stack[0].numel()
+            for rank in range(self.count):
+                if own := owned(owner, rank):
+                    piece = found[rank, begins[rank]:begins[rank] + size * len(own)]
+                    result[own] = piece.view(-1, *stack.shape[1:]).to(stack.dtype)
+                    begins[rank] += size * len(own)
+            yield result
+
+    # ------------------------------------------------------------------------------- the state of training
+
+    def send_state(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return rank 0's tensors on every rank; the others give none."""
+        listed = self.decide([(name, str(each.dtype).removeprefix("torch."), list(each.shape), each.device.type)
+                              for name, each in tensors.items()])
+        found = {}
+        for name, kind, shape, device in listed:
+            tensor = (tensors[name].detach().contiguous() if self.first
+                      else torch.empty(shape, dtype=getattr(torch, kind), device=device))
+            self.send_first(tensor)
+            found[name] = tensor
+        return found
+
+    def gather_rows(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        if not tensors:
+            return {}
+        rows = self.everyone(len(next(iter(tensors.values()))))
+        found = {}
+        for name, own in tensors.items():
+            padded = own.new_zeros((max(rows), *own.shape[1:]))
+            padded[:len(own)] = own
+            whole = own.new_empty((sum(rows), *own.shape[1:]))
+            for rank, part in enumerate(self.gather(padded)):
+                whole[rank::self.count] = part[:rows[rank]]
+            found[name] = whole
+        return found
+
+    @torch.no_grad()
+    def require_equal(self, weights: Sequence[Tensor]) -> None:
+        sums = [int(each.contiguous().view(torch.uint8).sum(dtype=torch.int64)) for each in weights]
+        found = self.everyone(hashlib.sha256(json.dumps(sums).encode()).hexdigest())
+        differ = [name for name, each in zip(self.names, found, strict=True) if each != found[0]]
+        if differ:
+            raise TrainingStopped(f"the weights of {' and '.join(differ)} are no longer those of {self.names[0]}; "
+                                  "nothing of it is saved and the last checkpoint is good: go on with --resume, and "
+                                  "look for a machine that computes wrongly")
+
+    # --------------------------------------------------------------------------------------- what is said
+
+    def describe(self, say: Callable[[str], None], model: Any, settings: Any) -> None:
+        hosts = len({name.rpartition(" on ")[2] for name in self.names})
+        travels = bytes_a_step(model, settings, self.count)
+        say(f"ranks      {self.count} on {hosts} machine{'s' * (hosts > 1)}, by {'NCCL' if self.tensors else 'gloo'}: "
+            "each holds all weights, gradients and the optimizer's state, and reads its share of the rows of each "
+            "batch")
+        say(f"           {say_bytes(sum(travels.values()))} leave each rank in a step: "
+            + ", ".join(f"{say_bytes(size)} of {name}" for name, size in travels.items()))
+        say("           weights are those of one process but for the order of sums, in their last bits; dropout is "
+            f"drawn for {self.count} ranks, and differs for another number")
+
+    def speeds(self) -> dict[str, Any]:
+        return {"rank_tokens_per_second": self.stopwatch.speeds()}
+
+    def name_straggler(self, say: Callable[[str], None]) -> None:
+        rank, times, more = self.stopwatch.straggler()
+        if times > STRAGGLES and more > NOTABLE:
+            say(f"straggler  {self.names[rank]} takes {times:.1f} times as long for its share of a step as the rank in "
+                "the middle: the others wait for it")
+
+
+class RankLost(Exception):
+    """A message could not be sent: another rank is gone."""
+
+
+def bytes_of(text: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(text), dtype=torch.uint8)
+
+
+def batched(values: Sequence[float], size: int) -> Iterator[Sequence[float]]:
+    return (values[first:first + size] for first in range(0, len(values), size))

@@ -1,0 +1,68 @@
+"""The parts of a job that do not depend on the number of steps: the model, its batches, its passes, its report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from regard.contract import Learner
+from regard.errors import SettingError
+from regard.models.missing_tokens import leave_out
+from regard.ranks import ALONE, Ranks
+from regard.run_folder import RunFolder
+from regard.training.checkpoint import Checkpoints, set_conditions
+from regard.training.loop import TrainingJob
+from regard.training.memory import out_of_memory
+from regard.training.minutes import make_pace
+from regard.training.report import TrainingProgress, TrainingReport
+from regard.training.request import TrainingPlan
+from regard.training.step import TrainingStep, make_forward_backward, tokens_a_step
+from regard.training.tested_part import count_tested
+
+
+def build_model(plan: TrainingPlan) -> Learner:
+    """Build the model, with the base's weights where there is one, on the plan's device."""
+    assert plan.family.build is not None
+    try:
+        model = plan.family.build(plan.model, plan.task.vocab(plan.corpus.tokenizer))
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+        raise SettingError("a model of this size does not fit into memory: use a smaller --width, --layers, --hidden "
+                           "or --vocab") from None
+    model.head.smoothing = plan.training.label_smoothing
+    if plan.base is not None:
+        begin = model.load_tensors if plan.base.task.name == plan.task.name else model.load_encoder
+        begin(plan.base.learner.saved_tensors())
+    return leave_out(model, plan.corpus.tokenizer).to(plan.device)
+
+
+class Parts:
+    """The parts of a job that do not depend on the number of steps: with these, steps can be timed."""
+
+    def __init__(
+        self, plan: TrainingPlan, model: Learner, folder: RunFolder, progress: TrainingProgress, ranks: Ranks = ALONE
+    ):
+        s, task, context = plan.training, plan.task, plan.model.context
+        set_conditions(s, model)
+        self.model, self.folder, self.ranks = model, folder, ranks
+        self.batches = task.batches(plan.corpus, s, context)
+        self.held_out = task.held_out(plan.corpus, s, context)
+        self.report = TrainingReport(folder, progress)
+        forward_backward = make_forward_backward(model, s, progress.say)         # compiled or recorded once
+        ranks.expect(forward_backward.compiled or forward_backward.recorded)
+        self.make_step = partial(TrainingStep, model, self.batches, forward_backward=forward_backward,
+                                 say=ranks.speaker(progress.say), context=context, ranks=ranks.trial())
+
+    def make_job(self, plan: TrainingPlan) -> TrainingJob:
+        s, task, context = plan.training, plan.task, plan.model.context
+        step = self.make_step(s, ranks=self.ranks)
+        self.report.open_trackers(plan)
+        return TrainingJob(
+            s, step, replace(self.held_out, every=max(1, s.valid_one_in)), self.report,
+            Checkpoints(self.folder, step, self.report, s.keep),
+            judge=None if task.judge is None else partial(task.judge, self.model, plan.corpus, context, self.ranks),
+            write_sample=task.sampler(self.model, plan.corpus, context) if s.samples and self.ranks.first else None,
+            pace=make_pace(s, tokens_a_step(self.batches), len(plan.corpus.train.tokens),
+                           len(plan.corpus.valid.tokens), plan.fitted, count_tested(plan)),
+            save_plan=lambda changed: self.folder.save_settings(replace(plan, training=changed).tables()))
