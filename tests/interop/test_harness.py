@@ -83,6 +83,15 @@ def test_a_continuation_is_greedy_where_the_model_writes_it(kind, runs):
     assert [score.greedy for score in model.score_rows(rows)] == [True, False]
 
 
+def test_what_is_never_written_is_no_choice(runs):
+    model = HarnessModel(runs["network"], device="cpu")
+    log_probs = torch.log_softmax(torch.zeros(1, model.trained.tokenizer.vocab_size).index_fill_(
+        1, torch.tensor([0, 1, 3]), 9.0).index_fill_(1, torch.tensor([7]), 5.0), -1)
+    assert model.judge(ScoredRow([1, 5, 7], 1), log_probs).greedy                 # <pad>, <bos> and <unk> are likelier
+    assert not model.judge(ScoredRow([1, 5, 8], 1), log_probs).greedy
+    assert model.judge(ScoredRow([1, 5, 7], 1), log_probs).log_prob == pytest.approx(float(log_probs[0, 7]))
+
+
 def test_rows_are_scored_alike_alone_and_together_and_in_any_order(runs):
     requests = [asked(*pair) for pair in PAIRS]
     alone = HarnessModel(runs["network"], device="cpu", batch_size=1).loglikelihood(requests)
