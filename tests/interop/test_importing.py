@@ -19,6 +19,7 @@ from regard.interop.export import export
 from regard.interop.gguf_tokenizer import pattern_of
 from regard.interop.importing import import_model, import_run
 from regard.interop.target import ExportSubject
+from regard.interop.target_ids import Counting
 
 from .foreign_models import CONTEXT, FUZZ, MASKED, MODELS, ROWS, RULES, TEXT, build, cut_by
 
@@ -174,6 +175,16 @@ def test_it_leaves_as_it_came(name, imported, tmp_path, monkeypatch):
     for role in ("bos", "eos"):
         found, wanted = (each.get(f"{role}_token_id") for each in reversed(settings))
         assert found == (settings[0]["eos_token_id"] if wanted is None else wanted)
+
+
+def test_rows_that_are_not_put_back_are_seen_and_nothing_stays(imported, tmp_path, monkeypatch):
+    _, trained, _ = imported("llama")
+    right = Counting.rows.func
+    monkeypatch.setattr(Counting, "rows", property(lambda self: right(self).roll(1) if self.tokenizer else None))
+    monkeypatch.setattr(Counting, "columns", lambda self, log_probs: log_probs[..., right(self)])
+    with pytest.raises(RegardError, match="largest difference"):
+        export(trained, "hf", tmp_path / "out")
+    assert not list(tmp_path.iterdir())
 
 
 def test_it_leaves_for_llama_cpp_with_its_own_ids(imported, tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ from regard.data.tokens.foreign import ADDED
 from regard.errors import RegardError
 from regard.interop import checking
 from regard.interop.export import export
+from regard.interop.found_tokenizer import found_files
 from regard.interop.importing import import_run
 from regard.interop.sentence_pieces import load_sentence_pieces
 
@@ -169,6 +170,18 @@ def test_it_leaves_for_ctranslate2_and_is_searched_there(pair, tmp_path, monkeyp
     ours = trained.translate(lines, beam=3)
     monkeypatch.setattr(trained, "engine", open_engine(trained))
     assert [each.text for each in trained.translate(lines, beam=3)] == [each.text for each in ours]
+
+
+def test_a_run_of_somebody_elses_does_not_choose_where_an_export_writes(pair, tmp_path):
+    import copy
+
+    target = copy.copy(pair[1].tokenizer.target)
+    target.files = {**target.files, "../outside": "aGVsbG8=", "tokenizer_config.json": "{"}
+    assert {*found_files(target, 64)} == {"source.spm", "target.spm", "vocab.json", "tokenizer_config.json"}
+    for damaged in ({}, {**target.files, "source.spm": "no base64!"}):
+        target.files = damaged
+        with pytest.raises(RegardError, match="import it again"):
+            found_files(target, 64)
 
 
 def test_it_does_not_leave_where_no_file_holds_its_tokenizers(pair, tmp_path):

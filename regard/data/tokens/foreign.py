@@ -21,6 +21,7 @@ from regard.errors import DataError
 
 FOREIGN = "regard"               # the part of the file that is ours
 ADDED = -1                       # in the place of a token's id: a row that no token stands behind
+LARGEST = 2**24                  # tokens: more are a slip
 SPACE = "\u2581"                 # how SentencePiece writes one
 LANGUAGE = re.compile(r">>.*?<<", re.DOTALL)
 UNFINISHED = "\ufffd"
@@ -45,6 +46,8 @@ class ForeignTokenizer(Tokenizer):
             raise ValueError(f"it has {size:,} rows, and a model at most {LARGEST:,}")
         self.value, self.size, self.pieces, self.mask = value, size, [str(piece) for piece in pieces], mask
         self.alike, self.files = dict(alike or {}), dict(files or {})
+        if not all(isinstance(each, str) for each in (*self.files, *self.files.values())):
+            raise ValueError("the files beside it are no texts")
         self._id_of = {piece: id for id, piece in enumerate(self.pieces)}
         self.order = permuted(specials, size, mask)            # of each of our ids, the file's, or ADDED
         self.vocab_size = len(self.order)
@@ -183,6 +186,8 @@ def bytes_of(name: str) -> bytes:
 def permuted(specials: Sequence[int], size: int, mask: int | None = None) -> np.ndarray:
     """(V,): the file's id of each of ours, the specials first; ADDED where there is none. The mask is left out."""
     taken = [id for id in (*specials, *([] if mask is None else [mask])) if id != ADDED]
+    if not 0 < size <= LARGEST:
+        raise ValueError(f"it counts {size} tokens")
     if len(specials) != FIRST or len(set(taken)) < len(taken) or any(not 0 <= id < size for id in taken):
         raise ValueError(f"its special tokens {taken} are not different ones below {size}")
     return np.concatenate([np.asarray(specials, np.int64), np.setdiff1d(np.arange(size), taken)])
