@@ -108,7 +108,8 @@ def ask(port, said=WHOLE % b"/health", seconds=10):
 @pytest.mark.parametrize("headers", [b"a:\r\n" * 10_000, b"a:\r\n" * 99, b"X: " + b"a" * 40_000 + b"\r\n"])
 def test_many_headers_are_refused_in_one_packet_too(running, headers):
     said = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + headers + b"\r\n"
-    assert ask(running().port, said) in (400, 431)
+    with suppress(ConnectionError):                        # it did not even listen to the end
+        assert ask(running().port, said) in (400, 431)
     assert ask(running().port) == 200
 
 
