@@ -53,6 +53,25 @@ def read_plain(path: Path | str, most: int = sys.maxsize) -> bytes:
     return data
 
 
+def check_length(path: Path | str) -> None:
+    """Refuse a file that is longer than what it can hold, before all of it is read: a file may have a length without
+    having the bytes. Tensors say in their header how many bytes they are; no other file of ours is large."""
+    with open_plain(path) as file:
+        length = os.fstat(file.fileno()).st_size
+        if length <= LARGE:
+            return
+        if not str(path).endswith(".safetensors"):
+            raise OSError(errno.EFBIG, f"it has more than {LARGE:,} bytes, as no such file has", str(path))
+        size = int.from_bytes(file.read(8), "little")
+        header = parse_json(file.read(size)) if size <= LARGE else None
+        try:
+            ends = [each["data_offsets"][1] for name, each in header.items() if name != "__metadata__"]
+        except (AttributeError, KeyError, TypeError, IndexError):
+            ends = []
+        if length != 8 + size + max((end for end in ends if isinstance(end, int)), default=0):
+            raise OSError(errno.EFBIG, "it is not as long as its header says", str(path))
+
+
 def parse_json(raw: bytes | str) -> Any:
     """Return the value; a ValueError for everything that is no JSON, or is nested without end."""
     try:

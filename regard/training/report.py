@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from regard import kernels, storage
 from regard.config import as_values
 from regard.contract import LanguageModel, Learner
-from regard.errors import TrainingStopped
+from regard.errors import TrainingStopped, one_line
 from regard.kernels.cross_entropy import keeps_logits
 from regard.kernels.cuda import products
 from regard.kernels.norm import why_not as why_norms_keep
@@ -138,9 +138,9 @@ class TrainingProgress:
     def say(self, text: str) -> None:
         if self.quiet:
             return
-        self.last_line = time.monotonic()
+        self.last_line, text = time.monotonic(), one_line(text)
         if self.bar is not None:
-            self.bar.console.print(text, highlight=False)
+            self.bar.console.print(text, highlight=False, markup=False)
         else:
             print(text, file=sys.stderr, flush=True)
 
