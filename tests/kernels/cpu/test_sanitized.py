@@ -4,7 +4,6 @@ they are."""
 import pytest
 
 from regard.kernels.cpu.native import SOURCE
-
 from tests.kernels.cpu.sanitized import build, compiler, drive
 
 PLANTED = {
