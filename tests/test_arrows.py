@@ -32,6 +32,7 @@ GROUPS = [
     ["compare"],
     ["scale"],
     ["lab"],
+    ["course"],
     ["serve", "interop"],
     ["inference"],
     ["cli"],
