@@ -1,4 +1,4 @@
-"""About this installation: the facts that a report of a bug needs, from versions to cache folders.
+"""About this installation: the facts for a report of a bug, from versions to caches.
 
 Nothing private is in it: a path below the home folder begins with `~`, and a secret of the environment is only said to
 be set.
