@@ -79,9 +79,10 @@ ranks: setup
 	@REGARD_RANKS=2 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/training/test_every_family_on_ranks.py \
 	  tests/training/test_lost_ranks.py
 
-# The long form of what the tests try in short; stopped, it goes on. `make soak COUNT=10000 SEED=2 MINUTES=30`
+# Campaigns of faults in turns, for hours; stopped, it goes on. `make soak MINUTES=30 ONLY=name`; tests/soak/ says more.
 soak: setup
-	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --count $(COUNT) --seed $(SEED) --minutes $(MINUTES)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --minutes $(MINUTES) --workers $(WORKERS) $(if $(ONLY),--only $(ONLY)) \
+	  $(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(if $(filter command line,$(origin COUNT)),--count $(COUNT))
 
 # Whether pip finds a version of everything, with each Python that is here.
 resolve: $(PIP)
