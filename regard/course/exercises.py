@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,9 +57,3 @@ def find_exercise(name: str) -> CourseExercise:
         if short in (each.name, idea, number, number.lstrip("0")):
             return each
     raise SettingError(f"{name} is no exercise{did_you_mean(short, EXERCISES)}")
-
-
-def exercise_that_asks_for(functions: Iterable[str]) -> CourseExercise | None:
-    """Return the exercise whose functions these are, if there is one."""
-    defined = set(functions)
-    return next((each for each in EXERCISES.values() if set(each.functions) <= defined), None)

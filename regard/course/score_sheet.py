@@ -9,6 +9,7 @@ from typing import Any
 from regard.course.exercises import EXERCISES, POINTS
 
 ASSIGNMENT = "regard-course"
+VAGUE = ("wrong_numbers", "wrong_text", "not_the_best", "not_a_number", "cut", "not_reached")    # effects of mistakes
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,13 @@ class Sheet:
 
     @property
     def mistake(self) -> str:
-        """The name of the first mistake, or nothing."""
-        return self.failed[0].mistake if self.failed else ""
+        """The name of the first mistake, or nothing. A check that knows a name goes before those that saw an effect."""
+        named = [each.mistake for each in self.failed if each.mistake not in VAGUE]
+        return (named or [each.mistake for each in self.failed] or [""])[0]
 
     @property
-    def written(self) -> bool:
-        return self.mistake != "not_written"
+    def handed_in(self) -> bool:
+        return self.mistake not in ("not_written", "not_handed_in")
 
     @property
     def score(self) -> float:
@@ -62,7 +64,7 @@ class Sheet:
     def text(self) -> str:
         """A line for each check, and under a failed one what happened."""
         lines = [f"{self.exercise}  {self.score:g} of {POINTS} points  ({EXERCISES[self.exercise].idea})"]
-        if not self.written:
+        if not self.handed_in:
             return f"{lines[0]}\n  – {self.failed[0].message}"
         width = max(len(each.check) for each in self.findings)
         told: set[str] = set()
@@ -81,9 +83,9 @@ def total(sheets: Sequence[Sheet]) -> float:
     return round(sum(sheet.score for sheet in sheets), 2)
 
 
-def as_text(sheets: Sequence[Sheet]) -> str:
-    last = f"score {total(sheets):g} of {POINTS * len(sheets)}"
-    return "\n\n".join([*(sheet.text() for sheet in sheets), last])
+def tell_total(sheets: Sequence[Sheet]) -> str:
+    held = sum(sheet.passed for sheet in sheets)
+    return f"score {total(sheets):g} of {POINTS * len(sheets)}: {held} of {len(sheets)} hold every check"
 
 
 def as_json(sheets: Sequence[Sheet]) -> dict[str, Any]:
@@ -100,7 +102,7 @@ def as_gradescope(sheets: Sequence[Sheet]) -> dict[str, Any]:
     """`results.json` of a Gradescope autograder: a test for each exercise, whose scores Gradescope adds up."""
     return {
         "execution_time": round(sum(sheet.seconds for sheet in sheets), 1),
-        "output": f"{sum(sheet.passed for sheet in sheets)} of {len(sheets)} exercises hold every check",
+        "output": tell_total(sheets),
         "output_format": "text",
         "visibility": "visible",
         "stdout_visibility": "hidden",

@@ -7,7 +7,18 @@ import math
 import torch
 from torch import Tensor
 
-from regard.course.student import Mistake, Student, Suspect, close, draw, finite, hold_equal, tensor, who_reads_whom
+from regard.course.student import (
+    Mistake,
+    Student,
+    Suspect,
+    close,
+    draw,
+    finite,
+    hold_equal,
+    name_the_mistake,
+    tensor,
+    who_reads_whom,
+)
 from regard.layers.attend import CAUSAL, attend
 
 B, T, D = 2, 6, 8
@@ -134,6 +145,7 @@ def heads_are_causal(student: Student) -> None:
     if reads.triu(1).any():
         t, j = reads.triu(1).nonzero()[0].tolist()
         causality(student)                                                # with one head it may be the mask
+        name_the_mistake(ask(student, X, 2), suspects(X, 2))
         raise Mistake("heads_cut_across_time", f"with 2 heads position {t} changed when word {j} did, with 1 head it "
             f"did not: {CUT}")
 

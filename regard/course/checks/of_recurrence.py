@@ -73,6 +73,7 @@ def carried(student: Student) -> None:
     hold_equal("read_in_stretches", found, unrolled(x, h), [
         (reset[0], lambda: unrolled(x, h, lambda h, x: ask_step(student, h, x), zeros), reset[1]),
         (reset[0], lambda: unrolled(x, h, lambda h, x: ask_step(student, h, x), h), reset[1]),
+        (reset[0], lambda: unrolled(x, zeros, lambda h, x: ask_step(student, h, x), zeros), reset[1]),
         ("start_ignored", lambda: unrolled(x, zeros, lambda h, x: ask_step(student, h, x)), "the state that is given "
             "is not used: "
          "the first step begins with h, not with zeros"),
