@@ -26,7 +26,7 @@ GROUPS = [
     ["look"],
     ["tasks"],
     ["trained"],
-    ["notebook"],
+    ["notebook", "about"],
     ["training"],
     ["report"],
     ["compare"],
