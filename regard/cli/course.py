@@ -21,7 +21,7 @@ def command() -> None:
 @JSON
 def list_exercises(as_json: bool) -> None:
     """List the exercises, the lecture that each goes with, and the functions that it asks for."""
-    from regard.course.exercises import EXERCISES, POINTS
+    from regard.course.syllabus import EXERCISES, POINTS
 
     if as_json:
         print_json([{"name": each.name, "lecture": each.lecture, "idea": each.idea, "functions": list(each.functions),
@@ -35,7 +35,7 @@ def list_exercises(as_json: bool) -> None:
 @NAME
 def show(name: str) -> None:
     """Print an exercise's stub: the equation, the shapes, and the functions to be written."""
-    from regard.course.exercises import find_exercise
+    from regard.course.syllabus import find_exercise
 
     click.echo(find_exercise(name).stub.read_text("utf-8"), nl=False)
 

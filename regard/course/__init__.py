@@ -17,9 +17,9 @@ def check(exercise: str, functions: Mapping[str, Any]) -> float:
 
     With no points it raises AssertionError, as nbgrader takes a cell that returns 0 for one with full credit.
     """
-    from regard.course.exercises import find_exercise
     from regard.course.grading import grade
     from regard.course.score_sheet import lesson
+    from regard.course.syllabus import find_exercise
 
     sheet = grade(find_exercise(exercise), functions)
     print(sheet.text())

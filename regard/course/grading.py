@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from regard.course.exercises import CourseExercise
-from regard.course.score_sheet import Finding, Sheet
-from regard.course.student import Mistake, Student
+from regard.course.score_sheet import Finding, ScoreSheet
+from regard.course.student import Slip, Student
+from regard.course.syllabus import CourseExercise
 
 RUNS = "runs"                                     # the first check of each exercise
 
@@ -37,9 +37,9 @@ def checks_of(exercise: CourseExercise) -> list[CourseCheck]:
     return [CourseCheck(name, test) for name, test in import_module(exercise.checks).CHECKS.items()]
 
 
-def grade(exercise: CourseExercise, functions: Mapping[str, Any]) -> Sheet:
+def grade(exercise: CourseExercise, functions: Mapping[str, Any]) -> ScoreSheet:
     """Try every check of an exercise on the functions of a solution."""
-    return Sheet(exercise.name, list(findings(exercise, functions)))
+    return ScoreSheet(exercise.name, list(findings(exercise, functions)))
 
 
 def findings(exercise: CourseExercise, functions: Mapping[str, Any]) -> Iterator[Finding]:
@@ -60,6 +60,6 @@ def try_check(check: CourseCheck, student: Student) -> Finding:
     mistake = message = ""
     try:
         check.test(student)
-    except Mistake as found:
+    except Slip as found:
         mistake, message = found.name, found.message
     return Finding(check.name, check.meaning, not mistake, mistake, message, round(time.perf_counter() - began, 3))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import storage
-from regard.course.exercises import EXERCISES, POINTS, CourseExercise
+from regard.course.syllabus import EXERCISES, POINTS, CourseExercise
 from regard.errors import DataError
 
 README = """# The course: twelve exercises

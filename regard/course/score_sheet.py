@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from regard.course.exercises import EXERCISES, POINTS
+from regard.course.syllabus import EXERCISES, POINTS
 
 ASSIGNMENT = "regard-course"
 VAGUE = ("wrong_numbers", "wrong_text", "not_the_best", "not_a_number", "cut", "not_reached")    # effects of mistakes
@@ -25,7 +25,7 @@ class Finding:
 
 
 @dataclass
-class Sheet:
+class ScoreSheet:
     """The findings in one exercise. Every check counts the same."""
 
     exercise: str
@@ -79,26 +79,26 @@ class Sheet:
         return "\n".join(lines)
 
 
-def total(sheets: Sequence[Sheet]) -> float:
+def total(sheets: Sequence[ScoreSheet]) -> float:
     return round(sum(sheet.score for sheet in sheets), 2)
 
 
-def tell_total(sheets: Sequence[Sheet]) -> str:
+def tell_total(sheets: Sequence[ScoreSheet]) -> str:
     held = sum(sheet.passed for sheet in sheets)
     return f"score {total(sheets):g} of {POINTS * len(sheets)}: {held} of {len(sheets)} hold every check"
 
 
-def as_json(sheets: Sequence[Sheet]) -> dict[str, Any]:
+def as_json(sheets: Sequence[ScoreSheet]) -> dict[str, Any]:
     return {"score": total(sheets), "max_score": POINTS * len(sheets), "exercises": [each.as_dict() for each in sheets]}
 
 
-def lesson(sheet: Sheet) -> str:
+def lesson(sheet: ScoreSheet) -> str:
     """The distinct messages of a sheet, one a line: what a learner reads beside the score."""
     messages = dict.fromkeys(each.message for each in sheet.failed if each.mistake != "not_reached")
     return "\n".join(messages) or "every check holds"
 
 
-def as_gradescope(sheets: Sequence[Sheet]) -> dict[str, Any]:
+def as_gradescope(sheets: Sequence[ScoreSheet]) -> dict[str, Any]:
     """`results.json` of a Gradescope autograder: a test for each exercise, whose scores Gradescope adds up."""
     return {
         "execution_time": round(sum(sheet.seconds for sheet in sheets), 1),
@@ -114,7 +114,7 @@ def as_gradescope(sheets: Sequence[Sheet]) -> dict[str, Any]:
     }
 
 
-def as_nbgrader(sheets: Sequence[Sheet], student: str) -> dict[str, Any]:
+def as_nbgrader(sheets: Sequence[ScoreSheet], student: str) -> dict[str, Any]:
     """A submission as nbgrader's gradebook tells of one: its scores, and a grade and a comment for each cell."""
     where = {"assignment": ASSIGNMENT, "student": student}
     return {

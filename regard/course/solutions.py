@@ -18,8 +18,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from regard.course.exercises import EXERCISES, CourseExercise, find_exercise
-from regard.course.score_sheet import Finding, Sheet
+from regard.course.score_sheet import Finding, ScoreSheet
+from regard.course.syllabus import EXERCISES, CourseExercise, find_exercise
 from regard.errors import DataError, RunError
 
 SECONDS = 15.0                                    # for the student's code
@@ -29,8 +29,9 @@ MOST_BYTES = 10_000_000                           # of a solution
 
 
 def check_path(
-    path: Path, only: str | None = None, seconds: float = SECONDS, say: Callable[[Sheet], None] = lambda sheet: None,
-) -> list[Sheet]:
+    path: Path, only: str | None = None, seconds: float = SECONDS,
+    say: Callable[[ScoreSheet], None] = lambda sheet: None,
+) -> list[ScoreSheet]:
     """Try the solution in a file, or every one in a folder, and return their score sheets in the course's order."""
     solutions = find_solutions(path, only)
     with ThreadPoolExecutor(max_workers=max(1, min(4, (os.cpu_count() or 1)))) as pool:
@@ -57,12 +58,13 @@ def find_solutions(path: Path, only: str | None = None) -> list[tuple[CourseExer
     return found
 
 
-def check_file(exercise: CourseExercise, path: Path | None, seconds: float = SECONDS) -> Sheet:
+def check_file(exercise: CourseExercise, path: Path | None, seconds: float = SECONDS) -> ScoreSheet:
     """Try one solution in a process of its own."""
     if path is None:
-        return Sheet(exercise.name, [Finding("runs", "", False, "not_handed_in", f"there is no {exercise.name}.py")])
+        return ScoreSheet(exercise.name, [Finding("runs", "", False, "not_handed_in", "there is no "
+            f"{exercise.name}.py")])
     if path.stat().st_size > MOST_BYTES:
-        return Sheet(exercise.name, [Finding("runs", "", False, "not_loaded", f"{path.name} has more than 10 MB")])
+        return ScoreSheet(exercise.name, [Finding("runs", "", False, "not_loaded", f"{path.name} has more than 10 MB")])
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="regard-course-") as folder:
         results = Path(folder) / "results"
@@ -73,7 +75,7 @@ def check_file(exercise: CourseExercise, path: Path | None, seconds: float = SEC
         ended = wait(process, results, seconds)
         reader.join(1.0)                          # what it started itself may hold its output open for longer
         findings = read_findings(results)
-    sheet = Sheet(exercise.name, findings, "".join(printed).strip()[:KEPT], time.monotonic() - began)
+    sheet = ScoreSheet(exercise.name, findings, "".join(printed).strip()[:KEPT], time.monotonic() - began)
     complete_findings(sheet, exercise, ended)
     return sheet
 
@@ -149,7 +151,7 @@ def read_findings(results: Path) -> list[Finding]:
     return [Finding(**json.loads(line)) for line in lines]
 
 
-def complete_findings(sheet: Sheet, exercise: CourseExercise, end: tuple[str, str] | None) -> None:
+def complete_findings(sheet: ScoreSheet, exercise: CourseExercise, end: tuple[str, str] | None) -> None:
     """Fill in the checks that were not reached; the first of them tells how the process ended."""
     from regard.course.grading import checks_of
 

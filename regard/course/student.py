@@ -1,6 +1,6 @@
 """A student's functions, called with care: results of any kind become tensors, and each mistake one line.
 
-`Mistake` has a name, which stays the same from version to version, and a message for the learner.
+A `Slip` has a name, which stays the same from version to version, and a message for the learner.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from torch import Tensor
 TOLERANCE = 2e-4                                  # of the largest number: float32, in any order of operations
 
 
-class Mistake(Exception):
-    """A check fails: the name of the mistake, and a line for the learner."""
+class Slip(Exception):
+    """A student's mistake: its name, and a line for the learner."""
 
     def __init__(self, name: str, message: str):
         super().__init__(message)
@@ -25,7 +25,7 @@ class Mistake(Exception):
 
 
 class Student:
-    """The functions of a solution. A call that writes into one of its tensors is a Mistake."""
+    """The functions of a solution. A call that writes into one of its tensors is a Slip."""
 
     def __init__(self, functions: Mapping[str, Any]):
         self._functions = functions
@@ -33,28 +33,27 @@ class Student:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         function = self._functions.get(name)
         if function is None:
-            raise Mistake("missing", f"there is no function {name}: the stub has its first line")
+            raise Slip("missing", f"there is no function {name}: the stub has its first line")
         if not callable(function):
-            raise Mistake("missing", f"{name} is a {type(function).__name__}, not a function")
+            raise Slip("missing", f"{name} is a {type(function).__name__}, not a function")
         return lambda *args, **options: call(function, name, *args, **options)
 
 
 def call(function: Callable[..., Any], name: str, *args: Any, **options: Any) -> Any:
-    """Call a student's function; whatever it raises becomes a Mistake."""
+    """Call a student's function; whatever it raises becomes a Slip."""
     before = [each.detach().clone() for each in args if isinstance(each, Tensor)]
     try:
         result = function(*args, **options)
-    except Mistake:
+    except Slip:
         raise
     except NotImplementedError:
-        raise Mistake("not_written", f"{name} is not written yet") from None
+        raise Slip("not_written", f"{name} is not written yet") from None
     except (Exception, SystemExit) as error:
-        raise Mistake("crashed", told(error, name)) from None
+        raise Slip("crashed", told(error, name)) from None
     after = [each for each in args if isinstance(each, Tensor)]
     if not all(torch.equal(one, other) for one, other in zip(before, after, strict=True)):
-        raise Mistake("writes_into_its_input", f"{name} changes a tensor that it was given: work on a copy (x = "
-            "x.clone()), "
-                      "or without += and [...] = on the input")
+        raise Slip("writes_into_its_input", f"{name} changes a tensor that it was given: work on a copy (x = "
+                                            "x.clone()), or without += and [...] = on the input")
     return result
 
 
@@ -71,26 +70,25 @@ def told(error: BaseException, name: str) -> str:
 
 
 def tensor(value: Any, shape: Sequence[int], name: str) -> Tensor:
-    """A result as a float tensor of this shape, or a Mistake: tensors, arrays and lists of numbers are taken."""
+    """A result as a float tensor of this shape, or a Slip: tensors, arrays and lists of numbers are taken."""
     expected = "one number" if not len(shape) else f"{len(shape)} dimensions" if -1 in shape else str(tuple(shape))
     if value is None:
-        raise Mistake("wrong_type", f"{name} returns None: is there a return at its end?")
+        raise Slip("wrong_type", f"{name} returns None: is there a return at its end?")
     try:
-        found = value if isinstance(value, Tensor) else torch.as_tensor(value)
-        found = found if found.is_floating_point() else found.to(torch.get_default_dtype())
+        values = value if isinstance(value, Tensor) else torch.as_tensor(value)
+        values = values if values.is_floating_point() else values.to(torch.get_default_dtype())
     except Exception:
-        raise Mistake("wrong_type", f"{name} returns a {type(value).__name__}, not a tensor of {expected}") from None
-    if tuple(found.shape) != tuple(shape):
-        raise Mistake("wrong_shape", f"{name} returns the shape {tuple(found.shape)}, not {expected}")
-    return found
+        raise Slip("wrong_type", f"{name} returns a {type(value).__name__}, not a tensor of {expected}") from None
+    if tuple(values.shape) != tuple(shape):
+        raise Slip("wrong_shape", f"{name} returns the shape {tuple(values.shape)}, not {expected}")
+    return values
 
 
 def finite(values: Tensor, name: str, mistake: str = "not_a_number", message: str = "") -> Tensor:
     if not values.isfinite().all():
         place = (~values.isfinite()).nonzero()[0].tolist()
-        raise Mistake(mistake, message or f"{name} returns {values[tuple(place)].item()} at {place}: a number divided "
-            "by 0, "
-                      "a log of 0, or a softmax of minus infinities only")
+        raise Slip(mistake, message or f"{name} returns {values[tuple(place)].item()} at {place}: a number divided by "
+                                       "0, a log of 0, or a softmax of minus infinities only")
     return values
 
 
@@ -106,10 +104,10 @@ Suspect = tuple[str, Callable[[], Tensor], str]       # the mistake's name, what
 
 
 def name_the_mistake(got: Tensor, suspects: Sequence[Suspect]) -> None:
-    """Raise the Mistake that gives just these numbers, if one of the suspects does."""
+    """Raise the Slip that gives just these numbers, if one of the suspects does."""
     for name, would_return, message in suspects:
         if close(got, would_return()):
-            raise Mistake(name, message)
+            raise Slip(name, message)
 
 
 def hold_equal(name: str, got: Tensor, expected: Tensor, suspects: Sequence[Suspect] = ()) -> None:
@@ -121,8 +119,8 @@ def hold_equal(name: str, got: Tensor, expected: Tensor, suspects: Sequence[Susp
     difference = (got.detach().double() - expected.detach().double()).abs()
     place = [int(i) for i in torch.unravel_index(difference.argmax(), difference.shape)] if difference.dim() else []
     index = f"{name}{place}" if place else name
-    raise Mistake("wrong_numbers", f"{index} is {got[tuple(place)].item():.4f}, and should be "
-                  f"{expected[tuple(place)].item():.4f}")
+    raise Slip("wrong_numbers", f"{index} is {got[tuple(place)].item():.4f}, and should be "
+                                f"{expected[tuple(place)].item():.4f}")
 
 
 def who_reads_whom(read: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

@@ -13,10 +13,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from regard.course.exercises import EXERCISES
 from regard.course.grading import checks_of, findings
 from regard.course.score_sheet import Finding
 from regard.course.student import told
+from regard.course.syllabus import EXERCISES
 
 READY = "ready"                                   # written when all is imported, and the student's time begins
 

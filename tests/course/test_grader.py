@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from regard.course.exercises import EXERCISES
 from regard.course.grading import checks_of, grade
-from regard.course.student import Mistake, Student, close, tensor
+from regard.course.student import Slip, Student, close, tensor
+from regard.course.syllabus import EXERCISES
 from tests.course.planted import BUGS, HERE, RIGHT, functions_of
 from tests.course.planted import EXERCISES as NAMES
 
@@ -187,5 +187,5 @@ def test_a_crash_names_the_error_and_the_line():
 
 @pytest.mark.parametrize("functions", [{}, {"average": 3}])
 def test_a_missing_function_is_named(functions):
-    with pytest.raises(Mistake, match="average"):
+    with pytest.raises(Slip, match="average"):
         Student(functions).average()

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from regard.course import check as check_in_a_notebook
-from regard.course.exercises import EXERCISES, find_exercise
 from regard.course.new_course import write_course
 from regard.course.score_sheet import as_gradescope, as_json, as_nbgrader, tell_total
 from regard.course.solutions import KEPT, check_file, check_path
+from regard.course.syllabus import EXERCISES, find_exercise
 from regard.errors import DataError, RunError, SettingError
 from tests.course.planted import HERE, functions_of
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.course.student import Mistake, Student
+from regard.course.student import Slip, Student
 
 BOS, EOS, V = 0, 1, 5
 MOST_CALLS = 20_000                               # of the model, in one search
@@ -59,27 +59,24 @@ def ask(
         words = [int(word) for word in text]
         calls += 1
         if calls > MOST_CALLS:
-            raise Mistake("endless", f"the model was called more than {MOST_CALLS} times in one search: it follows "
-                                     "more texts than "
-                          "`width`, or does not stop after `longest` words")
+            raise Slip("endless", f"the model was called more than {MOST_CALLS} times in one search: it follows more "
+                                  "texts than `width`, or does not stop after `longest` words")
         if not words or words[0] != BOS:
-            raise Mistake("bos_missing", f"the model is asked about {words}: a text begins with bos")
+            raise Slip("bos_missing", f"the model is asked about {words}: a text begins with bos")
         if EOS in words and not may_go_on:
-            raise Mistake("goes_on_after_eos", f"the model is asked what follows {words}: a text that ends in eos is "
-                "finished. Put it "
-                          "aside, and never continue it")
+            raise Slip("goes_on_after_eos", f"the model is asked what follows {words}: a text that ends in eos is "
+                                            "finished. Put it aside, and never continue it")
         return step(words)
 
-    found = student.beam_search(watched, BOS, EOS, width, longest, alpha)
+    answer = student.beam_search(watched, BOS, EOS, width, longest, alpha)
     try:
-        words = [int(word) for word in found]
+        words = [int(word) for word in answer]
     except Exception:
-        raise Mistake("wrong_type", f"beam_search returns a {type(found).__name__}, not a list of word "
-                                    "numbers") from None
+        raise Slip("wrong_type", f"beam_search returns a {type(answer).__name__}, not a list of word numbers") from None
     if words and words[0] == BOS:
-        raise Mistake("bos_included", "the result begins with bos: return what stands after it")
+        raise Slip("bos_included", "the result begins with bos: return what stands after it")
     if len(words) > longest:
-        raise Mistake("too_long", f"the result has {len(words)} words, more than longest = {longest}")
+        raise Slip("too_long", f"the result has {len(words)} words, more than longest = {longest}")
     return words
 
 
@@ -89,9 +86,9 @@ def sum_of(step: Step, words: list[int]) -> float:
 
 def runs(student: Student) -> None:
     """It gives a list of words, other ones for another model."""
-    found = {tuple(ask(student, model(seed), 2, 4, 0.0)) for seed in range(8)}
-    if len(found) < 2:
-        raise Mistake("ignores_the_model", "eight different models give the same text: step is not asked")
+    answer = {tuple(ask(student, model(seed), 2, 4, 0.0)) for seed in range(8)}
+    if len(answer) < 2:
+        raise Slip("ignores_the_model", "eight different models give the same text: step is not asked")
 
 
 def finished(student: Student) -> None:
@@ -105,10 +102,9 @@ def one_wide(student: Student) -> None:
     for seed in range(10, 18):
         step = model(seed)
         expected = search(step, 1, 5, 0.0)
-        if (found := ask(student, step, 1, 5, 0.0)) != expected:
-            raise Mistake("one_wide", f"with width = 1 and alpha = 0 the result is {found}, not {expected}: of all "
-                                      "continuations the best "
-                          "one is kept each time")
+        if (answer := ask(student, step, 1, 5, 0.0)) != expected:
+            raise Slip("one_wide", f"with width = 1 and alpha = 0 the result is {answer}, not {expected}: of all "
+                                   "continuations the best one is kept each time")
 
 
 def wider(student: Student) -> None:
@@ -120,46 +116,40 @@ def wider(student: Student) -> None:
         if expected == narrow:
             continue
         different += 1
-        found = ask(student, step, 6, 4, 0.0)
-        greedy += found == narrow
-        wrong = wrong or ((found, expected) if found != expected else None)
+        answer = ask(student, step, 6, 4, 0.0)
+        greedy += answer == narrow
+        wrong = wrong or ((answer, expected) if answer != expected else None)
     if different and greedy == different:
-        raise Mistake("greedy", "with width = 6 the result is that of width = 1: only the best continuation is "
-                                "followed. Keep the `width` "
-                      "best of the continuations of all texts of the beam")
+        raise Slip("greedy", "with width = 6 the result is that of width = 1: only the best continuation is followed. "
+                             "Keep the `width` best of the continuations of all texts of the beam")
     if wrong:
-        raise Mistake("not_the_best", f"with width = 6 and alpha = 0 the result is {wrong[0]}, not {wrong[1]}: are "
-                                      "the log-probabilities "
-                      "added up, and the best of all continuations kept?")
+        raise Slip("not_the_best", f"with width = 6 and alpha = 0 the result is {wrong[0]}, not {wrong[1]}: are the "
+                                   "log-probabilities added up, and the best of all continuations kept?")
 
 
 def length_norm(student: Student) -> None:
     """With alpha the score is divided by words ** alpha, and longer texts can win."""
     cases = [(model(seed, 1.0), width, 6, alpha) for seed in range(50, 62) for width, alpha in ((3, 1.0), (5, 0.7))]
-    found = [ask(student, *case) for case in cases]
-    if found == [search(*case) for case in cases]:
+    answer = [ask(student, *case) for case in cases]
+    if answer == [search(*case) for case in cases]:
         return
-    told = ("no_length_norm", "with alpha = 1 the short texts still win: the sums are compared as they are. Divide "
-                              "each finished text's "
-            "score by words ** alpha before you compare")
+    named = ("no_length_norm", "with alpha = 1 the short texts still win: the sums are compared as they are. Divide "
+                              "each finished text's score by words ** alpha before you compare")
     suspects: list[tuple[str, list[list[int]], str]] = [
-        (told[0], [search(step, width, longest, 0.0) for step, width, longest, _ in cases], told[1]),
+        (named[0], [search(step, width, longest, 0.0) for step, width, longest, _ in cases], named[1]),
         ("bos_counted", [search(*case, bos_counts=True) for case in cases], "bos is counted as a word: `words` counts "
-            "what stands after "
-         "it"),
+            "what stands after it"),
         ("multiplied_by_length", [search(*case, multiplied=True) for case in cases], "the score is multiplied by "
-            "words ** alpha: a "
-         "log-probability is negative, divide it")]
+            "words ** alpha: a log-probability is negative, divide it")]
     for name, would_return, message in suspects:
-        if found == would_return:
-            raise Mistake(name, message)
+        if answer == would_return:
+            raise Slip(name, message)
     if all(sum_of(case[0], words) >= sum_of(case[0], search(*case)) - 1e-4
-           for case, words in zip(cases, found, strict=True)):
-        raise Mistake(*told)
-    place = next(i for i, case in enumerate(cases) if found[i] != search(*case))
-    raise Mistake("wrong_text", f"with width = {cases[place][1]} and alpha = {cases[place][3]} the result is "
-                                f"{found[place]}, not "
-                  f"{search(*cases[place])}")
+           for case, words in zip(cases, answer, strict=True)):
+        raise Slip(*named)
+    place = next(i for i, case in enumerate(cases) if answer[i] != search(*case))
+    raise Slip("wrong_text", f"with width = {cases[place][1]} and alpha = {cases[place][3]} the result is "
+                             f"{answer[place]}, not {search(*cases[place])}")
 
 
 def unfinished(student: Student) -> None:
@@ -168,11 +158,10 @@ def unfinished(student: Student) -> None:
         step = model(seed)
         for alpha in (0.0, 1.0):
             expected = search(step, 4, 3, alpha)
-            if (found := ask(student, step, 4, 3, alpha)) != expected:
+            if (answer := ask(student, step, 4, 3, alpha)) != expected:
                 name = "unfinished_dropped" if expected[-1] != EOS else "stops_early"
-                raise Mistake(name, f"after longest = 3 words the result is {found}, not {expected}: texts that are "
-                                    "still in the beam then "
-                              "count as finished, and the best of all finished wins")
+                raise Slip(name, f"after longest = 3 words the result is {answer}, not {expected}: texts that are "
+                                 "still in the beam then count as finished, and the best of all finished wins")
 
 
 CHECKS = {"runs": runs, "finished": finished, "one wide": one_wide, "wider": wider, "length norm": length_norm,

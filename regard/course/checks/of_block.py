@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.course.student import Mistake, Student, Suspect, close, draw, finite, hold_equal, tensor
+from regard.course.student import Slip, Student, Suspect, close, draw, finite, hold_equal, tensor
 
 B, T, D = 3, 5, 6
 X = draw(B, T, D) * 2 + 1
@@ -55,7 +55,7 @@ def block(student: Student, name: str, x: Tensor) -> Tensor:
 def runs(student: Student) -> None:
     """All three give (B, T, D)."""
     if close(ask(student, X), ask(student, draw(B, T, D, seed=8))):
-        raise Mistake("ignores_the_input", "layer_norm gives the same for two different inputs")
+        raise Slip("ignores_the_input", "layer_norm gives the same for two different inputs")
     block(student, "pre_norm_block", X)
     block(student, "post_norm_block", X)
 
@@ -64,23 +64,20 @@ def own_position(student: Student) -> None:
     """The norm of a position reads that position alone."""
     usual, other = ask(student, X), X.clone()
     other[0, 3] += draw(D, seed=5)
-    found = ask(student, other)
-    changed = (found - usual).abs().amax(-1) > 1e-4
+    answer = ask(student, other)
+    changed = (answer - usual).abs().amax(-1) > 1e-4
     changed[0, 3] = False
     if not changed.any():
         return
     row, t = changed.nonzero()[0].tolist()
     if row == 0 and close(usual, normed(X, (1, 2))):
-        raise Mistake("norm_over_everything", f"position {t} changed when position 3 did: mean and variance are over "
-            "the whole text. Take "
-                      "them over the last dimension alone")
+        raise Slip("norm_over_everything", f"position {t} changed when position 3 did: mean and variance are over the "
+                                           "whole text. Take them over the last dimension alone")
     if row == 0:
-        raise Mistake("norm_over_time", f"position {t} changed when position 3 did: mean and variance are taken over "
-                                        "time. Take them "
-                      "over the last dimension, the D numbers of one position")
-    raise Mistake("norm_over_batch", f"row {row} changed when row 0 did: mean and variance are taken over the batch, "
-                                     "as in batch norm. Take "
-                  "them over the last dimension")
+        raise Slip("norm_over_time", f"position {t} changed when position 3 did: mean and variance are taken over "
+                                     "time. Take them over the last dimension, the D numbers of one position")
+    raise Slip("norm_over_batch", f"row {row} changed when row 0 did: mean and variance are taken over the batch, as "
+                                  "in batch norm. Take them over the last dimension")
 
 
 def standard(student: Student) -> None:
@@ -88,16 +85,14 @@ def standard(student: Student) -> None:
     centred = X - X.mean(-1, keepdim=True)
     hold_equal("layer_norm", ask(student, X), normed(X), [
         ("unbiased_variance", lambda: normed(X, unbiased=True), "the variance is divided by D - 1: divide by D "
-            "(unbiased=False, or the "
-         "mean of squares)"),
+            "(unbiased=False, or the mean of squares)"),
         ("divided_by_variance", lambda: centred / (X.var(-1, keepdim=True, unbiased=False) + 1e-5),
          "this is divided by the variance: divide by its root"),
         ("mean_not_taken_away", lambda: X / torch.sqrt(X.var(-1, keepdim=True, unbiased=False) + 1e-5), "the mean is "
             "not taken away"),
         ("rms_norm", lambda: X / torch.sqrt((X ** 2).mean(-1, keepdim=True) + 1e-5), "this is RMS norm: take the mean "
             "away first"),
-        ("variance_not_divided", lambda: centred, "the mean is taken away, but nothing is "
-            "divided")])
+        ("variance_not_divided", lambda: centred, "the mean is taken away, but nothing is divided")])
 
 
 def gain_and_bias(student: Student) -> None:
@@ -111,8 +106,7 @@ def gain_and_bias(student: Student) -> None:
 def constant(student: Student) -> None:
     """A position of equal numbers gives no nan: eps stands under the root."""
     finite(ask(student, torch.ones(B, T, D)), "layer_norm", "no_eps", "a position of equal numbers gives nan: its "
-        "variance is 0. Add eps under the "
-           "root")
+        "variance is 0. Add eps under the root")
     small = draw(B, T, D, seed=9) * 0.003
     hold_equal("layer_norm", ask(student, small), normed(small), [
         ("eps_outside_the_root",
@@ -142,30 +136,27 @@ def pre_suspects(x: Tensor) -> list[Suspect]:
 
     return [
         ("no_residual", lambda: no_residual(x), "there is no residual: add what each layer gives to what came in, y = "
-            "x + mix(...)"),
+                                                "x + mix(...)"),
         ("residual_of_normed", lambda: of_normed(x), "the residual carries the normed vector: the norm is for the "
-            "layer alone, "
-         "y = x + mix(norm_1(x)), so that x itself goes on untouched"),
+            "layer alone, y = x + mix(norm_1(x)), so that x itself goes on untouched"),
         ("first_input_again", lambda: first_again(x), "the second residual adds x: it adds y, what the first half "
             "gave"),
         ("one_norm_twice", lambda: same_norm(x), "norm_1 is used twice: the second layer has a norm of its own, "
-            "norm_2"),
+                                                 "norm_2"),
         ("feed_first", lambda: feed_first(x), "the feed-forward layer comes first: mix first, then feed"),
         ("pre_and_post_swapped", lambda: post(x), "this is the post-norm block: in pre-norm the norm comes before the "
-            "layer"),
+                                                  "layer"),
     ]
 
 
 def post_suspects(x: Tensor) -> list[Suspect]:
     return [
         ("no_residual", lambda: norm_2(feed(norm_1(mix(x)))), "there is no residual: add what each layer gives to "
-            "what came in, "
-         "norm_1(x + mix(x))"),
+            "what came in, norm_1(x + mix(x))"),
         ("pre_and_post_swapped", lambda: pre(x), "this is the pre-norm block: in post-norm the norm comes after the "
-            "residual is added"),
+                                                 "residual is added"),
         ("norm_before_adding", lambda: (lambda y: y + norm_2(feed(y)))(x + norm_1(mix(x))), "the norm is of the "
-            "layer's result alone: add "
-         "first, then norm"),
+            "layer's result alone: add first, then norm"),
         ("first_input_again", lambda: norm_2(x + feed(norm_1(x + mix(x)))), "the second residual adds x: it adds y"),
     ]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.course.student import Mistake, Student, close, finite, hold_equal, tensor
+from regard.course.student import Slip, Student, close, finite, hold_equal, tensor
 
 SENTENCES = [[0, 2, 3, 2, 4, 1], [0, 3, 2, 1], [0, 2, 3, 4, 1], [0, 3, 3, 1], [3, 2, 4], [2, 3, 5], [4, 3]]
 VOCAB, K = 7, 0.5
@@ -39,51 +39,46 @@ def runs(student: Student) -> None:
     """It gives a number for each word, and other numbers after another word."""
     one, other = finite(ask(student, [0], 2), NAME), ask(student, [4], 2)
     if close(one, other):
-        raise Mistake("ignores_the_context", "after word 0 and after word 4 the probabilities are the same: the "
-            "context is "
-                      "not looked at")
+        raise Slip("ignores_the_context", "after word 0 and after word 4 the probabilities are the same: the context "
+                                          "is not looked at")
 
 
 def total(student: Student) -> None:
     """The probabilities add up to 1."""
     for context, n in (([0], 2), ([2, 3], 3), ([0], 1)):
-        found = ask(student, context, n).sum().item()
-        if abs(found - 1) < 1e-3:
+        answer = ask(student, context, n).sum().item()
+        if abs(answer - 1) < 1e-3:
             continue
         counted = counts_after(context[len(context) - n + 1:]).sum().item()
-        divisor = (counted + K * VOCAB) / found
+        divisor = (counted + K * VOCAB) / answer
         if abs(divisor - counted) < 1e-2 or abs(divisor - counted - K) < 1e-2:
-            raise Mistake("vocabulary_not_in_total", f"the probabilities add up to {found:.3f}, not 1: k is added to "
-                "each of "
-                          "the counts, so the total must grow by k * vocab")
+            raise Slip("vocabulary_not_in_total", f"the probabilities add up to {answer:.3f}, not 1: k is added to "
+                                                  "each of the counts, so the total must grow by k * vocab")
         if divisor > counted + K * VOCAB:
-            raise Mistake("history_at_the_end_counted", f"the probabilities add up to {found:.3f}, not 1: a history "
-                "at the "
-                          "very end of a sentence is counted in the total, though no word follows it")
-        raise Mistake("does_not_add_up", f"the probabilities after {context} add up to {found:.3f}, not 1")
+            raise Slip("history_at_the_end_counted", f"the probabilities add up to {answer:.3f}, not 1: a history at "
+                "the very end of a sentence is counted in the total, though no word follows it")
+        raise Slip("does_not_add_up", f"the probabilities after {context} add up to {answer:.3f}, not 1")
 
 
 def smoothing(student: Student) -> None:
     """A word that was never seen there gets k / total, and a new history gives 1 / vocab each."""
-    found = ask(student, [0], 2)
-    if found[6].abs() < 1e-6:
-        raise Mistake("k_ignored", "a word that never followed the history has probability 0: add k to its count too")
+    answer = ask(student, [0], 2)
+    if answer[6].abs() < 1e-6:
+        raise Slip("k_ignored", "a word that never followed the history has probability 0: add k to its count too")
     if not close(ask(student, [6], 2), torch.full((VOCAB,), 1 / VOCAB)):
-        raise Mistake("new_history", "after a history that was never seen all words should be equally likely, 1 / "
-                                     "vocab")
+        raise Slip("new_history", "after a history that was never seen all words should be equally likely, 1 / vocab")
 
 
 def order_of_sentences(student: Student) -> None:
     """The sentences may come in any order."""
     backwards = SENTENCES[::-1]
     for context, n in (([4], 2), ([1], 2), ([2, 4], 3)):
-        found = ask(student, context, n)
-        usual = finite(found, NAME, "k_ignored", f"after {context} the probabilities are nan, 0 / 0: "
-                       "add k to every count, and k * vocab to the total")
+        answer = ask(student, context, n)
+        usual = finite(answer, NAME, "k_ignored", f"after {context} the probabilities are nan, 0 / 0: add k to every "
+                                                 "count, and k * vocab to the total")
         if not close(usual, ask(student, context, n, sentences=backwards)):
-            raise Mistake("across_sentences", f"the probabilities after {context} change with the order of the "
-                "sentences: "
-                          "your n-grams reach from the end of one sentence into the next")
+            raise Slip("across_sentences", f"the probabilities after {context} change with the order of the "
+                                           "sentences: your n-grams reach from the end of one sentence into the next")
 
 
 def history(student: Student) -> None:
@@ -92,13 +87,13 @@ def history(student: Student) -> None:
         context = [4, 0, 2, 3]
         usual, early, late = ask(student, context, n), ask(student, [3, *context[1:]], n), ask(student, [4, 0, 3, 2], n)
         if not close(usual, early):
-            raise Mistake("first_words_as_history", f"with n = {n} the first of four words matters: the history is "
-                "the last "
-                          f"{n - 1} words of the context, context[len(context) - (n - 1):]")
+            raise Slip("first_words_as_history", f"with n = {n} the first of four words matters: the history is the "
+                                                 f"last {n - 1} words of the context, context[len(context) - (n - "
+                                                 "1):]")
         if n == 1 and not close(usual, late):
-            raise Mistake("history_too_long", "with n = 1 the history is empty: no word of the context may matter")
+            raise Slip("history_too_long", "with n = 1 the history is empty: no word of the context may matter")
         if n > 1 and close(usual, late):
-            raise Mistake("history_too_short", f"with n = {n} the last words of the context do not matter")
+            raise Slip("history_too_short", f"with n = {n} the last words of the context do not matter")
 
 
 def definition(student: Student) -> None:

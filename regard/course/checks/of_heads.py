@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.course.student import (
-    Mistake,
+    Slip,
     Student,
     Suspect,
     close,
@@ -58,42 +58,36 @@ def variant(
 
 
 def suspects(x: Tensor, heads: int) -> list[Suspect]:
-    own = D // heads
-    found: list[Suspect] = [
-        ("no_scale", lambda: variant(x, heads, scale=1.0), f"the scores are not scaled: divide them by sqrt({own}), "
-            "the root of a "
-         "head's width"),
+    piece = D // heads
+    listed: list[Suspect] = [
+        ("no_scale", lambda: variant(x, heads, scale=1.0), f"the scores are not scaled: divide them by sqrt({piece}), "
+            "the root of a head's width"),
         ("output_matrix_missing", lambda: variant(x, heads, out=False), "W_o is not used: the heads' results are "
-            "joined, and then "
-         "multiplied by W_o"),
+            "joined, and then multiplied by W_o"),
         ("query_and_key_swapped", lambda: variant(x, heads, swapped=True), "W_q and W_k are exchanged: position t "
-            "asks with its query, "
-         "and is found by its key"),
+            "asks with its query, and is answer by its key"),
         ("matrices_transposed", lambda: variant(x, heads, transposed=True), "the matrices are the wrong way round: Q "
             "= x W_q"),
-        ("wrong_scale", lambda: variant(x, heads, scale=1 / own), f"the scores are divided by {own}: divide by its "
+        ("wrong_scale", lambda: variant(x, heads, scale=1 / piece), f"the scores are divided by {piece}: divide by its "
             "root"),
     ]
     if heads > 1:
-        found += [
+        listed += [
             ("scale_of_whole_width", lambda: variant(x, heads, scale=1 / math.sqrt(D)), "the scores are divided by "
-                f"sqrt({D}), the root "
-             f"of the whole width: a head has D / heads = {own} numbers, so divide by sqrt({own})"),
+                f"sqrt({D}), the root of the whole width: a head has D / heads = {piece} numbers, so divide by "
+                f"sqrt({piece})"),
             ("heads_cut_across_time", lambda: variant(x, heads, cut=False), CUT),
             ("heads_joined_across_time", lambda: variant(x, heads, joined=False), "the heads are joined without a "
-                "transpose: (B, heads, "
-             "T, D / heads) must become (B, T, heads, D / heads) before the reshape"),
+                "transpose: (B, heads, T, D / heads) must become (B, T, heads, D / heads) before the reshape"),
             ("heads_interleaved", lambda: variant(x, heads, strided=True), "a head should have D / heads neighbouring "
-                "numbers, not every "
-             "so many-th"),
+                "numbers, not every so many-th"),
             ("heads_ignored", lambda: variant(x, 1), "this is attention with one head: `heads` is not used"),
         ]
-    return found
+    return listed
 
 
 CUT = ("the heads are cut across time: (B, T, D) was reshaped to (B, heads, T, D / heads) in one go, so that a head "
-       "gets pieces of other "
-       "positions. Reshape to (B, T, heads, D / heads), then transpose")
+       "gets pieces of other positions. Reshape to (B, T, heads, D / heads), then transpose")
 
 
 def ask(student: Student, x: Tensor, heads: int) -> Tensor:
@@ -103,35 +97,30 @@ def ask(student: Student, x: Tensor, heads: int) -> Tensor:
 def runs(student: Student) -> None:
     """It gives (B, T, D), and other numbers for another text."""
     if close(ask(student, X, 1), ask(student, draw(B, T, D, seed=9), 1)):
-        raise Mistake("ignores_the_text", "two different texts give the same: x is not used")
+        raise Slip("ignores_the_text", "two different texts give the same: x is not used")
 
 
 def causality(student: Student) -> None:
     """Nothing sees the future: changing word j changes no position before j."""
     first = ask(student, X, 1)
     if not first[:, 0].isfinite().all():
-        raise Mistake("mask_hides_itself", "position 0 is nan: it may not even read itself. A word reads itself and "
-            "every earlier word: "
-                      "keep the diagonal of the mask")
+        raise Slip("mask_hides_itself", "position 0 is nan: it may not even read itself. A word reads itself and "
+                                        "every earlier word: keep the diagonal of the mask")
     reads = who_reads_whom(lambda x: finite(ask(student, x, 1), "self_attention"), X)
     later, earlier = reads.triu(1), reads.tril(-1)
     if later.any():
         past = bool(earlier.any())
         t, j = (3, 5) if later[3, 5] else later.nonzero()[0].tolist()
         if past and not reads.triu(2).any():
-            raise Mistake("mask_one_too_late", f"position {t} changed when word {j} did: your mask lets in one word "
-                "too many. Hide from "
-                          "the next word on: triu(diagonal=1)")
+            raise Slip("mask_one_too_late", f"position {t} changed when word {j} did: your mask lets in one word too "
+                                            "many. Hide from the next word on: triu(diagonal=1)")
         if past:
-            raise Mistake("no_mask", f"position {t} changed when word {j} did: there is no mask, each word reads the "
-                                     "whole text. Set the "
-                          "scores of later words to minus infinity")
-        raise Mistake("mask_upside_down", f"position {t} changed when word {j} did: your mask is upside down, each "
-            "word reads what comes "
-                      "after it and not what came before")
+            raise Slip("no_mask", f"position {t} changed when word {j} did: there is no mask, each word reads the "
+                                  "whole text. Set the scores of later words to minus infinity")
+        raise Slip("mask_upside_down", f"position {t} changed when word {j} did: your mask is upside down, each word "
+                                       "reads what comes after it and not what came before")
     if not earlier.any():
-        raise Mistake("reads_only_itself", "no position changes when an earlier word does: each word reads itself "
-            "alone")
+        raise Slip("reads_only_itself", "no position changes when an earlier word does: each word reads itself alone")
 
 
 def one_head(student: Student) -> None:
@@ -146,8 +135,8 @@ def heads_are_causal(student: Student) -> None:
         t, j = reads.triu(1).nonzero()[0].tolist()
         causality(student)                                                # with one head it may be the mask
         name_the_mistake(ask(student, X, 2), suspects(X, 2))
-        raise Mistake("heads_cut_across_time", f"with 2 heads position {t} changed when word {j} did, with 1 head it "
-            f"did not: {CUT}")
+        raise Slip("heads_cut_across_time", f"with 2 heads position {t} changed when word {j} did, with 1 head it did "
+                                            f"not: {CUT}")
 
 
 def several_heads(student: Student) -> None:
@@ -161,7 +150,7 @@ def rows(student: Student) -> None:
     other = X.clone()
     other[1] += 1
     if not close(ask(student, X, 2)[0], ask(student, other, 2)[0]):
-        raise Mistake("rows_mixed", "row 0 changed when row 1 did: a reshape mixes the batch with the heads")
+        raise Slip("rows_mixed", "row 0 changed when row 1 did: a reshape mixes the batch with the heads")
 
 
 CHECKS = {"runs": runs, "causality": causality, "one head": one_head, "heads are causal": heads_are_causal,

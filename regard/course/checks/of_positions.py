@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.course.student import Mistake, Student, close, draw, finite, hold_equal, tensor
+from regard.course.student import Slip, Student, close, draw, finite, hold_equal, tensor
 
 LENGTH, WIDTH = 9, 6
 
@@ -23,20 +23,20 @@ def by_exponent(exponents: Tensor) -> Tensor:
 
 
 def ask(student: Student, length: int = LENGTH, width: int = WIDTH, first: int | None = None) -> Tensor:
-    found = student.sinusoids(length, width) if first is None else student.sinusoids(length, width, first)
-    return tensor(found, (length, width), "sinusoids")
+    answer = student.sinusoids(length, width) if first is None else student.sinusoids(length, width, first)
+    return tensor(answer, (length, width), "sinusoids")
 
 
 def add(student: Student, x: Tensor, first: int | None = None) -> Tensor:
-    found = student.add_positions(x) if first is None else student.add_positions(x, first)
-    return tensor(found, tuple(x.shape), "add_positions")
+    answer = student.add_positions(x) if first is None else student.add_positions(x, first)
+    return tensor(answer, tuple(x.shape), "add_positions")
 
 
 def runs(student: Student) -> None:
     """The vectors are (length, width), and those of two positions differ."""
-    found = finite(ask(student), "sinusoids")
-    if close(found[1], found[2]):
-        raise Mistake("same_everywhere", "positions 1 and 2 have the same vector: t does not enter")
+    answer = finite(ask(student), "sinusoids")
+    if close(answer[1], answer[2]):
+        raise Slip("same_everywhere", "positions 1 and 2 have the same vector: t does not enter")
     add(student, draw(2, 4, WIDTH))
 
 
@@ -47,18 +47,14 @@ def definition(student: Student) -> None:
     sines, cosines = table[:, 0::2], table[:, 1::2]
     hold_equal("sinusoids", ask(student), table, [
         ("counted_from_one", lambda: right(first=1), "the first position is counted as 1: t begins at 0, where the "
-            "sines are 0 and the "
-         "cosines 1"),
+            "sines are 0 and the cosines 1"),
         ("halves_not_interleaved", lambda: torch.cat([sines, cosines], 1), "all sines stand first and then all "
-            "cosines: they take turns, "
-         "sin in column 0, cos in column 1, and so on"),
+            "cosines: they take turns, sin in column 0, cos in column 1, and so on"),
         ("sine_and_cosine_swapped", lambda: torch.stack([cosines, sines], -1).flatten(1), "sines and cosines are "
-            "exchanged: column 0 is a "
-         "sine"),
+            "exchanged: column 0 is a sine"),
         ("wrong_exponent", lambda: by_exponent(i / WIDTH), "the exponent is i / width: it should be 2i / width"),
         ("wrong_exponent", lambda: by_exponent(4 * i / WIDTH), "the exponent is 4i / width: if i already counts 0, 2, "
-            "4, ... do not double "
-         "it again"),
+            "4, ... do not double it again"),
         ("multiplied", lambda: by_exponent(-2 * i / WIDTH), "t is multiplied by 10000^(2i / width): divide by it")])
 
 
@@ -67,17 +63,16 @@ def counted_on(student: Student) -> None:
     whole, on = ask(student, 8), ask(student, 3, first=5)
     if not close(on, whole[5:]):
         if close(on, whole[:3]):
-            raise Mistake("first_ignored", "sinusoids(3, width, first=5) gives the positions 0, 1, 2: `first` is not "
-                "used, so that in "
-                          "generation every word stands at position 0")
+            raise Slip("first_ignored", "sinusoids(3, width, first=5) gives the positions 0, 1, 2: `first` is not "
+                                        "used, so that in generation every word stands at position 0")
         hold_equal("sinusoids(3, width, first=5)", on, right(3, first=5))
 
 
 def added_once(student: Student) -> None:
     """To zeros, just the table is added, once."""
     table = ask(student, 4)
-    found = add(student, torch.zeros(2, 4, WIDTH))
-    hold_equal("add_positions", found, table.expand(2, 4, WIDTH), [
+    answer = add(student, torch.zeros(2, 4, WIDTH))
+    hold_equal("add_positions", answer, table.expand(2, 4, WIDTH), [
         ("added_twice", lambda: 2 * table.expand(2, 4, WIDTH), "the positions are added twice: to zeros, just the "
             "table is added"),
         ("not_added", lambda: torch.zeros(2, 4, WIDTH), "nothing is added to zeros: are the vectors multiplied?")])
@@ -90,8 +85,7 @@ def words_stay(student: Student) -> None:
     hold_equal("add_positions", add(student, x), x + table, [
         ("added_twice", lambda: x + 2 * table, "the positions are added twice"),
         ("words_scaled", lambda: x * WIDTH ** 0.5 + table, "the words are multiplied by sqrt(width): add the table to "
-            "the vectors as they "
-         "are"),
+            "the vectors as they are"),
         ("words_dropped", lambda: table.expand(3, 4, WIDTH), "the words are gone: x plus the table")])
 
 

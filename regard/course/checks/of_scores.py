@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from regard.course.student import Mistake, Student, Suspect, close, draw, hold_equal, tensor
+from regard.course.student import Slip, Student, Suspect, close, draw, hold_equal, tensor
 
 B, S, D, H = 2, 5, 4, 3
 Q, K = draw(B, D), draw(B, S, D, seed=1)
@@ -32,17 +32,16 @@ def runs(student: Student) -> None:
     """Each gives a number for each key, and another for another query."""
     for name, (q, *others) in ARGUMENTS.items():
         if close(ask(student, name, q, *others), ask(student, name, draw(B, D, seed=9), *others)):
-            raise Mistake("ignores_the_query", f"{name} gives the same for two different queries: q is not used")
+            raise Slip("ignores_the_query", f"{name} gives the same for two different queries: q is not used")
 
 
 def before_the_softmax(student: Student) -> None:
     """A score is the number before the softmax: any real number."""
     for name, args in ARGUMENTS.items():
-        found, right = ask(student, name, *args), RIGHT[name](*args)
-        if close(found, right.softmax(-1)) or (found.min() >= 0 and close(found.sum(-1), torch.ones(B))):
-            raise Mistake("already_softmax", f"the scores of {name} are all above 0 and add up to 1: these are "
-                "weights. A score is "
-                          "the number before the softmax")
+        answer, right = ask(student, name, *args), RIGHT[name](*args)
+        if close(answer, right.softmax(-1)) or (answer.min() >= 0 and close(answer.sum(-1), torch.ones(B))):
+            raise Slip("already_softmax", f"the scores of {name} are all above 0 and add up to 1: these are weights. "
+                                          "A score is the number before the softmax")
 
 
 def held(student: Student, name: str, suspects: list[Suspect]) -> None:
@@ -55,8 +54,7 @@ def dot(student: Student) -> None:
     held(student, "dot", [
         ("scaled", lambda: right / math.sqrt(D), "the dot score is divided by sqrt(D): that comes later, in attention"),
         ("cosine", lambda: right / Q.norm(dim=-1, keepdim=True) / K.norm(dim=-1), "this is the cosine: the lengths of "
-            "the vectors are "
-         "divided out, and should not be"),
+            "the vectors are divided out, and should not be"),
         ("distance", lambda: -(Q[:, None] - K).norm(dim=-1), "this is a distance, not a product")])
 
 
@@ -64,8 +62,7 @@ def bilinear(student: Student) -> None:
     """The bilinear score is q^T W k."""
     held(student, "bilinear", [
         ("bilinear_transposed", lambda: torch.einsum("bse,ed,bd->bs", K, W, Q), "W is the wrong way round: this is "
-            "k^T W q. In q^T W k "
-         "the query stands at the rows of W: (q @ W) · k"),
+            "k^T W q. In q^T W k the query stands at the rows of W: (q @ W) · k"),
         ("matrix_not_used", lambda: RIGHT["dot"](Q, K), "W is not used: this is the dot score")])
 
 
@@ -74,15 +71,13 @@ def additive(student: Student) -> None:
     query, keys = (Q @ W_Q.T)[:, None], K @ W_K.T
     held(student, "additive", [
         ("additive_without_tanh", lambda: (query + keys) @ HEAD, "the tanh is missing: without it the query adds the "
-            "same number to "
-         "every key, which the softmax takes out again"),
+            "same number to every key, which the softmax takes out again"),
         ("tanh_outside", lambda: torch.tanh((query + keys) @ HEAD), "tanh is taken at the end: it belongs inside, "
             "before v"),
         ("tanh_of_parts", lambda: (torch.tanh(query) + torch.tanh(keys)) @ HEAD, "tanh is taken of each part: add "
             "first, then tanh"),
         ("matrices_swapped", lambda: torch.tanh((Q @ W_K.T)[:, None] + K @ W_Q.T) @ HEAD, "W_q and W_k are exchanged: "
-            "W_q is the "
-         "query's"),
+            "W_q is the query's"),
         ("other_nonlinearity", lambda: torch.relu(query + keys) @ HEAD, "this is ReLU; the exercise asks for tanh")])
 
 

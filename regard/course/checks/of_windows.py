@@ -5,7 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.course.student import Mistake, Student, close, draw, hold_equal, tensor, who_reads_whom
+from regard.course.student import (
+    Slip,
+    Student,
+    Suspect,
+    close,
+    draw,
+    hold_equal,
+    tensor,
+    who_reads_whom,
+)
 
 
 def ask(student: Student, x: Tensor, n: int) -> Tensor:
@@ -24,7 +33,7 @@ def right(x: Tensor, n: int) -> Tensor:
 def runs(student: Student) -> None:
     """It gives (B, T, n * D), and other numbers for other vectors."""
     if close(ask(student, draw(2, 7, 4), 3), ask(student, draw(2, 7, 4, seed=1), 3)):
-        raise Mistake("ignores_the_vectors", "two different texts have the same windows: the vectors are not looked at")
+        raise Slip("ignores_the_vectors", "two different texts have the same windows: the vectors are not looked at")
 
 
 def causality(student: Student) -> None:
@@ -36,12 +45,10 @@ def causality(student: Student) -> None:
         return
     t, j = later.nonzero()[0].tolist()
     if not any(reads[t, t + 1] for t in range(2, 6)):
-        raise Mistake("wraps_around", f"position {t} changed when word {j} did: the end of the text comes in before "
-                                      "its "
-                      "beginning. torch.roll turns around; put zeros before the text instead")
-    raise Mistake("looks_ahead", f"position {t} changed when word {j} did: your windows begin at their word and look "
-                                 "ahead. The "
-                  "zeros belong before the text, so that a window ends with its word")
+        raise Slip("wraps_around", f"position {t} changed when word {j} did: the end of the text comes in before its "
+                                   "beginning. torch.roll turns around; put zeros before the text instead")
+    raise Slip("looks_ahead", f"position {t} changed when word {j} did: your windows begin at their word and look "
+                              "ahead. The zeros belong before the text, so that a window ends with its word")
 
 
 def rows(student: Student) -> None:
@@ -50,36 +57,39 @@ def rows(student: Student) -> None:
     other = x.clone()
     other[1] += 1
     if not close(ask(student, x, 3)[0], ask(student, other, 3)[0]):
-        raise Mistake("rows_mixed", "row 0 changed when row 1 did: the batch was joined into one long text")
+        raise Slip("rows_mixed", "row 0 changed when row 1 did: the batch was joined into one long text")
 
 
 def beginning(student: Student) -> None:
     """Before the first word there are zeros."""
     x = draw(2, 7, 4)
-    found = ask(student, x, 3)
-    numbers = sorted(found[0, 0].tolist())
+    answer = ask(student, x, 3)
+    numbers = sorted(answer[0, 0].tolist())
     if close(torch.tensor(numbers), torch.tensor(sorted([*x[0, 0].tolist(), *[0.0] * 8]))):
         return
-    if close(found[0, 0], x[0, 0].repeat(3)):
-        raise Mistake("not_zeros_before", "the window of the first word repeats that word: before it there are zeros")
-    raise Mistake("beginning", "the window of the first word should hold that word and zeros, and nothing else")
+    if close(answer[0, 0], x[0, 0].repeat(3)):
+        raise Slip("not_zeros_before", "the window of the first word repeats that word: before it there are zeros")
+    raise Slip("beginning", "the window of the first word should hold that word and zeros, and nothing else")
+
+
+def suspects(x: Tensor, n: int) -> list[Suspect]:
+    pieces = right(x, n).unflatten(2, (n, -1))
+    before = torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], 1)
+    return [
+        ("newest_first", lambda: pieces.flip(2).flatten(2), "the words of a window stand the wrong way round: the "
+            "oldest comes first and this word last"),
+        ("interleaved", lambda: pieces.transpose(2, 3).flatten(2), "the numbers of the words are mixed: the whole "
+            "vector of one word, then that of the next. A transpose is missing before the reshape"),
+        ("without_this_word", lambda: right(before, n), "the window ends one word too early: it holds this word too, "
+            "as its last"),
+    ]
 
 
 def definition(student: Student) -> None:
     """The oldest word stands first and this word last, for any n."""
     x = draw(2, 7, 4, seed=3)
     for n in (3, 1, 2, 5):
-        expected = right(x, n)
-        pieces = expected.unflatten(2, (n, 4))
-        hold_equal("windows", ask(student, x, n), expected, [
-            ("newest_first", lambda pieces=pieces: pieces.flip(2).flatten(2), "the words of a window stand the wrong "
-                "way round: "
-             "the oldest comes first and this word last"),
-            ("interleaved", lambda pieces=pieces: pieces.transpose(2, 3).flatten(2), "the numbers of the words are "
-                "mixed: the whole "
-             "vector of one word, then that of the next. A transpose is missing before the reshape"),
-            ("without_this_word", lambda x=x, n=n: right(torch.cat([torch.zeros(2, 1, 4), x[:, :-1]], 1), n),
-             "the window ends one word too early: it holds this word too, as its last")])
+        hold_equal("windows", ask(student, x, n), right(x, n), suspects(x, n))
 
 
 CHECKS = {"runs": runs, "rows": rows, "causality": causality, "beginning": beginning, "definition": definition}
