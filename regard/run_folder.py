@@ -415,12 +415,17 @@ def unpack(data: bytes, where: Path | str) -> dict[str, Any]:
 
 def read_log(path: Path) -> tuple[list[dict[str, Any]], int]:
     """The rows of metrics.jsonl or samples.jsonl, and how many lines are none: torn by a kill, or damaged."""
-    try:
-        lines = read_plain(path, LARGE).split(b"\n") if path.exists() else []
-    except OSError as error:
-        raise RunError(f"could not read {path}: {error.strerror or error}") from None
+    lines = load_log(path).split(b"\n")
     rows = [row for line in lines if line and (row := parse_row(line)) is not None]
     return rows, sum(1 for line in lines if line) - len(rows)
+
+
+def load_log(path: Path) -> bytes:
+    """The bytes of a log; none where there is no such file."""
+    try:
+        return read_plain(path, LARGE) if path.exists() else b""
+    except OSError as error:
+        raise RunError(f"could not read {path}: {error.strerror or error}") from None
 
 
 def as_finite(value: Any) -> float:

@@ -144,8 +144,8 @@ def beam_search(
             beams.step()
         rows.close()
     if not all(search.finished for search in beams.all_searches):
-        raise RunError("the model gives no target a probability that is a number: its weights are damaged or too large; "
-                       "take the run from a copy, or train again")
+        raise RunError("the model gives no target a probability that is a number: its weights are damaged or too "
+                       "large; take the run from a copy, or train again")
     return [search.best(options.n_best) for search in beams.all_searches]
 
 

@@ -79,8 +79,9 @@ XML = [
 # ------------------------------------------------------------------------------------------------ gzip
 
 HEADS = {
-    "a.txt.gz": (b"", b"the cat sat on the mat\n"), "b.txt.gz": (b"", b"a" * 64), "a.jsonl.gz": (b"", b'{"text": "a cat"}\n'),
-    "b.jsonl.gz": (b'{"text": "', b"a cat "), "a.tsv.gz": (b"", b"un chat\ta cat\n"),
+    "a.txt.gz": (b"", b"the cat sat on the mat\n"), "b.txt.gz": (b"", b"a" * 64),
+    "a.jsonl.gz": (b"", b'{"text": "a cat"}\n'), "b.jsonl.gz": (b'{"text": "', b"a cat "),
+    "a.tsv.gz": (b"", b"un chat\ta cat\n"),
     "a.tmx.gz": (MEMORY.format("UTF-8", "", "").partition("</body>")[0].encode(), UNIT.format("chat").encode()),
     "b.tmx.gz": (MEMORY.format("UTF-8", "", "").partition("</body>")[0].encode(), b"<!-- x -->"),
     "a.po.gz": (b'msgid ""\nmsgstr ""\n\n', b'msgid "a"\nmsgstr "b"\n\n'),
@@ -125,8 +126,8 @@ def png(width, height, depth=8, colour=2, extra=b"", rows=None):
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + extra + chunk(b"IDAT", body) + chunk(b"IEND", b"")
 
 
-def flat(kind, mode, width=6900, height=6900):
-    """As many pixels as are read at most, all of one colour."""
+def flat(kind, mode, width=2600, height=2600):
+    """Millions of pixels, all of one colour."""
     def make(folder, chance):
         from PIL import Image
 
@@ -207,9 +208,11 @@ def captions(folder, chance):
     Image.new("RGB", (4, 4)).save(folder / "secret.png")
     os.symlink(folder / "secret.png", inside / "link.png")
     os.symlink(folder, inside / "up")
-    name = chance.choice(("../secret.png", str(folder / "secret.png"), "link.png", "up/secret.png", "x/../../secret.png",
-                          "..\\secret.png", "file://" + str(folder / "secret.png"), "./../secret.png", "\0", "~/secret.png",
-                          "pictures/../../secret.png", "%2e%2e/secret.png", "/dev/zero", "/proc/self/environ"))
+    secret = folder / "secret.png"
+    name = chance.choice((
+        "../secret.png", str(secret), "link.png", "up/secret.png", "x/../../secret.png", "..\\secret.png",
+        f"file://{secret}", "./../secret.png", "\0", "~/secret.png", "pictures/../../secret.png", "%2e%2e/secret.png",
+        "/dev/zero", "/proc/self/environ"))
     (inside / "captions.tsv").write_text(f"{name}\ta cat\n" * chance.randrange(1, 4))
     return inside
 
@@ -227,9 +230,11 @@ def foreign(folder, chance):
     out.mkdir()
     settings = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": 2, "n_embd": 8, "n_head": 2,
                 "vocab_size": 300, "n_positions": 16}
-    settings[chance.choice(sorted(settings))] = chance.choice((10**12, -1, "x" * 10**6, [1] * 10**5, None, {"a": {}}))
+    odd = (10**12, -1, "x" * 10**6, [1] * 10**5, None, {"a": {}})
+    settings[chance.choice(sorted(settings))] = chance.choice(odd)
     put(out, "config.json", json.dumps(settings))
-    place = chance.choice(("../secret.safetensors", "/dev/zero", "/etc/passwd", "a/../../secret.safetensors", "\0", ""))
+    place = chance.choice(("../secret.safetensors", "/dev/zero", "/etc/passwd", "a/../../secret.safetensors", "\0",
+                           ""))
     put(folder, "secret.safetensors", SECRET)
     put(out, "model.safetensors.index.json", json.dumps({"weight_map": {"transformer.wte.weight": place}}))
     put(out, "tokenizer.json", chance.choice(("{" * 10**6, "[]", '{"model": ' + "[" * 10**5, "{}")))
@@ -250,14 +255,16 @@ RECORDS = [
     Bomb("an endless key", records(lambda chance: '{"' + "k" * 10_000_000 + '": 1}\n'), read_all_text),
     Bomb("many keys", records(lambda chance: json.dumps({str(at): at for at in range(100_000)}) + "\n"), read_all_text),
     Bomb("millions of rows that are alike", table, read_all_text),
-    Bomb("captions that lead elsewhere", captions, read_captions), Bomb("a hostile folder to import", foreign, import_it),
+    Bomb("captions that lead elsewhere", captions, read_captions),
+    Bomb("a hostile folder to import", foreign, import_it),
 ]
 
 # ------------------------------------------------------------------------------------------------ paths of a server
 
 PATHS = ("/{up}{file}", "/static/{up}{file}", "/page/{up}{file}", "/api/runs/{up}{file}", "/api/lab/{up}{file}",
          "/v1/models/{up}{file}", "/{up}run/run.toml", "/lab/{up}{file}")
-UPS = ("../" * 8, "..%2f" * 8, "%2e%2e/" * 8, "..\\" * 8, "%2e%2e%2f" * 8, "....//" * 8, "/", "//", "..%252f" * 8, "%00/")
+UPS = ("../" * 8, "..%2f" * 8, "%2e%2e/" * 8, "..\\" * 8, "%2e%2e%2f" * 8, "....//" * 8, "/", "//",
+       "..%252f" * 8, "%00/")
 
 
 def walk(folder, chance):

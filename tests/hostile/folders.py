@@ -192,7 +192,8 @@ def change_tensors(hostile):
     tensors[name] = hostile.chance.choice((
         lambda: torch.full_like(was, float("nan") if was.is_floating_point() else -1),
         lambda: torch.full_like(was, 1e38 if was.is_floating_point() else 2**30 if was.dtype != torch.uint8 else 255),
-        lambda: was.flatten(), lambda: was.flatten()[:0], lambda: was.double() if was.is_floating_point() else was.float(),
+        lambda: was.flatten(), lambda: was.flatten()[:0],
+        lambda: was.double() if was.is_floating_point() else was.float(),
         lambda: torch.zeros(1), lambda: torch.zeros(()), lambda: was.to(torch.int8)))().clone().contiguous()
     what = hostile.chance.randrange(5)
     if what == 0:

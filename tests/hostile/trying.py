@@ -209,7 +209,7 @@ def snapshot(folder):
             else path.lstat().st_mode for path in sorted(folder.rglob("*"))}
 
 
-def use_of(seed, first=7, later=100):
+def use_of(seed, first=6, later=100):
     """Which use a seed is of: in CI some of each, in the soak many of one before the next, which must be measured."""
     few = first * len(USES)
     return USES[seed // first if seed < few else (seed - few) // later % len(USES)]

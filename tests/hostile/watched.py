@@ -66,5 +66,6 @@ class Watch:
             self.breaches.append(f"{event} writes {whole}")
 
     def ran(self, path, event):
-        if isinstance(path, str) and not path.startswith("<") and os.path.realpath(path).startswith(self.distrusted + os.sep):
+        inside = self.distrusted + os.sep
+        if isinstance(path, str) and not path.startswith("<") and os.path.realpath(path).startswith(inside):
             self.breaches.append(f"{event} of code in the folder: {path}")

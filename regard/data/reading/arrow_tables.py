@@ -69,7 +69,8 @@ def open_parquet(stream: BinaryIO, choose: Choose) -> tuple[Any, Iterable[Any]]:
     table = parquet.ParquetFile(stream)
     rows, size = table.metadata.num_rows, stream.seek(0, io.SEEK_END)
     if rows > max(FEW_ROWS, DENSEST * size):
-        raise DataError(f"a Parquet file of {size:,} bytes says that it has {rows:,} rows, as no text does: write it again")
+        raise DataError(f"a Parquet file of {size:,} bytes says that it has {rows:,} rows, as no text does: write it "
+                        "again")
     columns = choose(table.schema_arrow.names)
     return table.schema_arrow, table.iter_batches(batch_size=ROWS_AT_ONCE, columns=columns, use_threads=False)
 

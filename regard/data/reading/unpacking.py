@@ -57,8 +57,8 @@ class _Bounded(io.RawIOBase):
         room[:len(data)] = data
         place = self.inner.tell()
         if place > FROM and place > MOST * self.packed.tell():
-            raise DataError(f"{self.name} unpacks to more than {MOST} times its size, as no text does: unpack it yourself "
-                            "if it is one")
+            raise DataError(f"{self.name} unpacks to more than {MOST} times its size, as no text does: unpack it "
+                            "yourself if it is one")
         return len(data)
 
 

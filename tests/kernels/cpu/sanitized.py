@@ -19,8 +19,8 @@ def compiler():
 def build(folder, source=SOURCE):
     """The program, of the kernels as they are or as a test changed them."""
     program = folder / "sanitized"
-    subprocess.run([compiler(), *FLAGS, source, DRIVER, "-lm", "-o", program], check=True, capture_output=True, text=True,
-                   timeout=120)
+    subprocess.run([compiler(), *FLAGS, source, DRIVER, "-lm", "-o", program], check=True, capture_output=True,
+                   text=True, timeout=120)
     return program
 
 

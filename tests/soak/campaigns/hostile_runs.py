@@ -20,6 +20,7 @@ def run(seed, folder):
 
 
 CAMPAIGN = Campaign(
-    "hostile-runs", "a run folder is made hostile in one to three ways, and a command opens it", ci=329, soak=20_000,
-    holds="done, or refused in one plain line within 1 s and 256 MB beyond a good folder's; no code of the folder runs, "
-          "nothing outside it is written", run=run, prepare=prepare, also=("tests/hostile", "tests/fuzz/mutations.py"))
+    "hostile-runs", "a run folder is made hostile in one to three ways, and a command opens it", ci=300, soak=20_000,
+    holds="done, or refused in one plain line within 1 s and 256 MB beyond a good folder's; no code of the folder "
+          "runs, nothing outside it is written",
+    run=run, prepare=prepare, also=("tests/hostile", "tests/fuzz/mutations.py"))

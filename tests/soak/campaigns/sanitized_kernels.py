@@ -36,5 +36,6 @@ def run(seed, folder):
 
 CAMPAIGN = Campaign(
     "sanitized-kernels", "a kernel in C, built with sanitizers, computes on a random shape", ci=800, soak=100_000,
-    holds="no byte is read or written out of place, nothing is undefined, and the numbers are the definition's", run=run,
-    run_many=run_many, prepare=prepare, also=("tests/kernels/cpu/sanitized.c", "tests/kernels/cpu/sanitized.py"))
+    holds="no byte is read or written out of place, nothing is undefined, the numbers are the definition's",
+    run=run, run_many=run_many, prepare=prepare,
+    also=("tests/kernels/cpu/sanitized.c", "tests/kernels/cpu/sanitized.py"))
