@@ -30,7 +30,7 @@ GROUPS = [
     ["training"],
     ["report"],
     ["compare"],
-    ["scale"],
+    ["scale", "planning"],
     ["lab"],
     ["serve", "interop"],
     ["inference"],
