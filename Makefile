@@ -9,12 +9,13 @@ SUM   := $(shell cat pyproject.toml constraints.txt install/environment.py insta
 PIP   := $(VENV)/.pip-$(SUM)
 DEMO  := $(VENV)/.demo-$(SUM)
 DEV   := $(VENV)/.dev-$(SUM)
+SITE  := $(VENV)/.docs-$(SUM)
 WORKERS ?= 2
 COUNT ?= 300
 SEED ?= 7
 MINUTES ?= 0
 
-.PHONY: setup demo test check lint types packages mutants ranks soak house resolve interop audit clean same-python
+.PHONY: setup demo test check lint types packages mutants ranks soak house resolve interop audit docs clean same-python
 setup: $(DEV)
 
 $(PIP): | same-python
@@ -78,13 +79,23 @@ ranks: setup
 	@REGARD_RANKS=2 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/training/test_every_family_on_ranks.py \
 	  tests/training/test_lost_ranks.py
 
-# The long form of what the tests try in short; stopped, it goes on. `make soak COUNT=10000 SEED=2 MINUTES=30`
+# Campaigns of faults in turns, for hours; stopped, it goes on. `make soak MINUTES=30 ONLY=name`; tests/soak/ says more.
 soak: setup
-	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --count $(COUNT) --seed $(SEED) --minutes $(MINUTES)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --minutes $(MINUTES) --workers $(WORKERS) $(if $(ONLY),--only $(ONLY)) \
+	  $(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(if $(filter command line,$(origin COUNT)),--count $(COUNT))
 
 # Whether pip finds a version of everything, with each Python that is here.
 resolve: $(PIP)
 	@$(BIN)/python install/resolve.py
+
+# The site, from the Markdown of docs/: build/docs/html. Warnings are errors, and so is a dead link.
+docs: $(SITE)
+	@$(BIN)/python -m docs.site.build
+
+$(SITE): | $(PIP)
+	@echo "Installing into $(VENV) what builds the site ..."
+	@$(BIN)/python install/environment.py docs
+	@rm -f $(VENV)/.docs-* && touch $@
 
 # Known holes in what is installed, where an advisory database can be reached. CI does not need it.
 house:                       # counts of the tree: what a reader opens, and what the design forbids

@@ -17,9 +17,9 @@ from typing import Any
 
 from regard.config import fill
 from regard.families import FAMILIES
+from regard.planning.blueprint import Blueprint, draw_blueprint
 from regard.planning.figures import PATH, operations_a_second
-from regard.planning.memory import held_by_one
-from regard.planning.outline import Outline, draw_outline
+from regard.planning.rank_memory import held_by_one
 from regard.training.settings import TrainingSettings
 
 RESULTS = Path(__file__).parent / "results"
@@ -77,23 +77,23 @@ def runs_of(path: Path, key: str, model: dict[str, Any] | None, family: str) -> 
 def row_of(group: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the medians of some runs of one model, and what follows from them."""
     first = group[0]
-    outline = outline_of(first)
-    if outline.parameters != first["parameters"]:
-        raise SystemExit(f"{first['source']}: the {first['family']} has {outline.parameters:,} weights today, and had "
+    blueprint = blueprint_of(first)
+    if blueprint.parameters != first["parameters"]:
+        raise SystemExit(f"{first['source']}: the {first['family']} has {blueprint.parameters:,} weights, and had "
                          f"{first['parameters']:,}: measure it again")
     milliseconds, peak, copies = (statistics.median(run[name] for run in group)
                                   for name in ("milliseconds", "peak_gb", "copies"))
     tokens = first["tokens"]
-    kept = (peak * 1e9 - sum(held_by_one(outline, 1).values())) / (tokens * outline.channels)
+    kept = (peak * 1e9 - sum(held_by_one(blueprint, 1).values())) / (tokens * blueprint.channels)
     return {**{name: first[name] for name in ("family", "optimizer", "recompute", "device", "parameters", "tokens")},
             "milliseconds": round(milliseconds, 2), "peak_gb": round(peak, 2), "copies": round(copies, -9),
-            "operations": round(operations_a_second(outline, tokens, milliseconds / 1e3, copies), -10),
+            "operations": round(operations_a_second(blueprint, tokens, milliseconds / 1e3, copies), -10),
             "channel_bytes": round(kept, 4), "sources": sorted({run["source"] for run in group})}
 
 
-def outline_of(run: dict[str, Any]) -> Outline:
+def blueprint_of(run: dict[str, Any]) -> Blueprint:
     family = FAMILIES[run["family"]]
-    return draw_outline(family, fill(family.settings, run["model"], "model"),
+    return draw_blueprint(family, fill(family.settings, run["model"], "model"),
                         TrainingSettings(optimizer=run["optimizer"], recompute=run["recompute"]), run["vocab"])
 
 

@@ -1,7 +1,8 @@
 """How often the interval of `regard scale` holds: 20 cases, each with a run ten times as long as its longest.
 
     python bench/scale_coverage.py --folder F               # run what is missing; it can be stopped and goes on
-    python bench/scale_coverage.py --table                  # what was found so far, predicted anew from the points
+    python bench/scale_coverage.py --folder F --steps 5000 --workers 13      # longer ladders, a process for each core
+    python bench/scale_coverage.py --table                  # print what was found so far; nothing is written
 
 A case is a text or pairs and a family: ten short runs (80, 160, 320 and 640 steps by two or three seeds), then one of
 6,400 steps by another seed. The prediction sees the short runs only. Cases named `tune-...` are those that the
@@ -16,6 +17,9 @@ import asyncio
 import gzip
 import json
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +123,7 @@ def make_request(family: str, own: Path, steps: int) -> Any:
                         family=None if family == "mixture" else family, steps=steps, device="cpu")
 
 
-def run_case(name: str, family: str, options: argparse.Namespace) -> dict[str, Any]:
+def run_case(name: str, family: str, folder: Path, texts: Path, steps: int) -> dict[str, Any]:
     """Make the short runs and the long one; return what each came to."""
     import torch
 
@@ -127,8 +131,7 @@ def run_case(name: str, family: str, options: argparse.Namespace) -> dict[str, A
     from regard.scale.rung_run import prepare_corpus, read_record, run_rung
 
     torch.set_num_threads(1)
-    folder, steps = options.folder, options.steps
-    request = make_request(family, write_parts(name, folder, options.shared), steps)
+    request = make_request(family, texts, steps)
     kind, corpus = check_request(request), prepare_corpus(comparable(request))
     plan, own = make_plan(request, kind, corpus, lambda plan: 0.0, 0.0), folder / "cases" / f"{name}-{family}-{steps}"
     (own / "runs").mkdir(parents=True, exist_ok=True)
@@ -161,16 +164,26 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--steps", type=int, default=STEPS, help="of the longest run that the prediction sees")
     parser.add_argument("--table", action="store_true", help="run nothing")
+    parser.add_argument("--workers", type=int, default=1, help="cases at once, each in a process of one thread")
     options = parser.parse_args()
     cases = json.loads(options.results.read_text("utf-8"))["cases"] if options.results.exists() else []
-    done = {(case["corpus"], case["family"], case["steps"]) for case in cases}
-    for name, family in [] if options.table else CASES:
-        if (name, family, options.steps) not in done:
-            cases.append(run_case(name, family, options))
+    if not options.table:
+        done = {(case["corpus"], case["family"], case["steps"]) for case in cases}
+        for case in run_cases([each for each in CASES if (*each, options.steps) not in done], options):
+            cases.append(case)
             save(options.results, cases)
-            print(name, family, cases[-1]["predictions"], flush=True)
-    save(options.results, cases)
-    print_table(cases)
+            print(case["corpus"], case["family"], case["predictions"], flush=True)
+    print_table([case | {"predictions": predict(case)} for case in cases])
+
+
+def run_cases(wanted: list[tuple[str, str]], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield each case as it ends."""
+    texts = {name: write_parts(name, options.folder, options.shared) for name in {name for name, _ in wanted}}
+    with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
+        begun = [pool.submit(run_case, name, family, options.folder, texts[name], options.steps)
+                 for name, family in wanted]
+        for case in as_completed(begun):
+            yield case.result()
 
 
 def save(path: Path, cases: list[dict[str, Any]]) -> None:

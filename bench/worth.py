@@ -2,6 +2,9 @@
 
     python bench/worth.py --folder F --text source --minutes 2.5            # or another corpus of bench/regret.py
     python bench/worth.py --folder F --text multi30k-fr-en --minutes 5 --busy 1
+    python bench/worth.py --folder F --text code --minutes 2 2.5 5 --device cuda
+    python bench/worth.py --folder F --text flickr2016-fr-en --minutes 3 --device cuda --seeds 1 2 3
+    python bench/worth.py --folder F --text shakespeare --minutes 2 --device cuda --set=--tokenizer --set=char
 
 Each run is `regard train lm TEXT --minutes M` (or translate SOURCE TARGET) in a process of its own, timed from start to
 end, then scored on a part that it never saw. `--busy` sets so many processes beside it that only count. A row is
@@ -12,7 +15,9 @@ beside that of the 5-gram.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -36,14 +41,17 @@ def main() -> None:
     parser.add_argument("--text", nargs="+", default=["source"])
     parser.add_argument("--minutes", type=float, nargs="+", default=[2.5])
     parser.add_argument("--busy", type=int, default=0)
-    parser.add_argument("--set", nargs="*", default=[], dest="options", help="further words of the command")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--set", action="append", default=[], dest="words", metavar="WORD",
+                        help="a further word of the command, as --set=--no-mix; may be given again")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     beside = [subprocess.Popen([sys.executable, "-c", COUNTING]) for _ in range(options.busy)]
     try:
         for parts in make_corpora(options.folder, options.text):
-            for minutes in options.minutes:
-                row = measure(parts, minutes, options.options) | {"busy": options.busy, "cpu": cpu()}
+            for minutes, seed in itertools.product(options.minutes, options.seeds):
+                row = measure(parts, minutes, seed, options) | {"busy": options.busy} | describe_machine(options.device)
                 with options.results.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(row) + "\n")
                 print(json.dumps(row), flush=True)
@@ -52,15 +60,24 @@ def main() -> None:
             process.kill()
 
 
-def measure(parts: Parts, minutes: float, words: list[str]) -> dict[str, Any]:
+def describe_machine(device: str) -> dict[str, Any]:
+    import torch
+
+    gpu = {"gpu": torch.cuda.get_device_name()} if device == "cuda" else {}
+    return {"cpu": cpu(), "cores": len(os.sched_getaffinity(0)), **gpu, "torch": torch.__version__}
+
+
+def measure(parts: Parts, minutes: float, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         run, regard = Path(folder) / "run", [sys.executable, "-m", "regard"]
         held = ["--valid", *parts.files("valid")]
         began = time.monotonic()
         subprocess.run([*regard, "train", TASKS[parts.kind], *parts.files("train"), *held, "--minutes", str(minutes),
-                        "--device", "cpu", "--out", str(run), "--quiet", *words], check=True)
+                        "--device", options.device, "--seed", str(seed), "--out", str(run), "--quiet", *options.words],
+                       check=True)
         seconds = time.monotonic() - began
-        told = subprocess.run([*regard, "score", str(run), *parts.files("test"), "--json"], check=True, text=True,
+        told = subprocess.run([*regard, "score", str(run), *parts.files("test"), "--device", options.device, "--json"],
+                              check=True, text=True,
                               stdout=subprocess.PIPE).stdout
         tables = tomllib.loads((run / "run.toml").read_text("utf-8"))
         rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
@@ -68,7 +85,8 @@ def measure(parts: Parts, minutes: float, words: list[str]) -> dict[str, Any]:
     kept = ("bits_per_byte", "network", "n-gram", "mixture", "bleu", "chrf", "loss")
     sizes = {name: value for name, value in tables["model"].items() if name in ("layers", "width", "hidden", "dropout")}
     training, share = tables["training"], seconds_in_steps(rows) / 60 / minutes
-    return {"text": parts.name, "minutes": minutes, "seconds": round(seconds, 1),
+    return {"text": parts.name, "minutes": minutes, "seed": seed, **({"words": options.words} if options.words else {}),
+            "seconds": round(seconds, 1),
             "of_the_budget": round(seconds / 60 / minutes, 4), "in_steps": round(share, 4), "lead": training["lead"],
             "steps": training["steps"], "family": tables["run"]["family"], "model": sizes,
             "vocab": tables["tokenizer"]["vocab"], **{name: score[name] for name in kept if name in score}}

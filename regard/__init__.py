@@ -31,7 +31,7 @@ _HOME = {
     "TrainedMasked": "tasks.masked.trained",
     "show": "notebook",
     "train": "training.run",
-    "plan_training": "planning.plan",
+    "plan_training": "planning.run_plan",
     "answer_files": "inference.answer_files",
     "export": "interop.export",
     "import_model": "interop.importing",

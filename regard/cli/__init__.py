@@ -46,6 +46,9 @@ COMMANDS = {
     "lab": ("lab", "Every claim of the lectures as an experiment with a verdict."),
     "data": ("data", "The embedded corpora, and what a text file holds."),
     "check": ("check", "Test the laws on a layer of your own, or on a trained model."),
+    "info": ("info", "Versions, devices, kernels, optional packages, cache: for a report of a bug."),
+    "completion": ("completion", "Print the script that completes commands in bash, zsh or fish."),
+    "man": ("man", "Write a manual page for each command, from its help."),
 }
 
 
@@ -65,6 +68,8 @@ class Commands(click.Group):
             formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
 
     def resolve_command(self, context: click.Context, args: list[str]) -> Any:
+        if context.resilient_parsing and args and args[0] not in COMMANDS:       # a shell asks what could follow
+            return None, None, []
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             raise click.UsageError(f"there is no command {args[0]}{did_you_mean(args[0], COMMANDS)}", context)
         return super().resolve_command(context, args)
@@ -107,6 +112,10 @@ def show_wrong_usage(mistake: click.ClickException) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; a user's mistake is one line on stderr, never a traceback."""
     show_notes()
+    if "_REGARD_COMPLETE" in os.environ:
+        from regard.cli.completion import register_shells
+
+        register_shells()
     try:
         root.main(arguments, prog_name="regard", standalone_mode=False)
     except click.exceptions.Exit as end:

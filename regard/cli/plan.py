@@ -36,8 +36,8 @@ PARAMS: list[click.Parameter] = [
 
 
 def plan(assignments: tuple[str, ...], as_json: bool, **options: Any) -> None:
-    from regard.planning.plan import as_dict, plan_training
     from regard.planning.plan_text import as_text
+    from regard.planning.run_plan import as_dict, plan_training
     
     settings = settings_from(options, assignments, PARAMS)
     found = plan_training(**without_settings(options, PARAMS), settings=settings)

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from regard.planning.outline import Outline
+from regard.planning.blueprint import Blueprint
+from regard.tasks import CARDS, USUAL
 
 PATH = Path(__file__).parent / "measured.json"
-USUAL = "transformer"              # whose activations are taken for a family that was not measured
+COMMON = CARDS[USUAL].usual         # the family whose activations are taken for one that was not measured
 UPDATE_BYTES = 40                  # a weight: what clipping and AdamW read and write in float32
 FEW_TOKENS = 8192                  # at once: below, a GPU is slower than measured
 
@@ -64,10 +65,8 @@ def find_speed(family: str, recompute: str, parameters: int, figures: Sequence[F
     higher.
     """
     known = load_figures() if figures is None else figures
-    mine = sorted((each for each in known if each.family == family and each.recompute == recompute),
-                  key=lambda each: each.parameters)
-    of_memory = [each for each in mine if each.channel_bytes] or [
-        each for each in known if each.family == USUAL and each.recompute == recompute and each.channel_bytes]
+    mine = figures_of(family, recompute, known)
+    of_memory = [each for each in mine if each.channel_bytes] or figures_of(COMMON, recompute, known)
     nearest = min(of_memory, key=lambda each: abs(math.log(each.parameters / parameters)))
     speed, used = interpolate(mine, parameters) if mine else (None, ())
     return Speed(speed, nearest.channel_bytes, nearest.copies, nearest.device, used, nearest.family)
@@ -84,26 +83,32 @@ def interpolate(figures: Sequence[Figure], parameters: int) -> tuple[float, tupl
     return low.operations + share * (high.operations - low.operations), (low, high)
 
 
+def figures_of(family: str, recompute: str, known: Sequence[Figure]) -> list[Figure]:
+    """Return the figures of a family with this training.recompute, the smallest model first."""
+    return sorted((each for each in known if (each.family, each.recompute) == (family, recompute)),
+                  key=lambda each: each.parameters)
+
+
 def recomputes() -> tuple[str, ...]:
     """Return the values of training.recompute that were measured."""
-    return tuple(sorted({each.recompute for each in load_figures() if each.family == USUAL}))
+    return tuple(sorted({each.recompute for each in load_figures() if figures_of(COMMON, each.recompute, [each])}))
 
 
 # ------------------------------------------------------------------------------------------ time, there and back
 
 
 def step_seconds(
-    outline: Outline, tokens: float, operations: float, copies: float, muon: float = 1.0, update: float = 1.0
+    blueprint: Blueprint, tokens: float, operations: float, copies: float, muon: float = 1.0, update: float = 1.0
 ) -> float:
     """Return the seconds of a step over so many tokens, with these shares of Muon's work and of AdamW's update."""
-    return (tokens * outline.operations + muon * outline.muon_operations) / operations + (
-        update * update_bytes(outline) / copies)
+    return (tokens * blueprint.operations + muon * blueprint.muon_operations) / operations + (
+        update * update_bytes(blueprint) / copies)
 
 
-def operations_a_second(outline: Outline, tokens: float, seconds: float, copies: float) -> float:
+def operations_a_second(blueprint: Blueprint, tokens: float, seconds: float, copies: float) -> float:
     """Return the speed with which `step_seconds` are so many."""
-    return (tokens * outline.operations + outline.muon_operations) / (seconds - update_bytes(outline) / copies)
+    return (tokens * blueprint.operations + blueprint.muon_operations) / (seconds - update_bytes(blueprint) / copies)
 
 
-def update_bytes(outline: Outline) -> float:
-    return float(UPDATE_BYTES * sum(weight.numel() for weight in outline.trained))
+def update_bytes(blueprint: Blueprint) -> float:
+    return float(UPDATE_BYTES * sum(weight.numel() for weight in blueprint.trained))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from regard.config import as_values
-from regard.planning import memory
-from regard.planning.plan import DATA, FSDP, Plan, Way, find_warnings, say_size
+from regard.planning import rank_memory
+from regard.planning.run_plan import DATA, FSDP, PlannedRun, Way, find_warnings, say_size
 from regard.report.tables import text_table
 
 SHOWN = ("layers", "width", "heads", "hidden", "state", "context")
 UNKNOWN = "not known"
 
 
-def as_text(plan: Plan) -> str:
+def as_text(plan: PlannedRun) -> str:
     """Return the plan as lines for a terminal."""
     rows = [("", *row) for row in list_rows(plan)]
     table = text_table([("",), ("",), *((way.name,) for way in plan.ways)], rows)
@@ -22,29 +22,29 @@ def as_text(plan: Plan) -> str:
                       *in_lines("sources", list_sources(plan))])
 
 
-def describe(plan: Plan) -> Iterator[str]:
-    outline, machines = plan.outline, plan.machines
-    values = as_values(outline.settings)
+def describe(plan: PlannedRun) -> Iterator[str]:
+    blueprint, machines = plan.blueprint, plan.machines
+    values = as_values(blueprint.settings)
     sizes = ", ".join(f"{name} {values[name]:,}" for name in SHOWN if values.get(name))
-    vocab = plan.subject.vocab
-    yield (f"model      {plan.subject.name}, {outline.parameters:,} parameters: {sizes}, vocabulary "
+    vocab = plan.model.vocab
+    yield (f"model      {plan.model.name}, {blueprint.parameters:,} parameters: {sizes}, vocabulary "
            f"{f'{vocab:,}' if isinstance(vocab, int) else vocab}")
-    batch = f"{outline.training.batch:,} rows of {outline.context:,}" if plan.subject.rows else "tokens of pairs"
+    batch = f"{blueprint.training.batch:,} rows of {blueprint.context:,}" if plan.model.rows else "tokens of pairs"
     yield (f"training   {plan.request.tokens:,} tokens in {plan.chosen.steps:,} steps of {plan.tokens_a_step:,} "
-           f"({batch}), {outline.training.optimizer}"
-           + (f", recompute {outline.training.recompute}" if outline.training.recompute != "no" else ""))
+           f"({batch}), {blueprint.training.optimizer}"
+           + (f", recompute {blueprint.training.recompute}" if blueprint.training.recompute != "no" else ""))
     link = f", {machines.link.name} at {machines.link.speed / 1e9:.4g} GB/s" if machines.link else ""
     yield f"machines   {machines.count} x {machines.gpu.name} of {machines.gpu.memory / 1e9:g} GB{link}"
 
 
-def list_rows(plan: Plan) -> Iterator[tuple[str, ...]]:
+def list_rows(plan: PlannedRun) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the table: a heading, and a cell for each way."""
-    ways, room = plan.ways, memory.usable(plan.machines.gpu.memory)
+    ways, room = plan.ways, rank_memory.usable(plan.machines.gpu.memory)
     for name in dict.fromkeys(name for way in ways for name in way.held):
         yield (name, *(say_size(way.held[name]) if name in way.held else "-" for way in ways))
     yield ("memory of a rank", *(say_size(sum(way.held.values())) for way in ways))
     yield (f"fits into {say_size(room)}", *("yes" if way.fits else "no" for way in ways))
-    if plan.subject.rows:
+    if plan.model.rows:
         yield ("rows of a rank at once", *(f"{way.at_once:,} of {way.rows:,}" for way in ways))
     if plan.machines.count > 1:
         for name, kind in dict.fromkeys((each.name, each.kind) for way in ways for each in way.messages):
@@ -68,7 +68,7 @@ def milliseconds(seconds: float | None) -> str:
     return UNKNOWN if seconds is None else f"{1e3 * seconds:,.1f} ms"
 
 
-def find_reason(plan: Plan) -> str:
+def find_reason(plan: PlannedRun) -> str:
     """Return the way that is chosen, and why."""
     way = plan.chosen
     together = say_size(sum(way.held.values()))
@@ -85,14 +85,14 @@ def find_reason(plan: Plan) -> str:
     return f"neither: data parallel needs {needs} a rank, FSDP {together}"
 
 
-def list_sources(plan: Plan) -> list[str]:
+def list_sources(plan: PlannedRun) -> list[str]:
     """Return where each figure comes from."""
     gpu, link, speed = plan.machines.gpu, plan.machines.link, plan.speed
     found = [f"speed and activations: {figure.parameters:,} parameters of the {figure.family} on {figure.device}, "
              f"{figure.tokens:,} tokens in {figure.milliseconds:g} ms and {figure.peak_gb:g} GB, the median of "
              f"{', '.join(figure.sources)}" for figure in speed.figures]
     if not found:
-        found.append(f"activations: those of the {speed.activations_of}, as nothing of the {plan.subject.name} was "
+        found.append(f"activations: those of the {speed.activations_of}, as nothing of the {plan.model.name} was "
                      "measured")
     found.append(f"{gpu.name}: {gpu.source}; a tenth of the memory is left for CUDA, NCCL and gaps (assumed)")
     if link is not None:

@@ -6,9 +6,9 @@ import pytest
 
 from regard.config import fill
 from regard.families import FAMILIES
-from regard.planning import traffic
-from regard.planning.outline import draw_outline
-from regard.planning.plan import plan_training
+from regard.planning import messages
+from regard.planning.blueprint import draw_blueprint
+from regard.planning.run_plan import plan_training
 from regard.training.settings import TrainingSettings
 from tests.training.ranks import run_ranks
 
@@ -47,7 +47,7 @@ def stated(ranks, run):
     """The bytes of each kind of message of a plan for this run, of all its steps; on CPUs Muon's are float32."""
     plan = plan_training(10**6, f"{ranks}xH200", run=run)
     found = {}
-    for message in traffic.of_data_parallel(plan.outline, ranks, gpu=False):
+    for message in messages.of_data_parallel(plan.blueprint, ranks, gpu=False):
         found[message.kind] = found.get(message.kind, 0) + STEPS * message.size
     return plan, found
 
@@ -76,8 +76,8 @@ def test_the_bytes_of_fsdp_are_those_that_travel(counted):
     ranks, _, found = counted
     family = FAMILIES["transformer"]
     settings = fill(family.settings, SHARDED["model"], "model")
-    outline = draw_outline(family, settings, TrainingSettings(), SHARDED["vocab"])
-    expected = {message.kind: message.size for message in traffic.of_fsdp(outline, ranks, SHARDED["passes"])}
+    blueprint = draw_blueprint(family, settings, TrainingSettings(), SHARDED["vocab"])
+    expected = {message.kind: message.size for message in messages.of_fsdp(blueprint, ranks, SHARDED["passes"])}
     assert found["sharded"] == pytest.approx(expected, rel=0.01)
-    once = {message.kind: message.size for message in traffic.of_fsdp(outline, ranks, 1)}
+    once = {message.kind: message.size for message in messages.of_fsdp(blueprint, ranks, 1)}
     assert found["sharded"] != pytest.approx(once, rel=0.01)

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from regard.errors import SettingError
-from regard.planning import figures, memory, plan
+from regard.planning import figures, rank_memory, run_plan
+from regard.planning.blueprint import Blueprint
 from regard.planning.figures import Figure, find_speed
 from regard.planning.machines import GPUS, PCIE_5, find_machines, parse_link
-from regard.planning.outline import Outline
-from regard.planning.plan import as_dict, find_warnings, plan_training
 from regard.planning.plan_text import as_text
+from regard.planning.run_plan import as_dict, find_warnings, plan_training
 
 BENCH = Path(__file__).parents[2] / "bench"
 GPT2 = {"layers": 12, "width": 768, "heads": 12, "context": 1024, "positions": "learned", "tied": True,
@@ -41,7 +41,7 @@ def gpt2_row(run):
 @pytest.mark.parametrize("run", measured_rows(), ids=lambda run: f"{run['rows']} rows")
 def test_gpt2_on_one_gpu_takes_what_was_measured(run):
     (way,) = gpt2_row(run).ways
-    assert gpt2_row(run).outline.parameters == run["parameters"]
+    assert gpt2_row(run).blueprint.parameters == run["parameters"]
     assert 1e3 * way.step == pytest.approx(run["ms_a_step"], rel=0.05)
     assert sum(way.held.values()) / 1e9 == pytest.approx(run["peak_gb"], rel=0.05)
 
@@ -57,13 +57,14 @@ def test_muon_takes_about_what_was_measured(run):
     found = plan_training(10**9, "1xH200", family=run["family"], settings={
         "model": run["model"], "training": {"optimizer": "muon", "batch": run["rows"]},
         "tokenizer": {"vocab": run["vocab"]}})
-    assert found.outline.parameters == run["parameters"]
+    assert found.blueprint.parameters == run["parameters"]
     assert 1e3 * found.chosen.step == pytest.approx(run["ms_a_step"], rel=0.15)
 
 
 @pytest.mark.parametrize("bug", [
-    (Outline, "operations", property(lambda self: 4 * sum(rows * columns for rows, columns in self.products))),
-    (Outline, "state_bytes", property(lambda self: 0)), (plan, "step_seconds", lambda *given, **shares: 0.05)])
+    (Blueprint, "operations", property(lambda self: 4 * sum(rows * columns for rows, columns in self.products))),
+    (Blueprint, "state_bytes", property(lambda self: 0)),
+    (run_plan, "step_seconds", lambda *given, **shares: 0.05)])
 def test_a_wrong_count_is_seen_there(monkeypatch, bug):
     monkeypatch.setattr(*bug)
     with pytest.raises(AssertionError):
@@ -97,21 +98,21 @@ def test_between_two_measured_sizes_the_speed_follows_the_logarithm():
 
 
 def test_a_transformer_has_six_operations_a_weight_and_token_and_those_of_attention():
-    outline = small().outline
+    blueprint = small().blueprint
     (layers, width, context), vocab = (SMALL[name] for name in ("layers", "width", "context")), 1000
-    assert sum(rows * columns for rows, columns in outline.products) == 12 * layers * width**2 + vocab * width
+    assert sum(rows * columns for rows, columns in blueprint.products) == 12 * layers * width**2 + vocab * width
     attention = layers * context / 2 * 2 * width
-    assert outline.operations == 6 * (12 * layers * width**2 + vocab * width + attention)
-    assert outline.channels == layers * 16 * width                   # qkv 4, out 2, feed-forward 5 and 5
+    assert blueprint.operations == 6 * (12 * layers * width**2 + vocab * width + attention)
+    assert blueprint.channels == layers * 16 * width                   # qkv 4, out 2, feed-forward 5 and 5
 
 
 def test_the_optimizer_decides_what_is_remembered():
-    states = {name: small(optimizer=name).outline for name in ("adamw", "muon", "sgd")}
+    states = {name: small(optimizer=name).blueprint for name in ("adamw", "muon", "sgd")}
     weights, matrices = states["adamw"].parameters, 12 * SMALL["layers"] * SMALL["width"] ** 2
-    assert {name: outline.state_bytes for name, outline in states.items()} == {
+    assert {name: blueprint.state_bytes for name, blueprint in states.items()} == {
         "adamw": 8 * weights, "muon": 8 * weights - 4 * matrices, "sgd": 4 * weights}
-    assert small(optimizer="sgd", momentum=0.0).outline.state_bytes == 0
-    assert memory.everything(small(ema=0.99).outline)["averaged weights"] == 4 * weights
+    assert small(optimizer="sgd", momentum=0.0).blueprint.state_bytes == 0
+    assert rank_memory.everything(small(ema=0.99).blueprint)["averaged weights"] == 4 * weights
 
 
 def test_fsdp_holds_a_share_and_data_parallel_a_message():
@@ -142,7 +143,7 @@ def wide(width, gpus, link=None, layers=4, **training):
 def test_what_fits_one_gpu_is_data_parallel_and_what_does_not_is_fsdp():
     little, large = wide(4096, "8xH200"), wide(16384, "8xH200")
     assert little.chosen.name == "data parallel" and little.chosen.fits
-    assert little.outline.parameters == pytest.approx(1e9, rel=0.02) and large.outline.parameters > 13e9
+    assert little.blueprint.parameters == pytest.approx(1e9, rel=0.02) and large.blueprint.parameters > 13e9
     assert large.chosen.name == "fsdp" and large.chosen.fits and not large.ways[0].fits
     assert "--parallel fsdp" in as_text(large)
 
@@ -159,7 +160,7 @@ def test_what_fits_nowhere_is_said_with_the_gpus_that_it_takes():
 def test_rows_at_once_are_halved_until_they_fit_and_a_number_that_was_given_is_kept():
     (way,) = wide(4096, "1xA100", batch=1024).ways
     assert way.fits and way.at_once < way.rows == 1024
-    assert way.held["activations"] > (memory.usable(80e9) - sum(way.held.values()) + way.held["activations"]) / 2
+    assert way.held["activations"] > (rank_memory.usable(80e9) - sum(way.held.values()) + way.held["activations"]) / 2
     (kept,) = wide(4096, "1xA100", batch=1024, micro_batch=1024).ways
     assert kept.at_once == 1024 and not kept.fits
 
@@ -186,7 +187,7 @@ def test_a_usual_plan_warns_of_nothing_and_names_its_sources():
 def test_the_json_has_every_number_of_the_text():
     found = small("4xH200", optimizer="muon")
     told = json.loads(json.dumps(as_dict(found)))
-    assert told["choice"] == "data parallel" and told["gpus"] == 4 and told["parameters"] == found.outline.parameters
+    assert told["choice"] == "data parallel" and told["gpus"] == 4 and told["parameters"] == found.blueprint.parameters
     way = told["ways"]["data parallel"]
     assert way["memory_together"] == sum(way["memory"].values())
     assert way["step_seconds"] == way["compute_seconds"] + way["communicate_seconds"]
@@ -233,9 +234,9 @@ def test_a_run_is_planned_with_its_own_settings(tmp_path, monkeypatch):
     train(str(tmp_path / "a.txt"), family="gru", steps=1, quiet=True, out=str(tmp_path / "run"), device="cpu",
           settings={"model": {"hidden": 12}, "training": {"batch": 4, "optimizer": "adamw", "samples": False}})
     found = plan_training(10**6, "2xH200", run=tmp_path / "run")
-    assert (found.subject.name, found.outline.settings.hidden, found.outline.training.batch) == ("gru", 12, 4)
+    assert (found.model.name, found.blueprint.settings.hidden, found.blueprint.training.batch) == ("gru", 12, 4)
     again = plan_training(10**6, "2xH200", run=tmp_path / "run" / "run.toml")
-    assert again.outline.parameters == found.outline.parameters
+    assert again.blueprint.parameters == found.blueprint.parameters
     wider = plan_training(10**6, "2xH200", run=tmp_path / "run", settings={"training": {"batch": 8}})
     assert wider.tokens_a_step == 2 * found.tokens_a_step
     with pytest.raises(SettingError, match=r"--params 1000: the model is that of .*run; leave it out"):
@@ -244,5 +245,5 @@ def test_a_run_is_planned_with_its_own_settings(tmp_path, monkeypatch):
 
 def test_a_larger_model_is_deeper_and_has_the_parameters_that_were_wanted():
     found = plan_training(10**9, "8xH200", params=1_300 * 10**6)
-    assert found.outline.settings.layers == 24                     # as GPT-3's of that size
-    assert found.outline.parameters == pytest.approx(1.3e9, rel=0.05)
+    assert found.blueprint.settings.layers == 24                     # as GPT-3's of that size
+    assert found.blueprint.parameters == pytest.approx(1.3e9, rel=0.05)

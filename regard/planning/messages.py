@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from regard.planning.outline import Outline
+from regard.planning.blueprint import Blueprint
 from regard.training import traffic
 from regard.training.recorded_step import MOST_UPDATED
 from regard.training.traffic import ring
@@ -32,25 +32,25 @@ class Message:
         return ring(ROUNDS[self.kind], self.size, ranks)
 
 
-def of_data_parallel(outline: Outline, ranks: int, gpu: bool = True) -> list[Message]:
+def of_data_parallel(blueprint: Blueprint, ranks: int, gpu: bool = True) -> list[Message]:
     """Return one all-reduce of all gradients; with Muon also an all-gather of its updates, which are bfloat16 on a GPU
     and stay at home where a small model's updates are recorded."""
     if ranks == 1:
         return []
-    found = [Message("gradients", "all-reduce", traffic.gradient_bytes(outline.model, ranks))]
-    recorded = gpu and outline.parameters <= MOST_UPDATED and outline.training.compile != "no"
-    if outline.training.optimizer == "muon" and not recorded:
-        whole = traffic.update_bytes(outline.model, ranks)
+    found = [Message("gradients", "all-reduce", traffic.gradient_bytes(blueprint.model, ranks))]
+    recorded = gpu and blueprint.parameters <= MOST_UPDATED and blueprint.training.compile != "no"
+    if blueprint.training.optimizer == "muon" and not recorded:
+        whole = traffic.update_bytes(blueprint.model, ranks)
         found.append(Message("Muon's updates", "all-gather", whole / 2 if gpu else whole))
     return found
 
 
-def of_fsdp(outline: Outline, ranks: int, passes: int = 1, bytes_a_weight: int = 2) -> list[Message]:
+def of_fsdp(blueprint: Blueprint, ranks: int, passes: int = 1, bytes_a_weight: int = 2) -> list[Message]:
     """Return the all-gathers of weights, twice for a layer and once for what stands outside of layers, and the
     reduce-scatter of all gradients in float32, in each of so many forward and backward passes of a step."""
     if ranks == 1:
         return []
-    layers, rest = outline.groups()
+    layers, rest = blueprint.groups()
     twice, once = (sum(padded(group, ranks) for group in groups) for groups in (layers, [rest]))
     return [Message("weights", "all-gather", passes * bytes_a_weight * (2 * twice + once)),
             Message("gradients", "reduce-scatter", passes * 4 * (twice + once))]

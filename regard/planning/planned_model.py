@@ -12,8 +12,8 @@ from regard.errors import SettingError
 from regard.families import Family
 from regard.families.likes import settings_like
 from regard.families.sizes import Scale
+from regard.planning.blueprint import Blueprint, draw_blueprint
 from regard.planning.figures import recomputes
-from regard.planning.outline import Outline, draw_outline
 from regard.run_folder import SETTINGS, RunFolder
 from regard.tasks import USUAL, run_task, task_named
 from regard.trained import run_family
@@ -45,28 +45,28 @@ class PlanRequest:
 
 
 @dataclass(frozen=True)
-class Subject:
+class PlannedModel:
     """The model to plan for."""
 
     name: str                                  # of its family
-    outline: Outline
+    blueprint: Blueprint
     vocab: Any
     rows: bool                                 # training.batch counts rows, not tokens
     batch_given: bool
 
 
-def find_subject(request: PlanRequest) -> Subject:
+def find_model(request: PlanRequest) -> PlannedModel:
     """Return the model of the request, with the settings it would be trained with."""
     check_tables(request.settings)
-    subject = of_run(request) if request.run is not None else of_size(request)
-    recompute = subject.outline.training.recompute
+    model = of_run(request) if request.run is not None else of_size(request)
+    recompute = model.blueprint.training.recompute
     if recompute not in recomputes():
         raise SettingError(f"training.recompute = {recompute}: its memory was not measured; a plan knows "
                            f"{' and '.join(recomputes())}")
-    return subject
+    return model
 
 
-def of_run(request: PlanRequest) -> Subject:
+def of_run(request: PlanRequest) -> PlannedModel:
     path = Path(str(request.run))
     for name, value in (("params", request.params), ("family", request.family), ("like", request.like)):
         if value is not None:
@@ -80,10 +80,11 @@ def of_run(request: PlanRequest) -> Subject:
     model = family.settings_of_run({**tables.get("model", {}), **request.settings.get("model", {})})
     wanted = request.settings.get("training", {})
     training = fill(TrainingSettings, {**tables.get("training", {}), **wanted}, "training")
-    return Subject(family.name, draw_outline(family, model, training, vocab), vocab, training.reading != "pairs", True)
+    blueprint = draw_blueprint(family, model, training, vocab)
+    return PlannedModel(family.name, blueprint, vocab, training.reading != "pairs", True)
 
 
-def of_size(request: PlanRequest) -> Subject:
+def of_size(request: PlanRequest) -> PlannedModel:
     """Choose as `regard train lm` chooses on a GPU; of a wanted size also how deep, where that is not given."""
     task, wanted = task_named(USUAL), {name: dict(table) for name, table in request.settings.items()}
     name, vocab = request.family, int(wanted.get("tokenizer", {}).get("vocab", VOCAB))
@@ -100,7 +101,7 @@ def of_size(request: PlanRequest) -> Subject:
     asked = wanted.get("training", {})
     plain = SGD if asked.get("optimizer") == "sgd" else {}
     training = fill(TrainingSettings, {**sizes.training, **plain, **asked}, "training")
-    return Subject(family.name, draw_outline(family, model, training, vocab), vocab, True, "batch" in asked)
+    return PlannedModel(family.name, draw_blueprint(family, model, training, vocab), vocab, True, "batch" in asked)
 
 
 def deepened(family: Family, scale: Scale, wanted: Mapping[str, Any], params: int) -> dict[str, int]:
@@ -117,9 +118,9 @@ def refuse_counted(family: Family) -> None:
         raise SettingError(f"--family {family.name} is counted by one process, on a CPU: there is nothing to plan")
 
 
-def with_batch(subject: Subject, ranks: int) -> Subject:
-    """Return the subject with rows for so many ranks, where a user gave none."""
-    if subject.batch_given:
-        return subject
-    rows = ranks * max(1, AT_ONCE // subject.outline.context)
-    return replace(subject, outline=replace(subject.outline, training=replace(subject.outline.training, batch=rows)))
+def with_batch(model: PlannedModel, ranks: int) -> PlannedModel:
+    """Return the model with rows for so many ranks, where a user gave none."""
+    if model.batch_given:
+        return model
+    rows = ranks * max(1, AT_ONCE // model.blueprint.context)
+    return replace(model, blueprint=replace(model.blueprint, training=replace(model.blueprint.training, batch=rows)))

@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import Any
 
 from regard.errors import SettingError
-from regard.planning import memory, traffic
+from regard.planning import messages, rank_memory
+from regard.planning.blueprint import Blueprint
 from regard.planning.figures import FEW_TOKENS, Speed, find_speed, step_seconds
 from regard.planning.machines import GPU, GPUS, Machines, find_machines
-from regard.planning.outline import Outline
-from regard.planning.request import PlanRequest, Subject, find_subject, with_batch
+from regard.planning.planned_model import PlannedModel, PlanRequest, find_model, with_batch
 
 DATA, FSDP = "data parallel", "fsdp"
 FAR = 4                        # times the parameters of the largest measured model: beyond, its speed is a guess
@@ -32,7 +32,7 @@ class Way:
     fits: bool
     rows: int                          # of a rank in a step
     at_once: int                       # rows of a rank in one pass
-    messages: list[traffic.Message]
+    messages: list[messages.Message]
     ranks: int
     compute: float | None              # seconds of a step; None: no figure to say it by
     communicate: float
@@ -56,17 +56,17 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlannedRun:
     request: PlanRequest
-    subject: Subject
+    model: PlannedModel
     machines: Machines
     speed: Speed
     tokens_a_step: int
     ways: tuple[Way, ...]              # data parallel, and with several GPUs FSDP
 
     @property
-    def outline(self) -> Outline:
-        return self.subject.outline
+    def blueprint(self) -> Blueprint:
+        return self.model.blueprint
 
     @property
     def chosen(self) -> Way:
@@ -76,17 +76,17 @@ class Plan:
     @cached_property
     def fewest(self) -> int:
         """The fewest GPUs of this kind, in powers of two, on which FSDP fits with a row at once; 0: none found."""
-        room, ranks = memory.usable(self.machines.gpu.memory), 2
+        room, ranks = rank_memory.usable(self.machines.gpu.memory), 2
         while ranks <= MOST_RANKS:
-            held = memory.held_by_shard(self.outline, ranks)
-            if sum(held.values()) + kept(self.outline, self.speed, 1, self.subject) <= room:
+            held = rank_memory.held_by_shard(self.blueprint, ranks)
+            if sum(held.values()) + kept(self.blueprint, self.speed, 1, self.model) <= room:
                 return ranks
             ranks *= 2
         return 0
 
 
-def plan_training(tokens: int, gpus: str, **wish: Any) -> Plan:
-    """Plan a training run over so many tokens on `gpus`, as in 8xH200.
+def plan_training(tokens: int, gpus: str, **wish: Any) -> PlannedRun:
+    """PlannedRun a training run over so many tokens on `gpus`, as in 8xH200.
 
     The other names are those of a PlanRequest: `link`, `params`, `family`, `settings`, or the folder of a `run`. A wish
     that cannot be is a SettingError.
@@ -94,55 +94,55 @@ def plan_training(tokens: int, gpus: str, **wish: Any) -> Plan:
     return make_plan(PlanRequest(tokens, gpus, **wish))
 
 
-def make_plan(request: PlanRequest) -> Plan:
+def make_plan(request: PlanRequest) -> PlannedRun:
     if request.tokens < 1:
         raise SettingError(f"--tokens {request.tokens}: give at least 1")
     machines = find_machines(request.gpus, request.link)
-    subject = with_batch(find_subject(request), machines.count)
-    outline = subject.outline
-    speed = find_speed(subject.name, outline.training.recompute, outline.parameters)
-    a_step = outline.training.batch * (outline.context if subject.rows else 1)
+    model = with_batch(find_model(request), machines.count)
+    blueprint = model.blueprint
+    speed = find_speed(model.name, blueprint.training.recompute, blueprint.parameters)
+    a_step = blueprint.training.batch * (blueprint.context if model.rows else 1)
     steps = max(1, round(request.tokens / a_step))
     names = (DATA, FSDP) if machines.count > 1 else (DATA,)
-    ways = tuple(find_way(name, subject, machines, speed, steps) for name in names)
-    return Plan(request, subject, machines, speed, a_step, ways)
+    ways = tuple(find_way(name, model, machines, speed, steps) for name in names)
+    return PlannedRun(request, model, machines, speed, a_step, ways)
 
 
-def find_way(name: str, subject: Subject, machines: Machines, speed: Speed, steps: int) -> Way:
+def find_way(name: str, model: PlannedModel, machines: Machines, speed: Speed, steps: int) -> Way:
     """Return what a way takes, with as many rows at once as fit: halved, as training halves them."""
-    outline, ranks = subject.outline, machines.count
-    rows = math.ceil(outline.training.batch / ranks) if subject.rows else 1
-    held = (memory.held_by_shard if name == FSDP else memory.held_by_one)(outline, ranks)
-    room = memory.usable(machines.gpu.memory) - sum(held.values())
-    at_once = min(rows, outline.training.micro_batch or rows)
-    while at_once > 1 and not outline.training.micro_batch and kept(outline, speed, at_once, subject, ranks) > room:
+    blueprint, ranks = model.blueprint, machines.count
+    rows = math.ceil(blueprint.training.batch / ranks) if model.rows else 1
+    held = (rank_memory.held_by_shard if name == FSDP else rank_memory.held_by_one)(blueprint, ranks)
+    room = rank_memory.usable(machines.gpu.memory) - sum(held.values())
+    at_once = min(rows, blueprint.training.micro_batch or rows)
+    while at_once > 1 and not blueprint.training.micro_batch and kept(blueprint, speed, at_once, model, ranks) > room:
         at_once //= 2
-    held["activations"] = kept(outline, speed, at_once, subject, ranks)
+    held["activations"] = kept(blueprint, speed, at_once, model, ranks)
     passes = math.ceil(rows / at_once)
-    messages = (traffic.of_fsdp(outline, ranks, passes) if name == FSDP else traffic.of_data_parallel(outline, ranks))
-    leaving = sum(message.leaving(ranks) for message in messages)
-    return Way(name, held, held["activations"] <= room, rows, at_once, messages, ranks,
-               compute_seconds(name, subject, machines, speed, rows),
+    sent = messages.of_fsdp(blueprint, ranks, passes) if name == FSDP else messages.of_data_parallel(blueprint, ranks)
+    leaving = sum(message.leaving(ranks) for message in sent)
+    return Way(name, held, held["activations"] <= room, rows, at_once, sent, ranks,
+               compute_seconds(name, model, machines, speed, rows),
                leaving / machines.link.speed if machines.link else 0.0, steps)
 
 
-def kept(outline: Outline, speed: Speed, rows: int, subject: Subject, ranks: int = 1) -> float:
+def kept(blueprint: Blueprint, speed: Speed, rows: int, model: PlannedModel, ranks: int = 1) -> float:
     """Return the bytes of activations of so many rows; of pairs, of a rank's share of the tokens."""
-    tokens = rows * outline.context if subject.rows else outline.training.batch / ranks
-    return memory.activations(outline, tokens, speed.channel_bytes)
+    tokens = rows * blueprint.context if model.rows else blueprint.training.batch / ranks
+    return rank_memory.activations(blueprint, tokens, speed.channel_bytes)
 
 
-def compute_seconds(name: str, subject: Subject, machines: Machines, speed: Speed, rows: int) -> float | None:
+def compute_seconds(name: str, model: PlannedModel, machines: Machines, speed: Speed, rows: int) -> float | None:
     """Return the seconds that a rank works in a step, by the speed that was measured; on another GPU in proportion to
     what the data sheets say of products and of memory."""
     if speed.operations is None:
         return None
-    outline, ranks, measured = subject.outline, machines.count, measured_gpu(speed)
-    tokens = rows * outline.context if subject.rows else outline.training.batch / ranks
+    blueprint, ranks, measured = model.blueprint, machines.count, measured_gpu(speed)
+    tokens = rows * blueprint.context if model.rows else blueprint.training.batch / ranks
     operations = speed.operations * machines.gpu.tflops / measured.tflops
     copies = speed.copies * machines.gpu.copies / measured.copies
-    shared = name == FSDP or any(message.kind == "all-gather" for message in traffic.of_data_parallel(outline, ranks))
-    return step_seconds(outline, tokens, operations, copies, muon=1 / ranks if shared else 1.0,
+    gathered = any(message.kind == "all-gather" for message in messages.of_data_parallel(blueprint, ranks))
+    return step_seconds(blueprint, tokens, operations, copies, muon=1 / ranks if name == FSDP or gathered else 1.0,
                         update=1 / ranks if name == FSDP else 1.0)
 
 
@@ -154,56 +154,57 @@ def measured_gpu(speed: Speed) -> GPU:
 # ------------------------------------------------------------------------------------------------ what to beware of
 
 
-def find_warnings(plan: Plan) -> list[str]:
+def find_warnings(plan: PlannedRun) -> list[str]:
     """Return what a user should know of the chosen way, each in one line."""
     return [line for line in (does_not_fit(plan), is_unmeasured(plan), is_far(plan), is_uneven(plan), is_small(plan),
                               is_slow_link(plan), is_short(plan)) if line]
 
 
-def does_not_fit(plan: Plan) -> str:
+def does_not_fit(plan: PlannedRun) -> str:
     way, gpu = plan.chosen, plan.machines.gpu
     if way.fits:
         return ""
     cure = (f"it takes {plan.fewest:,} GPUs with FSDP, or" if plan.fewest else
             "no number of GPUs is enough for layers this wide:")
     return (f"does not fit: {say_size(sum(way.held.values()))} a rank with {way.at_once} row at once, of "
-            f"{say_size(memory.usable(gpu.memory))} that may be filled; {cure} fewer --params, or a shorter --context")
+            f"{say_size(rank_memory.usable(gpu.memory))} that may be filled; {cure} fewer --params, or a shorter "
+            "--context")
 
 
-def is_unmeasured(plan: Plan) -> str:
-    name, speed, gpu = plan.subject.name, plan.speed, plan.machines.gpu
+def is_unmeasured(plan: PlannedRun) -> str:
+    name, speed, gpu = plan.model.name, plan.speed, plan.machines.gpu
     if speed.operations is None:
-        return (f"no figure of the family {name} with training.recompute = {plan.outline.training.recompute}: seconds "
-                f"and hours are not known, and activations are those of the {speed.activations_of}")
+        return (f"no figure of the family {name} with training.recompute = {plan.blueprint.training.recompute}: "
+                f"seconds and hours are not known, and activations are those of the {speed.activations_of}")
     if gpu is not measured_gpu(speed):
         return f"measured on {speed.device}, not on the {gpu.name}: speeds are in proportion to the data sheets"
     return ""
 
 
-def is_far(plan: Plan) -> str:
-    if not plan.speed.figures or plan.outline.parameters <= FAR * max(each.parameters for each in plan.speed.figures):
+def is_far(plan: PlannedRun) -> str:
+    if not plan.speed.figures or plan.blueprint.parameters <= FAR * max(each.parameters for each in plan.speed.figures):
         return ""
     largest = max(each.parameters for each in plan.speed.figures)
-    return (f"the largest {plan.subject.name} measured has {largest:,} parameters: its speed is taken, and wider "
+    return (f"the largest {plan.model.name} measured has {largest:,} parameters: its speed is taken, and wider "
             "products are rather quicker")
 
 
-def is_uneven(plan: Plan) -> str:
-    batch, ranks = plan.outline.training.batch, plan.machines.count
-    if not plan.subject.rows or batch % ranks == 0:
+def is_uneven(plan: PlannedRun) -> str:
+    batch, ranks = plan.blueprint.training.batch, plan.machines.count
+    if not plan.model.rows or batch % ranks == 0:
         return ""
     idle = f"{ranks - batch} of {ranks} ranks have none" if batch < ranks else "some ranks wait for others"
     return f"--batch {batch} rows do not divide among {ranks} GPUs: {idle}"
 
 
-def is_small(plan: Plan) -> str:
-    tokens = plan.chosen.at_once * plan.outline.context
-    if not plan.subject.rows or tokens >= FEW_TOKENS or plan.speed.operations is None:
+def is_small(plan: PlannedRun) -> str:
+    tokens = plan.chosen.at_once * plan.blueprint.context
+    if not plan.model.rows or tokens >= FEW_TOKENS or plan.speed.operations is None:
         return ""
     return f"a rank reads {tokens:,} tokens at once: with so few a GPU is slower than was measured"
 
 
-def is_slow_link(plan: Plan) -> str:
+def is_slow_link(plan: PlannedRun) -> str:
     way = plan.chosen
     if way.compute is None or way.communicate <= way.compute:
         return ""
@@ -211,7 +212,7 @@ def is_slow_link(plan: Plan) -> str:
             "larger --batch or a faster --link helps")
 
 
-def is_short(plan: Plan) -> str:
+def is_short(plan: PlannedRun) -> str:
     return ("" if plan.request.tokens >= plan.tokens_a_step else
             f"--tokens {plan.request.tokens:,} are less than one step of {plan.tokens_a_step:,}")
 
@@ -227,20 +228,20 @@ def say_size(size: float) -> str:
 # ------------------------------------------------------------------------------------------------------- as values
 
 
-def as_dict(plan: Plan) -> dict[str, Any]:
+def as_dict(plan: PlannedRun) -> dict[str, Any]:
     """Return the whole plan as plain values: bytes, seconds, hours."""
     from regard.config import as_values
     from regard.planning.plan_text import find_reason, list_sources
 
-    outline, chosen = plan.outline, plan.chosen
+    blueprint, chosen = plan.blueprint, plan.chosen
     return {
-        "family": plan.subject.name, "parameters": outline.parameters, "model": as_values(outline.settings),
-        "vocab": plan.subject.vocab if isinstance(plan.subject.vocab, int) else list(plan.subject.vocab),
-        "optimizer": outline.training.optimizer, "recompute": outline.training.recompute,
+        "family": plan.model.name, "parameters": blueprint.parameters, "model": as_values(blueprint.settings),
+        "vocab": plan.model.vocab if isinstance(plan.model.vocab, int) else list(plan.model.vocab),
+        "optimizer": blueprint.training.optimizer, "recompute": blueprint.training.recompute,
         "gpus": plan.machines.count, "gpu": plan.machines.gpu.name, "gpu_memory": plan.machines.gpu.memory,
         "link": plan.machines.link.name if plan.machines.link else None,
         "link_bytes_a_second": plan.machines.link.speed if plan.machines.link else None,
-        "tokens": plan.request.tokens, "tokens_a_step": plan.tokens_a_step, "batch": outline.training.batch,
+        "tokens": plan.request.tokens, "tokens_a_step": plan.tokens_a_step, "batch": blueprint.training.batch,
         "steps": chosen.steps, "ways": {way.name: as_dict_of_way(way) for way in plan.ways}, "choice": chosen.name,
         "fits": chosen.fits, "hours": chosen.hours, "why": find_reason(plan), "warnings": find_warnings(plan),
         "sources": list_sources(plan)}

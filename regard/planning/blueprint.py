@@ -1,4 +1,4 @@
-"""An outline: a model that is built on torch's `meta` device, which takes no memory, and what a plan asks of it.
+"""An blueprint: a model that is built on torch's `meta` device, which takes no memory, and what a plan asks of it.
 
 Products of matrices are nearly all of the arithmetic: two operations for each weight and token forward, four backward.
 Attention adds the products of queries with keys and of weights with values, over half of the square.
@@ -27,7 +27,7 @@ FORWARD_AND_BACKWARD = 6               # operations for each weight and token
 
 
 @dataclass(frozen=True)
-class Outline:
+class Blueprint:
     """A model without numbers, and how it is trained."""
 
     model: Any
@@ -97,9 +97,9 @@ class Outline:
         return layers, [weight for weight in self.model.parameters() if id(weight) not in seen]
 
 
-def draw_outline(family: Family, settings: Any, training: TrainingSettings, vocab: Any) -> Outline:
+def draw_blueprint(family: Family, settings: Any, training: TrainingSettings, vocab: Any) -> Blueprint:
     """Build the model of these settings on `meta`."""
     assert family.build is not None
     with torch.device("meta"), Undrawn():
         model = family.build(settings, vocab)
-    return Outline(model, settings, training, settings.context)
+    return Blueprint(model, settings, training, settings.context)
