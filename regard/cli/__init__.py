@@ -44,6 +44,7 @@ COMMANDS = {
     "plan": ("plan", "Say what training takes on so many GPUs: memory, bytes that travel, hours."),
     "scale": ("scale", "Say what ten times more minutes, parameters or data would give, from short runs."),
     "lab": ("lab", "Every claim of the lectures as an experiment with a verdict."),
+    "course": ("course", "Twelve exercises on the lectures' ideas, and a grader that says what is wrong."),
     "data": ("data", "The embedded corpora, and what a text file holds."),
     "check": ("check", "Test the laws on a layer of your own, or on a trained model."),
     "info": ("info", "Versions, devices, kernels, optional packages, cache: for a report of a bug."),
