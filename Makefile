@@ -9,12 +9,13 @@ SUM   := $(shell cat pyproject.toml constraints.txt install/environment.py insta
 PIP   := $(VENV)/.pip-$(SUM)
 DEMO  := $(VENV)/.demo-$(SUM)
 DEV   := $(VENV)/.dev-$(SUM)
+SITE  := $(VENV)/.docs-$(SUM)
 WORKERS ?= 2
 COUNT ?= 300
 SEED ?= 7
 MINUTES ?= 0
 
-.PHONY: setup demo test check lint types packages mutants ranks soak house resolve interop audit clean same-python
+.PHONY: setup demo test check lint types packages mutants ranks soak house resolve interop audit docs clean same-python
 setup: $(DEV)
 
 $(PIP): | same-python
@@ -86,6 +87,15 @@ soak: setup
 # Whether pip finds a version of everything, with each Python that is here.
 resolve: $(PIP)
 	@$(BIN)/python install/resolve.py
+
+# The site, from the Markdown of docs/: build/docs/html. Warnings are errors, and so is a dead link.
+docs: $(SITE)
+	@$(BIN)/python -m docs.site.build
+
+$(SITE): | $(PIP)
+	@echo "Installing into $(VENV) what builds the site ..."
+	@$(BIN)/python install/environment.py docs
+	@rm -f $(VENV)/.docs-* && touch $@
 
 # Known holes in what is installed, where an advisory database can be reached. CI does not need it.
 house:                       # counts of the tree: what a reader opens, and what the design forbids

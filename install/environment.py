@@ -1,7 +1,8 @@
-"""Install Regard into this virtual environment: `environment.py pip`, `demo` or `dev`. The Makefile calls it.
+"""Install Regard into this virtual environment: `environment.py pip`, `demo`, `dev` or `docs`. The Makefile calls it.
 
 `pip` brings pip itself to the version that CI runs with; `demo` installs what the demo and the page need; `dev` adds
-what the tests need. A torch that is there already and new enough stays, whatever its version and build.
+what the tests need, `docs` what builds the site. A torch that is there already and new enough stays, whatever its
+version and build.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from pathlib import Path
 
 from requirements import CONSTRAINTS, ROOT, floor_of, keep_torch, name_of, pins, release
 
-EXTRAS = {"demo": "web", "dev": "dev"}
+EXTRAS = {"demo": "web", "dev": "dev", "docs": "docs"}
 FETCHED = {                                                # measured on Linux, with the versions in constraints.txt
     ("demo", "cpu"): "270 MB", ("demo", "cuda"): "2.8 GB", ("demo", "kept"): "80 MB",
-    ("dev", "cpu"): "720 MB", ("dev", "cuda"): "3.1 GB", ("dev", "kept"): "530 MB"}
-ON_DISK = {("demo", "cpu"): "1.2 GB", ("demo", "cuda"): "4.9 GB", ("dev", "cpu"): "2.7 GB", ("dev", "cuda"): "5.8 GB"}
+    ("dev", "cpu"): "720 MB", ("dev", "cuda"): "3.1 GB", ("dev", "kept"): "530 MB",
+    ("docs", "cpu"): "280 MB", ("docs", "cuda"): "2.8 GB", ("docs", "kept"): "90 MB"}
+ON_DISK = {("demo", "cpu"): "1.2 GB", ("demo", "cuda"): "4.9 GB", ("dev", "cpu"): "2.7 GB", ("dev", "cuda"): "5.8 GB",
+           ("docs", "cpu"): "1.3 GB", ("docs", "cuda"): "5.0 GB"}
 CPU_BUILD = f"""\
 Without an NVIDIA GPU, PyTorch's CPU build does the same ({FETCHED['demo', 'cpu']} in all). To have it:
 stop this (Ctrl-C); install it as PyTorch's "Get Started" page shows, with .venv/bin/pip in the place

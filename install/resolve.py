@@ -1,8 +1,8 @@
 """Whether pip finds a version of everything with each Python that Regard runs on: `make resolve`.
 
-For every Python of 3.11, 3.12 and 3.13 found here, pip resolves all that the tests need, under constraints.txt, and
-installs nothing. The demo and the wheel need a part of that: where the whole resolves, so does a part. Of a wheel on an
-index pip reads the metadata alone, not the gigabytes.
+For every Python of 3.11, 3.12 and 3.13 found here, pip resolves all that the tests and the site need, under
+constraints.txt, and installs nothing. The demo and the wheel need a part of that: where the whole resolves, so does a
+part. Of a wheel on an index pip reads the metadata alone, not the gigabytes.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def resolve(version: str) -> bool | None:
         print(f"Python {version}: not found here, skipped", flush=True)
         return None
     started = time.monotonic()
-    packages, errors = ask_pip(python, required("dev"))
+    packages, errors = ask_pip(python, required("dev", "docs"))
     if errors:
         print(f"Python {version}: does not resolve", *errors, sep="\n  ", flush=True)
         return False
     seconds = f"{time.monotonic() - started:.0f} s"
-    print(f"Python {version}: demo, tests and wheel resolve: {summarize(packages)} ({seconds})", flush=True)
+    print(f"Python {version}: demo, tests, site and wheel resolve: {summarize(packages)} ({seconds})", flush=True)
     return True
 
 

@@ -41,10 +41,15 @@ COMMANDS = {
     "push": ("push", "Upload a run to the Hugging Face hub, with a card of what was measured."),
     "pull": ("pull", "Download a run that was pushed to the Hugging Face hub, and check it."),
     "compare": ("compare", "Train several families under one budget, and put them side by side."),
+    "plan": ("plan", "Say what training takes on so many GPUs: memory, bytes that travel, hours."),
     "scale": ("scale", "Say what ten times more minutes, parameters or data would give, from short runs."),
     "lab": ("lab", "Every claim of the lectures as an experiment with a verdict."),
+    "course": ("course", "Twelve exercises on the lectures' ideas, and a grader that says what is wrong."),
     "data": ("data", "The embedded corpora, and what a text file holds."),
     "check": ("check", "Test the laws on a layer of your own, or on a trained model."),
+    "info": ("info", "Versions, devices, kernels, optional packages, cache: for a report of a bug."),
+    "completion": ("completion", "Print the script that completes commands in bash, zsh or fish."),
+    "man": ("man", "Write a manual page for each command, from its help."),
 }
 
 
@@ -64,6 +69,8 @@ class Commands(click.Group):
             formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
 
     def resolve_command(self, context: click.Context, args: list[str]) -> Any:
+        if context.resilient_parsing and args and args[0] not in COMMANDS:       # a shell asks what could follow
+            return None, None, []
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             raise click.UsageError(f"there is no command {args[0]}{did_you_mean(args[0], COMMANDS)}", context)
         return super().resolve_command(context, args)
@@ -106,6 +113,10 @@ def show_wrong_usage(mistake: click.ClickException) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; a user's mistake is one line on stderr, never a traceback."""
     show_notes()
+    if "_REGARD_COMPLETE" in os.environ:
+        from regard.cli.completion import register_shells
+
+        register_shells()
     try:
         root.main(arguments, prog_name="regard", standalone_mode=False)
     except click.exceptions.Exit as end:

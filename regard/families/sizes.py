@@ -28,7 +28,7 @@ class Scale:
     minutes: float               # of training, if that is the budget; else a guess
     steps: int = 0               # the budget, if it is one of steps
     budget: int = 0              # the budget, if it is one of tokens
-    pace: float = 1.0            # of a CPU: the time it takes for what took the reference machine 1
+    pace: float = 1.0            # the time this machine takes for what took the reference machine of its kind 1
 
 
 @dataclass(frozen=True)
@@ -361,15 +361,20 @@ def longer(sizes: Callable[[Scale, Tables], Sizes], context: int) -> Callable[[S
 MOST_EPOCHS = 20.0           # a text is read no more often than this, unless the user says for how long to train
 SEEN = 1.5                   # tokens that each weight reads in the budget, at least: else a smaller model does more
 IN_STEPS = 0.85              # of a budget of minutes
-# Floating-point operations a second that training reaches, and seconds a token that do not depend on the size of the
-# model; of a CPU, one core of the reference machine.
-SPEED = {False: 3.75e10, True: 6e13}
+# On a CPU (False), one core of the reference machine, and on a GPU (True), an H200: floating-point operations a second
+# that training reaches; seconds a token that do not depend on the size of the model; seconds before the first step, in
+# which a compiler works, of which a short budget keeps a third for steps.
+SPEED = {False: 3.75e10, True: 2.8e14}
 OVERHEAD = {False: 1.5e-5, True: 0.0}
+LEAD = {False: 0.0, True: 30.0}
+LEAST_IN_STEPS = 0.3
 
 
 def tokens_read(scale: Scale, weights: int) -> float:
     """The tokens that a model of so many weights reads in the minutes, as well as can be said before it is timed."""
-    return scale.minutes * 60 * IN_STEPS / (scale.pace * (6 * weights / SPEED[scale.gpu] + OVERHEAD[scale.gpu]))
+    budget = 60 * scale.minutes
+    seconds = max(LEAST_IN_STEPS * budget, IN_STEPS * budget - LEAD[scale.gpu])
+    return seconds / (scale.pace * (6 * weights / SPEED[scale.gpu] + OVERHEAD[scale.gpu]))
 
 
 ATTENDS = 1000               # steps after which the smallest Transformer attends from one text to another

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from regard.contract import Source
 from regard.interop.onnx_state import Axes, StateForm, find_form
+from regard.kernels.exported import export_model
 
 BATCH, TIME, LENGTH = 2, 7, 5              # of the examples that the exporter reads; each is free, and they differ
 UNBOUNDED = 2**15                          # room for a state that takes as much whatever is read
@@ -155,7 +156,7 @@ def translate(graph: ExportGraph) -> Any:
     shapes: Any = graph.axes
     if isinstance(graph.module, Step):     # its tensors of the state are one argument to the exporter
         shapes = (graph.axes[0], tuple(graph.axes[1:]))
-    with torch.no_grad(), quiet():
+    with torch.no_grad(), quiet(), export_model():
         program = torch.onnx.export(
             graph.module.eval(), graph.example, dynamo=True, input_names=list(graph.inputs),
             output_names=list(graph.outputs), dynamic_shapes=shapes, verbose=False)

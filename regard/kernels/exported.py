@@ -6,17 +6,31 @@ programs have, too (ONNX calls it Scan).   B batch · T time
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
-import torch
 from torch import Tensor
 
 Vectors = tuple[Tensor, ...]
 
 
+_reading = False
+
+
+@contextmanager
+def export_model() -> Iterator[None]:
+    """Let an exporter read the model: within, `exporting()` is true."""
+    global _reading
+    before, _reading = _reading, True
+    try:
+        yield
+    finally:
+        _reading = before
+
+
 def exporting() -> bool:
-    """True while torch.export reads the model."""
-    return torch.compiler.is_exporting()
+    """Return whether an exporter reads. torch.compiler.is_exporting will not do: torch 2.11 compiles it to True."""
+    return _reading
 
 
 def at_most(size: int, most: int) -> bool:

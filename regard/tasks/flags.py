@@ -54,6 +54,14 @@ def choice(*values: str) -> click.Choice:
     return click.Choice(values)
 
 
+def choose_family(what: str, names: tuple[str, ...], usual: str, others: str = "") -> click.Option:
+    """`--family`, with the names in its help and for completion; a name that is none of them is refused later, so that
+    a user's own layer may be given."""
+    return click.Option(
+        ["--family"], help=f"Kind of {what}: {', '.join(names)}{others}.  [default: {usual}]",
+        shell_complete=lambda context, param, begun: [name for name in names if name.startswith(begun)])
+
+
 def one_name(context: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
     """The callback of an option that takes one name where the setting has several."""
     return (value,) if value else ()

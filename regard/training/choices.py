@@ -33,8 +33,9 @@ DEFAULT_MINUTES = 5.0
 SGD: dict[str, Any] = dict(learning_rate=0.3, weight_decay=0.0)        # of plain descent, unless the user names them
 TABLES = ("data", "tokenizer", "model", "ngram", "training")
 
-PACED = 0.2                    # seconds that a CPU's pace is measured for
+PACED = 0.2                    # seconds that a pace is measured for
 PACE = 0.0145                  # seconds that a core of the reference machine took
+SQUARE, GPU_PACE = 4096, 2e-4  # rows of two matrices, and the seconds that an H200 takes to multiply them
 TRIAL_SECONDS = 2.0            # of timing steps with one number of threads, at most
 TRIAL_SHARE = 0.005            # of the minutes given, where that is less: the plan follows the clock anyway
 KINDS = 6                      # steps that differ in shape, tried in turns
@@ -101,19 +102,36 @@ def minutes_of(asked: TrainingSettings) -> float:
 
 
 def measure_scale(corpus: Any, wanted: Tables, device: torch.device, timed: bool = True) -> Scale:
-    """Return the data, the machine and the budget; with `timed` a CPU's pace is measured for a budget of minutes."""
+    """Return the data, the machine and the budget; with `timed` its pace is measured for a budget of minutes."""
     asked = fill(TrainingSettings, dict(wanted.get("training", {})), "training")
     minutes = minutes_of(asked)
     return Scale(tokens=len(corpus.train.tokens), vocab=corpus.tokenizer.vocab_size, gpu=device.type == "cuda",
                  minutes=minutes or DEFAULT_MINUTES, steps=asked.steps, budget=asked.tokens,
-                 pace=measure_pace() if minutes and device.type == "cpu" and timed else 1.0)
+                 pace=measure_pace(device) if minutes and timed else 1.0)
 
 
-def measure_pace() -> float:
-    """Return the time that this CPU takes now for what took a core of the reference machine 1.
+def measure_pace(device: torch.device) -> float:
+    """Return the time that this machine takes now for what took the reference machine of its kind 1."""
+    return {"cpu": measure_cpu, "cuda": measure_gpu}.get(device.type, lambda: 1.0)()
 
-    It is that of a small feed-forward layer, forward and backward, with all threads or alone: whichever is quicker.
-    """
+
+def measure_gpu() -> float:
+    """Return the pace of a GPU: that of a product of two matrices, in the type that training would multiply in."""
+    dtype = torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
+    x = torch.randn(SQUARE, SQUARE, device="cuda", dtype=dtype)
+    times: list[float] = []
+    began = time.monotonic()
+    while time.monotonic() - began < PACED or len(times) < 3:
+        start = time.monotonic()
+        x @ x
+        torch.cuda.synchronize()
+        times.append(time.monotonic() - start)
+    return sorted(times)[len(times) // 2] / GPU_PACE
+
+
+def measure_cpu() -> float:
+    """Return the pace of a CPU: that of a small feed-forward layer, forward and backward, with all threads or alone,
+    whichever is quicker."""
     threads = torch.get_num_threads()
     first, second = torch.randn(512, 128, requires_grad=True), torch.randn(128, 512, requires_grad=True)
     x, quickest = torch.randn(1024, 128), math.inf

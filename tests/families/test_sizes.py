@@ -9,6 +9,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+import torch
 
 from regard.config import fill
 from regard.families import FAMILIES, names
@@ -108,9 +109,21 @@ def test_the_pace_is_that_of_the_machine_as_it_is(monkeypatch):
     from regard.training import choices
 
     honest = choices.time.monotonic
-    alone = choices.measure_pace()
+    alone = choices.measure_pace(torch.device("cpu"))
     monkeypatch.setattr(choices.time, "monotonic", lambda: 30 * honest())
-    assert choices.measure_pace() > 5 * alone > 0
+    assert choices.measure_pace(torch.device("cpu")) > 5 * alone > 0
+
+
+@pytest.mark.parametrize("minutes,pace,dropout", [(1.0, 1.0, 0.0), (2.0, 1.0, 0.1), (2.0, 5.0, 0.0), (2.5, 1.0, 0.2),
+                                                  (5.0, 1.0, 0.3), (5.0, 6.0, 0.0)])
+def test_a_quicker_gpu_reads_a_text_more_often_and_drops_more(minutes, pace, dropout):
+    """17.5 million tokens and 29.4 million weights, at 2.8e14 operations a second of which a token takes 6 a weight."""
+    weights, text = 12 * 8 * 512**2 + 8192 * 512, 17_500_000
+    seconds = max(0.3 * 60 * minutes, 0.85 * 60 * minutes - 30) / pace
+    passes = min(20.0, seconds * 2.8e14 / (6 * weights) / text)
+    assert dropout == (0.0 if passes <= 4 else 0.1 if passes <= 8 else 0.2 if passes <= 16 else 0.3)
+    scale = Scale(tokens=text, vocab=8192, gpu=True, minutes=minutes, pace=pace)
+    assert FAMILIES["transformer"].sizes(scale, {}).model["dropout"] == dropout
 
 
 def test_help_names_the_families_of_the_tables():

@@ -9,6 +9,7 @@ import torch
 
 from regard import kernels
 from regard.errors import SettingError
+from regard.kernels.exported import export_model, exporting
 from regard.kernels.scan import SHORT, WIDE, piece, scan, scan_loop, state_after
 
 NEAR = {torch.float64: 1e-12, torch.float32: 1e-5}
@@ -176,3 +177,12 @@ def test_importing_kernels_and_families_does_not_import_triton_or_the_compiler()
 @pytest.mark.parametrize("length, size", [(32, 4), (128, 8), (512, 16), (2048, 32), (8192, 64), (8192 + 700, 64)])
 def test_a_piece_is_the_power_of_two_nearest_to_the_root_of_half_the_length(length, size):
     assert piece(length) == size
+
+
+def test_a_model_that_is_compiled_is_not_read_as_one_that_is_exported(monkeypatch):
+    """torch 2.11 compiles torch.compiler.is_exporting() to True: every loop would become an exporter's."""
+    monkeypatch.setattr(torch.compiler, "is_exporting", lambda: True)
+    assert not exporting()
+    with export_model():
+        assert exporting()
+    assert not exporting()

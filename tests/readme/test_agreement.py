@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 # The changelog and the lists of mutants tell of earlier code.
-PAGES = [path for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [path for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
          if path.name not in ("CHANGELOG.md", "mutants.md")]
 IDS = [str(page.relative_to(ROOT)) for page in PAGES]
 

@@ -43,7 +43,7 @@ def test_a_budget_of_minutes_has_validations_some_seconds_apart():
 def test_a_slow_cpu_takes_the_recurrence_for_pairs_unless_the_user_says_otherwise(
         monkeypatch, tmp_path, pace, family, asked, chosen):
     """Of 30,000 pairs: five minutes read them several times at pace 1, a small part of them at pace 50."""
-    monkeypatch.setattr("regard.training.choices.measure_pace", lambda: pace)
+    monkeypatch.setattr("regard.training.choices.measure_pace", lambda device: pace)
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     for side, words in (("fr", "le chat {} dort bien dans la petite maison rouge"), ("en", "cat {} sleeps well here")):

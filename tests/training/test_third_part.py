@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import regard
 from regard.cli import main
@@ -15,6 +16,7 @@ from regard.errors import RunError, SettingError
 from regard.run_folder import RunFolder
 from regard.tasks import TASKS
 from regard.tasks.lm import task as lm
+from regard.tasks.lm.mixing import PartScores
 from regard.training.minutes import make_pace
 from regard.training.request import TrainRequest, plan_new
 from regard.training.run import run_training
@@ -79,6 +81,23 @@ def test_the_test_loss_is_that_of_the_other_half_as_score_says_it(text, tmp_path
         assert found["test_ngram_loss"] == pytest.approx(told["n-gram"]["loss"], rel=1e-6)
     (tmp_path / "other.txt").write_text(chooses)
     assert abs(found["test_loss"] - score(capsys, run.path, tmp_path / "other.txt")["loss"]) > 1e-4
+
+
+class OnGPU(torch.Tensor):
+    """A tensor that has to be copied before numpy sees it, as one on a GPU has."""
+
+    def numpy(self, **options):
+        raise TypeError("can't convert cuda:0 device type tensor to numpy")
+
+    def cpu(self, **options):
+        return self.as_subclass(torch.Tensor)
+
+
+def test_a_mixture_whose_network_is_on_a_gpu_is_measured_too(text, monkeypatch):
+    by_name = PartScores.by_name
+    monkeypatch.setattr(PartScores, "by_name", lambda scores, mixture: {
+        name: each.as_subclass(OnGPU) for name, each in by_name(scores, mixture).items()})
+    assert figures(train([text[0]], mix=True))["test_loss_interval"]
 
 
 def test_the_interval_of_the_test_loss_is_that_of_its_stretches(text, tmp_path):

@@ -3,7 +3,7 @@
 import click
 
 from regard.families import names
-from regard.tasks.flags import COMMON, Flag, choice, one_name
+from regard.tasks.flags import COMMON, Flag, choice, choose_family, one_name
 
 HELP = """Train a captioner on a folder of pictures with captions.tsv or captions.jsonl in it, or on `shapes`.
 
@@ -11,7 +11,7 @@ captions.tsv has a file name, a tab and a caption a line; captions.jsonl {"image
 """
 PARAMS = [
     click.Argument(["files"], nargs=-1, required=True, metavar="FOLDER|CAPTIONS"),
-    click.Option(["--family"], help=f"Kind of captioner: {', '.join(names.CAPTION)}.  [default: rnn-attention]"),
+    choose_family("captioner", names.CAPTION, "rnn-attention"),
     Flag("--valid", "data.valid", metavar="FOLDER|CAPTIONS", callback=one_name,
          help="Held-out pictures.  [default: the last 10%]"),
     Flag("--image", "data.size", "model.image", type=int,

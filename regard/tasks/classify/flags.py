@@ -3,7 +3,7 @@
 import click
 
 from regard.families import names
-from regard.tasks.flags import COMMON, Flag, choose_test
+from regard.tasks.flags import COMMON, Flag, choose_family, choose_test
 
 HELP = """Train a classifier, which gives a text a label: its language, its topic, what its author thinks.
 
@@ -20,7 +20,7 @@ FIELDS = [
 ]
 PARAMS = [
     click.Argument(["files"], nargs=-1, required=True, metavar="FILES..."),
-    click.Option(["--family"], help=f"Kind of encoder: {', '.join(names.CLASSIFY)}.  [default: window]"),
+    choose_family("encoder", names.CLASSIFY, "window"),
     *FIELDS,
     Flag("--words", "model.words", type=int, help="Words of a window to either side, the word itself included."),
     Flag("--batch", "training.batch", type=int, help="Texts in a step."),

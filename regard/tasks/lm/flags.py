@@ -4,7 +4,7 @@ import click
 
 from regard.families import names
 from regard.families.likes import likes_of
-from regard.tasks.flags import COMMON, TEXT, Flag, Like, choice
+from regard.tasks.flags import COMMON, TEXT, Flag, Like, choice, choose_family
 
 FAMILIES = ", ".join(names.LANGUAGE)
 
@@ -15,7 +15,7 @@ Files may be .jsonl, .parquet or .arrow, each also gzipped; a folder may be one 
 With only a file given, everything else is chosen for the text and the machine, and shown.
 """
 PARAMS = [
-    click.Option(["--family"], help=f"Kind of model: {FAMILIES}, or module:Layer.  [default: transformer]"),
+    choose_family("model", names.LANGUAGE, "transformer", ", or module:Layer"),
     click.Option(["--mix/--no-mix"], default=None,
                  help="Mix the model with an n-gram of the same text.  [default: --mix, unless --family is given]"),
     Like(*likes_of("lm")),

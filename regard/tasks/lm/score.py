@@ -68,10 +68,11 @@ def measure_test(model: Trained, corpus: Corpus) -> LastFigures:
 
 
 def score_parts_of(model: Trained, shard: Shard) -> dict[str, Tensor]:
-    """Return the log-probability of every token by the model, and by the parts of a mixture under their names."""
+    """Return the log-probability of every token by the model, and by the parts of a mixture under their names; all on
+    the CPU, wherever they were computed."""
     if model.mixture is None:
         return {WHOLE: model.token_scores(shard)}
-    return model.part_scores(shard).by_name(model.mixture)
+    return {name: each.cpu() for name, each in model.part_scores(shard).by_name(model.mixture).items()}
 
 
 def loss_interval(nats: Tensor, shard: Shard) -> dict[str, Any]:

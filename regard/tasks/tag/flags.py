@@ -3,7 +3,7 @@
 import click
 
 from regard.families import names
-from regard.tasks.flags import COMMON, Flag, choose_test
+from regard.tasks.flags import COMMON, Flag, choose_family, choose_test
 
 HELP = """Train a tagger, which gives each word of a text a label: its part of speech, or a kind of name.
 
@@ -13,7 +13,7 @@ which comes with Regard.
 """
 PARAMS = [
     click.Argument(["files"], nargs=-1, required=True, metavar="FILES..."),
-    click.Option(["--family"], help=f"Kind of encoder: {', '.join(names.TAG)}.  [default: lstm]"),
+    choose_family("encoder", names.TAG, "lstm"),
     Flag("--text-field", "data.text", metavar="NAME", help="The column or field with the words.  [default: words]"),
     Flag("--label-field", "data.label", metavar="NAME", help="The column or field with the tags.  [default: tags]"),
     Flag("--valid", "data.valid", multiple=True, metavar="FILE",

@@ -4,7 +4,7 @@ import click
 
 from regard.families import names
 from regard.families.likes import likes_of
-from regard.tasks.flags import COMMON, Flag, Like, choice, choose_test, one_name
+from regard.tasks.flags import COMMON, Flag, Like, choice, choose_family, choose_test, one_name
 
 HELP = """Train a translator on sentence pairs: two files line by line, one file of pairs, or the phrasebook.
 
@@ -23,8 +23,7 @@ TEST: list[click.Parameter] = [
 ]
 # What means the same for summaries.
 PAIRS = [
-    click.Option(["--family"], help=f"Kind of translator: {', '.join(names.TRANSLATE)}.  "
-                 "[default: transformer]"),
+    choose_family("translator", names.TRANSLATE, "transformer"),
     *VALID,
     *TEST,
     Flag("--shared/--separate", "tokenizer.shared", default=None, help="One vocabulary for both languages, or two."),

@@ -1,0 +1,21 @@
+"""The order of the site: what stands in its side bar, and below which page. Each page stands here once."""
+
+from __future__ import annotations
+
+CONTENTS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
+    "index.md": (
+        ("Start", ("tutorial",)),
+        ("Understand", ("words", "lab")),
+        ("Do", ("data", "corpora", "large-data", "families", "translation", "summarising", "captioning",
+                "classifying", "tagging", "serving", "exporting", "importing", "hub", "scaling-out")),
+        ("Look up", ("reference", "reference/commands", "reference/settings", "reference/names", "reference/formats")),
+        ("Judge", ("compare", "performance", "reliability", "mutants")),
+        ("Behind it", ("design", "project/contributing", "project/changelog", "project/security", "project/readme",
+                       "log"))),
+}
+
+
+def tables_below(place: str) -> str:
+    """The lists of pages that stand below a page, as Sphinx wants them."""
+    return "".join("\n\n:::{toctree}\n:hidden:\n" + (f":caption: {caption}\n" if caption else "") + "\n"
+                   + "\n".join(pages) + "\n:::\n" for caption, pages in CONTENTS.get(place, ()))

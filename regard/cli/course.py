@@ -1,0 +1,88 @@
+"""`regard course`: exercises on the ideas of the lectures, and a grader that says what is wrong."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from regard.cli.options import JSON, print_json, tell
+
+NAME = click.argument("name", metavar="EXERCISE")
+
+
+@click.group(name="course")
+def command() -> None:
+    """Twelve exercises on the lectures' ideas, and a grader: list, show, new, check."""
+
+
+@command.command("list", short_help="List the exercises.")
+@JSON
+def list_exercises(as_json: bool) -> None:
+    """List the exercises, the lecture that each goes with, and the functions that it asks for."""
+    from regard.course.syllabus import EXERCISES, POINTS
+
+    if as_json:
+        print_json([{"name": each.name, "lecture": each.lecture, "idea": each.idea, "functions": list(each.functions),
+                     "points": POINTS} for each in EXERCISES.values()])
+        return
+    for each in EXERCISES.values():
+        click.echo(f"{each.name:14} lecture {each.lecture}  {each.idea}: {', '.join(each.functions)}")
+
+
+@command.command("show", short_help="Print an exercise's stub.")
+@NAME
+def show(name: str) -> None:
+    """Print an exercise's stub: the equation, the shapes, and the functions to be written."""
+    from regard.course.syllabus import find_exercise
+
+    click.echo(find_exercise(name).stub.read_text("utf-8"), nl=False)
+
+
+@command.command("new", short_help="Write the stubs and a README into a folder.")
+@click.argument("folder", metavar="[DIR]", default="course", type=click.Path(path_type=Path))
+@click.option("--notebooks", is_flag=True, help="Notebooks with a cell that grades, as nbgrader takes them.")
+def new(folder: Path, notebooks: bool) -> None:
+    """Write the twelve stubs and a README into a folder; a file that exists is never overwritten."""
+    from regard.course.new_course import write_course
+
+    written = write_course(folder, notebooks)
+    click.echo(f"wrote {len(written)} files into {folder}: write the functions, then run regard course check {folder}")
+
+
+@command.command("check", short_help="Grade the solutions in a folder, or one file.")
+@click.argument("path", metavar="[DIR|FILE]", default=".", type=click.Path(path_type=Path))
+@click.option("--exercise", metavar="NAME", help="Only this one; needed for a file that is not named like its stub.")
+@click.option("--seconds", type=click.FloatRange(1, 3600), default=15.0, show_default=True,
+              help="How long a solution may run.")
+@JSON
+@click.option("--nbgrader", is_flag=True, help="Print as JSON, as nbgrader's gradebook tells of a submission.")
+@click.option("--student", metavar="ID", default="", help="The id in that JSON.  [default: the folder's name]")
+@click.option("--gradescope", metavar="FILE", type=click.Path(path_type=Path),
+              help="Write the results.json of a Gradescope autograder here.")
+def check(path: Path, exercise: str | None, seconds: float, as_json: bool, nbgrader: bool, student: str,
+          gradescope: Path | None) -> None:
+    """Grade the solutions in a folder, or one file: every check, and what is wrong, in a line each.
+
+    A solution is called, never read; each runs in a process of its own, with a limit of time. The exit code is 0 if
+    every check holds; with --nbgrader or --gradescope it is 0 once all is graded.
+    """
+    from regard.course import score_sheet
+    from regard.course.solutions import check_path
+
+    machine = as_json or nbgrader or gradescope is not None
+    sheets = check_path(path, exercise, seconds, say=lambda sheet: None if machine else click.echo(sheet.text() + "\n"))
+    if gradescope is not None:
+        from regard import storage
+
+        storage.write_json(gradescope, score_sheet.as_gradescope(sheets))
+        tell(f"wrote {gradescope}: {score_sheet.tell_total(sheets)}")
+    if nbgrader:
+        home = path.resolve()
+        print_json(score_sheet.as_nbgrader(sheets, student or (home if home.is_dir() else home.parent).name))
+    if as_json:
+        print_json(score_sheet.as_json(sheets))
+    if not machine:
+        click.echo(score_sheet.tell_total(sheets))
+    sys.exit(0 if nbgrader or gradescope is not None or all(sheet.passed for sheet in sheets) else 1)
