@@ -38,13 +38,13 @@ TEXT = {"transformer": STACK, "lstm": STATE, "gru": STATE, "rnn": STATE, "mamba"
         "window": WINDOW, "mixture": STACK}
 PAIRS = {"transformer": {"layers": "1", "width": "32", "heads": "2"}, "rnn-attention": {"width": "32", "hidden": "48"}}
 CASES = [
-    ("tune-french", "transformer"), ("tune-asyncio", "lstm"), ("tune-docs", "rnn"),
     ("plays-1", "transformer"), ("python-1", "lstm"), ("captions-en", "rnn"), ("stories", "window"),
     ("plays-2", "lstm"), ("python-2", "transformer"), ("captions-de", "linear-rnn"), ("stories", "transformer"),
     ("plays-1", "mixture"), ("multi30k", "rnn-attention"), ("phrasebook", "transformer"), ("python-1", "window"),
     ("captions-en", "lstm"), ("plays-2", "linear-rnn"), ("python-2", "rnn"), ("plays-1", "mamba"),
     ("captions-de", "transformer"), ("stories", "lstm"), ("captions-en", "mixture"), ("plays-2", "rnn"),
-    ("tune-asyncio", "window"), ("tune-french", "linear-rnn"),
+    ("tune-french", "transformer"), ("tune-asyncio", "lstm"), ("tune-docs", "rnn"), ("tune-asyncio", "window"),
+    ("tune-french", "linear-rnn"),
 ]
 
 

@@ -31,7 +31,7 @@ class RandomTokens:
 
 def timed(
     model: Learner, rows: int, context: int, vocab: int, *, micro: int = 0, compiled: str = "yes", steps: int = 20,
-    recompute: str = "no",
+    recompute: str = "no", optimizer: str = "adamw",
 ) -> dict[str, Any]:
     """Tokens a second, milliseconds a step, and the most memory: forward, backward, clipping and update."""
     device = model.device
@@ -40,7 +40,7 @@ def timed(
         torch.cuda.reset_peak_memory_stats()
     settings = TrainingSettings(steps=1000, batch=rows, micro_batch=micro, learning_rate=6e-4,
                                 compile=compiled if device.type == "cuda" else "no", reading="windows",
-                                recompute=recompute)
+                                recompute=recompute, optimizer=optimizer)
     batches = RandomTokens(rows, context, vocab)
     one = TrainingStep(model, batches, settings, make_forward_backward(model, settings, quiet), quiet)
     began = time.perf_counter()

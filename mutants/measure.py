@@ -40,7 +40,7 @@ TESTS = {
 LEFT_OUT = {f"tests/{name}.py" for name in (
     "contract/test_compiled_step", "laws/test_check", "laws/test_planted_bugs",
     "models/test_compiled_families", "models/test_ngram_command", "tasks/test_emoji_captions",
-    "tasks/test_long_and_short", "tasks/test_same_marks", "training/test_curves", "training/test_kill",
+    "tasks/test_long_and_short", "tasks/test_same_marks", "training/test_curves", "soak/test_campaigns",
     "training/test_recorded_step", "training/test_report", "training/test_samples", "training/test_step")}
 BUDGET, FIRST = 60.0, 5.0                # measured seconds of tests for a mutant, and of those tried first
 

@@ -31,6 +31,7 @@ _HOME = {
     "TrainedMasked": "tasks.masked.trained",
     "show": "notebook",
     "train": "training.run",
+    "plan_training": "planning.run_plan",
     "answer_files": "inference.answer_files",
     "export": "interop.export",
     "import_model": "interop.importing",

@@ -43,7 +43,8 @@ def hold_lock(folder: Path) -> Iterator[None]:
         done.set()
         touching.join()
         if is_same_file(file, path):                         # the folder may have been removed, and made again
-            path.unlink()                                    # while it is held: nobody can lock it in between
+            with suppress(OSError):                          # a disk that refuses: the lock is let go all the same
+                path.unlink()                                # while it is held: nobody can lock it in between
         file.close()
 
 

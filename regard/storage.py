@@ -41,13 +41,16 @@ def perform(operation: str, path: Path, act: Callable[[], Any]) -> Any:
 
 
 def explain(operation: str, path: Path, error: OSError) -> str:
-    """Return one line on what the operating system refused."""
+    """Return one line on what the operating system refused, and what to do."""
+    cached = path.absolute().is_relative_to(cache_folder().absolute())
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         free = shutil.disk_usage(_existing_parent(path)).free // 2**20
-        return (f"the disk is full ({free} MB free): could not {operation} {path}; "
-                "free some space, or give another folder with --out. What was saved before is intact")
+        elsewhere = "set REGARD_CACHE to a folder on another disk" if cached else "give another folder with --out"
+        return (f"the disk is full ({free} MB free): could not {operation} {path}; free some space (`regard data cache "
+                f"--clear` removes what can be made again), or {elsewhere}. What was saved before is intact")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"no permission to {operation} {path}: choose a folder you may write to with --out"
+        cure = "set REGARD_CACHE to a folder{}" if cached else "choose a folder{} with --out"
+        return f"no permission to {operation} {path}: {cure.format(' you may write to')}"
     return f"could not {operation} {path}: {error.strerror or error}"
 
 
@@ -101,7 +104,8 @@ def write_file(path: Path, data: bytes | str) -> None:
         write_part(part, data)
         perform("rename", path, lambda: os.replace(part, path))
     except StorageError:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):                   # a disk that refused once may refuse again
+            part.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
 

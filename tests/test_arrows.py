@@ -30,7 +30,7 @@ GROUPS = [
     ["training"],
     ["report"],
     ["compare"],
-    ["scale"],
+    ["scale", "planning"],
     ["lab"],
     ["course"],
     ["serve", "interop"],

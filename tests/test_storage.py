@@ -9,6 +9,7 @@ import pytest
 from regard import storage
 from regard.errors import StorageError
 from regard.run_folder import RunFolder
+from regard.run_lock import hold_lock
 
 
 @pytest.fixture
@@ -41,8 +42,34 @@ def test_a_file_is_the_old_one_or_the_new_one_whatever_fails(tmp_path, failing, 
 
 def test_a_full_disk_says_what_to_do(tmp_path, failing):
     failing(1)
-    with pytest.raises(StorageError, match=r"the disk is full .* free some space, or give another folder with --out"):
+    with pytest.raises(StorageError, match=r"the disk is full .* free some space \(`regard data cache --clear` removes "
+                                           r"what can be made again\), or give another folder with --out"):
         storage.write_file(tmp_path / "file", b"x")
+
+
+def test_a_full_disk_under_the_cache_says_where_else_it_can_lie(tmp_path, failing, monkeypatch):
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    failing(1)
+    with pytest.raises(StorageError, match=r"or set REGARD_CACHE to a folder on another disk\. What was saved before"):
+        storage.write_file(tmp_path / "file", b"x")
+    failing(1, errno.EACCES)
+    with pytest.raises(StorageError, match=r"no permission to write .*: set REGARD_CACHE to a folder you may"):
+        storage.write_file(tmp_path / "file", b"x")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks are POSIX's")
+def test_a_disk_that_refuses_to_clean_up_hides_no_message(tmp_path, failing, monkeypatch):
+    """What used to happen: removing the half file, or the lock, failed too, and that was the traceback."""
+    def refused(path):
+        raise OSError(errno.EIO, "Input/output error")
+
+    failing(2)
+    with pytest.raises(StorageError, match="the disk is full"), hold_lock(tmp_path / "run"):
+        monkeypatch.setattr(os, "unlink", refused)
+        storage.write_file(tmp_path / "file", b"x")
+    monkeypatch.undo()
+    with hold_lock(tmp_path / "run"):
+        pass
 
 
 def test_a_full_disk_says_how_much_is_free(tmp_path, failing, monkeypatch):

@@ -41,6 +41,7 @@ COMMANDS = {
     "push": ("push", "Upload a run to the Hugging Face hub, with a card of what was measured."),
     "pull": ("pull", "Download a run that was pushed to the Hugging Face hub, and check it."),
     "compare": ("compare", "Train several families under one budget, and put them side by side."),
+    "plan": ("plan", "Say what training takes on so many GPUs: memory, bytes that travel, hours."),
     "scale": ("scale", "Say what ten times more minutes, parameters or data would give, from short runs."),
     "lab": ("lab", "Every claim of the lectures as an experiment with a verdict."),
     "course": ("course", "Twelve exercises on the lectures' ideas, and a grader that says what is wrong."),

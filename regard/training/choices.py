@@ -211,12 +211,17 @@ def settle_steps(
         steps, s = steps_for_minutes(s, device, make_step, left)
         if s.epochs:
             steps = min(steps, steps_for_tokens(int(s.epochs * len(corpus.train.tokens)), tokens_a_step))
-        s = replace(s, lead=round(time.monotonic() - began, 3))
+        s = stamp_lead(replace(s, lead=1.0), began)
     apart = JUDGED_APART if judged and device.type == "cpu" else APART
     s = fill_intervals(s, steps, tokens_a_step, len(corpus.valid.tokens), apart)
     if device.type == "cpu" and not s.threads:
         s = replace(s, threads=torch.get_num_threads())      # another number would round otherwise
     return s
+
+
+def stamp_lead(s: TrainingSettings, began: float) -> TrainingSettings:
+    """Return the settings of a budget of minutes with the seconds that have gone by before the first step."""
+    return replace(s, lead=round(time.monotonic() - began, 3)) if s.lead else s
 
 
 def steps_for_tokens(tokens: int, per_step: int) -> int:

@@ -25,7 +25,7 @@ from regard.training.checkpoint import (
     newest_good,
     read_session,
 )
-from regard.training.choices import check_tables, settle_steps
+from regard.training.choices import check_tables, settle_steps, stamp_lead
 from regard.training.counted import count_alone, count_beside
 from regard.training.frames import kept_frames, take_frames
 from regard.training.joining import join_ranks, restarts, send_run, send_state
@@ -111,11 +111,11 @@ def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, 
     describe_pairs(plan.corpus, parts.batches, parts.held_out, plan.model.context, say)
     describe_model(plan.family.name, plan.model, model, say)
     describe_choice(plan, say)
-    if plan.ngram is not None:
-        count_beside(plan, folder, say)
     per_step = tokens_a_step(parts.batches)
-    plan = replace(plan, training=settle_steps(
-        plan.training, plan.corpus, plan.device, parts.make_step, per_step, began, plan.task.judge is not None))
+    with count_beside(plan, folder, say):
+        plan = replace(plan, training=settle_steps(
+            plan.training, plan.corpus, plan.device, parts.make_step, per_step, began, plan.task.judge is not None))
+    plan = replace(plan, training=stamp_lead(plan.training, began))
     job = parts.make_job(plan)
     describe_training(plan.training, per_step, len(plan.corpus.train.tokens), say)
     describe_kernels(job.step, plan.training, say)

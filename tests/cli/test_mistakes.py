@@ -163,7 +163,7 @@ def test_a_full_disk(refused, monkeypatch):
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(storage, "before_operation", full)
-    refused(r"^the disk is full \(\d+ MB free\): could not write .*; free some space, or give another folder",
+    refused(r"^the disk is full \(\d+ MB free\): could not write .*; free some space \(.*\), or give another folder",
             "text.txt", *TINY, "--out", "run")
 
 

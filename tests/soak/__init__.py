@@ -16,6 +16,7 @@ A campaign is one file in `tests/soak/campaigns/`; it is found by itself. It set
                         holds="refused, or the same numbers", ci=500, soak=50_000, run=run, prepare=prepare)
 
 - Top-level imports of the file are light: no torch, no regard (`prepare` and `run` import them, and they stay).
+- `warm()` imports, in the process that forks the cases, what several campaigns use; it changes nothing else there.
 - Seeds are whole numbers from 0 on. CI runs 0 to ci - 1 of every campaign, in test_campaigns.py, in a fork of the
   test's process; where the short form is a test elsewhere, `short="tests/fuzz"` names it, and it is left out there.
 - `patience` is how many seconds by the clock one case may take before it is killed as hung (120 unless given).

@@ -31,6 +31,7 @@ class Campaign:
     soak: int
     run: Callable[[int, Path], Failure | None]
     prepare: Callable[[Path], object] | None = None
+    warm: Callable[[], object] | None = None
     run_many: Callable[[Iterable[int], Path], Iterator[tuple[int, Failure | None]]] | None = None
     short: str = ""
     patience: float = 120.0

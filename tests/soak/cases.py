@@ -38,6 +38,8 @@ def work(campaign: Campaign, seeds: Iterable[int], folder: Path, tell: Callable[
     kept = folder / "prepared"
     kept.mkdir(parents=True, exist_ok=True)
     tell({"preparing": True})
+    if campaign.warm is not None:
+        campaign.warm()
     if campaign.prepare is not None:
         campaign.prepare(kept)
     if campaign.run_many is not None:
@@ -120,6 +122,8 @@ def kill_group(process: int) -> None:
 def run_forked(campaign: Campaign, seeds: Iterable[int], folder: Path) -> Outcome:
     """Run cases in forks of this process; a case that ends one is a failure, and the others go on in the next."""
     left, whole = list(seeds), Outcome()
+    if campaign.warm is not None:
+        campaign.warm()
     while left:
         outcome = run_one_fork(campaign, left, folder)
         whole.done += outcome.done

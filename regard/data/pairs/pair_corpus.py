@@ -206,6 +206,9 @@ def write_sides(folder: Path, pairs: Iterable[TextPair], tally: Tally) -> Clean:
     """Write both files and the tally of reading the pairs, which appear together or not at all."""
 
     def fill(part: Path) -> None:
+        storage.perform("write", part, lambda: write(part))
+
+    def write(part: Path) -> None:
         with open(part / SIDES[0], "w", encoding="utf-8", newline="\n") as one, \
                 open(part / SIDES[1], "w", encoding="utf-8", newline="\n") as other:
             for pair in pairs:

@@ -13,6 +13,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Self, TypeVar
@@ -23,7 +24,7 @@ from regard import storage
 from regard.data.reading.readers import TextPiece
 from regard.data.reading.seals import CURE, check_folder, write_folder
 from regard.data.tokens.vocabulary import EOS, UNK, Tokenizer
-from regard.errors import DataError, StorageError
+from regard.errors import DataError
 
 T = TypeVar("T")
 VERSION = 1
@@ -167,7 +168,8 @@ class ArrayFiles:
 
     def __exit__(self, *error: Any) -> None:
         for file in self.files.values():
-            file.close()
+            with suppress(OSError):                          # of what `sync` was refused, which is told already
+                file.close()
 
     def append(self, name: str, values: np.ndarray) -> None:
         data = values.tobytes()
@@ -242,11 +244,5 @@ class _Writer(ArrayFiles):
 
 
 def storage_call(operation: str, path: Path, act: Any) -> Any:
-    """One counted disk operation of a stream, with the cure that fits a cache."""
-    try:
-        if storage.before_operation is not None:
-            storage.before_operation(operation, path)
-        return act(path)
-    except OSError as error:
-        raise StorageError(f"could not {operation} {path} ({error.strerror or error}): free some space, or set "
-                           "REGARD_CACHE to a folder on another disk. Nothing was lost") from error
+    """One counted disk operation of a stream."""
+    return storage.perform(operation, path, lambda: act(path))

@@ -1,0 +1,61 @@
+"""Traffic of a step: the messages of each kind, and the bytes of them that leave a rank.
+
+In a ring of N ranks, an all-reduce of B bytes sends 2 B (N - 1) / N from each; an all-gather, and a reduce-scatter,
+B (N - 1) / N, where B is the whole of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from regard.planning.blueprint import Blueprint
+from regard.training import traffic
+from regard.training.recorded_step import MOST_UPDATED
+from regard.training.traffic import ring
+
+ROUNDS = {"all-reduce": 2, "all-gather": 1, "reduce-scatter": 1}
+
+
+@dataclass(frozen=True)
+class Message:
+    """Messages of a step that carry the same: how they travel, and the bytes of them all together."""
+
+    name: str
+    kind: str                          # all-reduce · all-gather · reduce-scatter
+    size: float
+
+    def leaving(self, ranks: int) -> float:
+        """Return the bytes that leave each rank."""
+        return ring(ROUNDS[self.kind], self.size, ranks)
+
+
+def of_data_parallel(blueprint: Blueprint, ranks: int, gpu: bool = True) -> list[Message]:
+    """Return one all-reduce of all gradients; with Muon also an all-gather of its updates, which are bfloat16 on a GPU
+    and stay at home where a small model's updates are recorded."""
+    if ranks == 1:
+        return []
+    found = [Message("gradients", "all-reduce", traffic.gradient_bytes(blueprint.model, ranks))]
+    recorded = gpu and blueprint.parameters <= MOST_UPDATED and blueprint.training.compile != "no"
+    if blueprint.training.optimizer == "muon" and not recorded:
+        whole = traffic.update_bytes(blueprint.model, ranks)
+        found.append(Message("Muon's updates", "all-gather", whole / 2 if gpu else whole))
+    return found
+
+
+def of_fsdp(blueprint: Blueprint, ranks: int, passes: int = 1, bytes_a_weight: int = 2) -> list[Message]:
+    """Return the all-gathers of weights, twice for a layer and once for what stands outside of layers, and the
+    reduce-scatter of all gradients in float32, in each of so many forward and backward passes of a step."""
+    if ranks == 1:
+        return []
+    layers, rest = blueprint.groups()
+    twice, once = (sum(padded(group, ranks) for group in groups) for groups in (layers, [rest]))
+    return [Message("weights", "all-gather", passes * bytes_a_weight * (2 * twice + once)),
+            Message("gradients", "reduce-scatter", passes * 4 * (twice + once))]
+
+
+def padded(weights: Sequence[Tensor], ranks: int) -> int:
+    """Return the numbers of some weights whose rows are dealt out evenly, with the rows that this adds."""
+    return sum(-(-len(weight) // ranks) * ranks * (weight.numel() // len(weight)) for weight in weights)

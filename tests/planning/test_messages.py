@@ -1,0 +1,83 @@
+"""The bytes that a plan states are those that torch is given in the steps of training, counted on gloo."""
+
+import json
+
+import pytest
+
+from regard.config import fill
+from regard.families import FAMILIES
+from regard.planning import messages
+from regard.planning.blueprint import draw_blueprint
+from regard.planning.run_plan import plan_training
+from regard.training.settings import TrainingSettings
+from tests.training.ranks import run_ranks
+
+STEPS = 3
+LINES = "".join("the cat " * (1 + i * 5 % 7) + f"sat on mat {i * 7 % 13}\n" for i in range(60))
+
+
+def case(name, family, optimizer, plant=False, **model):
+    sizes = {"width": 24, "context": 16, "dropout": 0.0, **model}
+    training = dict(steps=STEPS, batch=8, valid_every=STEPS, samples=False, optimizer=optimizer)
+    return {"name": name, "family": family, "plant": plant,
+            "settings": {"model": sizes, "training": training, "tokenizer": {"kind": "char"}}}
+
+
+TRANSFORMER = dict(heads=2, layers=3)
+SHARDED = {"name": "sharded", "family": "transformer", "sharded": True, "vocab": 101, "passes": 2,
+           "model": dict(layers=3, width=24, heads=2, context=16)}
+CASES = {2: [case("adamw", "transformer", "adamw", **TRANSFORMER), case("muon", "transformer", "muon", **TRANSFORMER),
+             case("gru", "gru", "muon", hidden=20), case("planted", "gru", "adamw", plant=True, hidden=20), SHARDED],
+         4: [case("adamw", "transformer", "adamw", **TRANSFORMER), case("muon", "transformer", "muon", **TRANSFORMER),
+             SHARDED]}
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda count: f"{count} ranks")
+def counted(request, tmp_path_factory):
+    """Return the number of ranks, the folder with the runs, and what was counted on rank 0."""
+    folder = tmp_path_factory.mktemp("counted")
+    (folder / "lines.txt").write_text(LINES)
+    (folder / "cases.json").write_text(json.dumps(CASES[request.param]))
+    for code, _, err in run_ranks(request.param, ["-m", "tests.planning.message_worker", folder]):
+        assert code == 0, err
+    return request.param, folder, json.loads((folder / "counted.json").read_text())
+
+
+def stated(ranks, run):
+    """The bytes of each kind of message of a plan for this run, of all its steps; on CPUs Muon's are float32."""
+    plan = plan_training(10**6, f"{ranks}xH200", run=run)
+    found = {}
+    for message in messages.of_data_parallel(plan.blueprint, ranks, gpu=False):
+        found[message.kind] = found.get(message.kind, 0) + STEPS * message.size
+    return plan, found
+
+
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_the_bytes_of_data_parallel_are_those_that_travel(counted, name):
+    ranks, folder, found = counted
+    plan, expected = stated(ranks, folder / name)
+    assert set(expected) == {"all-reduce"} | ({"all-gather"} if name == "muon" else set())
+    assert found[name] == pytest.approx(expected, rel=0.01)
+    if name == "adamw":                                                    # a GPU sends the same
+        (message,) = plan.ways[0].messages
+        assert STEPS * message.size == expected["all-reduce"]
+        assert plan.ways[0].leaving == pytest.approx(2 * message.size * (ranks - 1) / ranks)
+
+
+def test_so_are_those_of_a_recurrence_and_a_message_too_many_is_seen(counted):
+    ranks, folder, found = counted
+    if ranks != 2:
+        pytest.skip("counted on two ranks")
+    assert found["gru"] == pytest.approx(stated(ranks, folder / "gru")[1], rel=0.01)
+    assert found["planted"] != pytest.approx(stated(ranks, folder / "planted")[1], rel=0.01)
+
+
+def test_the_bytes_of_fsdp_are_those_that_travel(counted):
+    ranks, _, found = counted
+    family = FAMILIES["transformer"]
+    settings = fill(family.settings, SHARDED["model"], "model")
+    blueprint = draw_blueprint(family, settings, TrainingSettings(), SHARDED["vocab"])
+    expected = {message.kind: message.size for message in messages.of_fsdp(blueprint, ranks, SHARDED["passes"])}
+    assert found["sharded"] == pytest.approx(expected, rel=0.01)
+    once = {message.kind: message.size for message in messages.of_fsdp(blueprint, ranks, 1)}
+    assert found["sharded"] != pytest.approx(once, rel=0.01)

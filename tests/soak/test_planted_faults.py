@@ -1,0 +1,92 @@
+"""What the campaigns of durability must find is planted, and found."""
+
+import os
+import shutil
+from functools import partial
+
+import pytest
+
+from regard import storage
+from tests.soak.campaigns import disk_errors, kills, power_loss
+from tests.soak.cases import own_places
+from tests.soak.lives import FIRST
+
+
+@pytest.fixture(autouse=True)
+def own_environment(tmp_path, monkeypatch):
+    for name, value in own_places(tmp_path / "own").items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def failures(tmp_path):
+    """Run some cases of a campaign on runs that were undisturbed before the fault was planted."""
+    def run(campaign, seeds, plant):
+        campaign.warm()
+        campaign.prepare(tmp_path / "prepared")
+        for variant in FIRST:
+            campaign.UNDISTURBED(variant)
+        plant()
+        found = []
+        for seed in seeds:
+            own = tmp_path / str(seed)
+            own.mkdir()
+            found.append(campaign.run(seed, own))
+        return [each.why for each in found if each is not None]
+
+    (tmp_path / "prepared").mkdir()
+    return run
+
+
+def write_in_place(path, data):
+    storage.perform("write", path, lambda: path.write_bytes(data.encode() if isinstance(data, str) else data))
+
+
+def test_an_optimizer_that_is_not_restored_is_found(failures, monkeypatch):
+    plant = partial(monkeypatch.setattr, "regard.training.optim.Optimizers.load", lambda self, tensors: None)
+    assert any("other bits in checkpoints/" in why for why in failures(kills, (30, 33), plant))
+
+
+def test_files_that_are_written_in_place_are_found(failures, monkeypatch):
+    plant = partial(monkeypatch.setattr, storage, "write_file", write_in_place)
+    assert failures(kills, (16, 22, 28, 31), plant)
+
+
+def test_a_cleanup_that_raises_is_found(failures, monkeypatch):
+    def write_file(path, data):
+        part = storage.own_part(path)
+        try:
+            storage.write_part(part, data)
+            storage.perform("rename", path, lambda: os.replace(part, path))
+        finally:
+            part.unlink(missing_ok=True)
+        storage.sync_folder(path.parent)
+
+    plant = partial(monkeypatch.setattr, storage, "write_file", write_file)
+    assert any(": broken" in why for why in failures(disk_errors, range(8, 16), plant))
+
+
+def test_names_that_are_not_synced_are_found(failures, monkeypatch):
+    plant = partial(monkeypatch.setattr, storage, "sync_folder", lambda path: None)
+    assert any("is gone" in why or "neither" in why for why in failures(power_loss, (38, 40, 45, 47), plant))
+
+
+def test_contents_that_are_not_synced_are_found(failures, monkeypatch):
+    def write_part(path, data):
+        storage.perform("write", path, lambda: path.write_bytes(data.encode() if isinstance(data, str) else data))
+
+    assert failures(power_loss, (38, 40, 45, 47), partial(monkeypatch.setattr, storage, "write_part", write_part))
+
+
+@pytest.mark.parametrize("variant", FIRST, ids=lambda each: each.name)
+def test_the_calls_that_were_seen_make_the_folder_as_it_is(variant, tmp_path):
+    """The shim between Regard and the disk misses nothing."""
+    from tests.soak.power import read_state
+
+    power_loss.warm()
+    power_loss.prepare(tmp_path)
+    power_loss.RECORDED.clear()
+    root, calls = power_loss.recorded(variant)
+    assert len(calls) > 100 and power_loss.disk_after(calls, root).now() == read_state(root)
+    shutil.rmtree(root)
+    assert os.path.exists(tmp_path)
