@@ -45,12 +45,37 @@ def read_plain(path: Path | str, most: int = sys.maxsize) -> bytes:
     """Return the bytes of a plain file; an OSError where there are more than `most`."""
     with open_plain(path) as file:
         size = os.fstat(file.fileno()).st_size
-        data = file.read(min(size, most) + 1) or b""             # None: it would wait
+        if size > most:                                          # asked first: so much need not fit into memory
+            raise too_long(path, most)
+        data = file.read(size + 1) or b""                        # None: it would wait
         if len(data) > size and len(data) <= most:               # it has grown; what the system makes up says 0
             data += file.read(min(PIECE, most - len(data)) + 1) or b""
     if len(data) > most:
-        raise OSError(errno.EFBIG, f"it has more than {most:,} bytes, as no such file has", str(path))
+        raise too_long(path, most)
     return data
+
+
+def too_long(path: Path | str, most: int) -> OSError:
+    return OSError(errno.EFBIG, f"it has more than {most:,} bytes, as no such file has", str(path))
+
+
+def check_length(path: Path | str) -> None:
+    """Refuse a file that is longer than what it can hold, before all of it is read: a file may have a length without
+    having the bytes. Tensors say in their header how many bytes they are; no other file of ours is large."""
+    with open_plain(path) as file:
+        length = os.fstat(file.fileno()).st_size
+        if length <= LARGE:
+            return
+        if not str(path).endswith(".safetensors"):
+            raise too_long(path, LARGE)
+        size = int.from_bytes(file.read(8), "little")
+        header: Any = parse_json(file.read(size)) if size <= LARGE else None
+        try:
+            ends = [each["data_offsets"][1] for name, each in header.items() if name != "__metadata__"]
+        except (AttributeError, KeyError, TypeError, IndexError):
+            ends = []
+        if length != 8 + size + max((end for end in ends if isinstance(end, int)), default=0):
+            raise OSError(errno.EFBIG, "it is not as long as its header says", str(path))
 
 
 def parse_json(raw: bytes | str) -> Any:

@@ -42,7 +42,7 @@ from regard.manifest import (
     read_manifest,
     write_manifest,
 )
-from regard.plain_files import SMALL, check_plain, load_json, parse_json, read_plain
+from regard.plain_files import LARGE, SMALL, check_length, check_plain, load_json, parse_json, read_plain
 
 SETTINGS, TOKENIZER, SOURCE_TOKENIZER, LABELS, BASELINE, WEIGHTS, METRICS, SAMPLES, CHECKPOINTS = (
     "run.toml", "tokenizer.json", "source-tokenizer.json", "labels.json", "baseline.safetensors", "model.safetensors",
@@ -52,6 +52,7 @@ TOKENIZERS = (TOKENIZER, SOURCE_TOKENIZER, LABELS, BASELINE)   # what a tokenize
 RECORDED = (SETTINGS, *TOKENIZERS, WEIGHTS, NGRAM, MIXTURE, TEST)        # in the manifest
 HEADING = "every setting of this run, resolved"                # the first line of run.toml
 NUMBERS = ("tokens", "seconds", "took", "train_loss")                    # of a row of a log, where it has them
+LARGEST = 1e8                  # of a weight: products of a few stay far from what float32 can hold
 DAMAGED = "damaged-"           # before the name of a checkpoint that was set aside
 
 
@@ -176,6 +177,7 @@ class RunFolder:
         if not path.exists():
             raise RunError(f"{path} is missing, though {MANIFEST} names it: take it from a copy of the run")
         try:
+            check_length(path)
             found = storage.file_digest(path)
         except OSError as error:
             raise RunError(f"could not read {path}: {error.strerror or error}") from None
@@ -339,6 +341,8 @@ def verified(path: Path) -> dict[str, bytes] | None:
     """The checkpoint's files, if every one is there and hashes to what its manifest says."""
     try:
         digests = checkpoint_digests(path)
+        for name in digests:
+            check_length(path / name)
         files = {name: read_plain(path / name) for name in digests}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -348,7 +352,10 @@ def verified(path: Path) -> dict[str, bytes] | None:
 def is_whole(path: Path) -> bool:
     """`verified` without holding the files, which may be large."""
     try:
-        return all(storage.file_digest(path / name) == digest for name, digest in checkpoint_digests(path).items())
+        digests = checkpoint_digests(path)
+        for name in digests:
+            check_length(path / name)
+        return all(storage.file_digest(path / name) == digest for name, digest in digests.items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
 
@@ -385,13 +392,14 @@ def mapped(path: Path) -> dict[str, Any]:
 
 
 def check_finite(tensors: Mapping[str, Any], path: Path) -> None:
-    """Refuse weights that are nan or infinite: every answer would be so. Each is looked through once."""
+    """Refuse weights that are nan, infinite, or so large that products of them are: every answer would be nan. Each is
+    looked through once."""
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and tensor.numel():
-            low, high = tensor.aminmax()
-            if not (math.isfinite(low) and math.isfinite(high)):
-                raise RunError(f"{path} is damaged: {name} holds what is no finite number; take it from a copy, or "
-                               "train again")
+            low, high = map(float, tensor.aminmax())
+            if not -LARGEST <= low <= high <= LARGEST:           # nan is in no range
+                what = "no finite number" if not math.isfinite(high - low) else f"beyond {LARGEST:g}"
+                raise RunError(f"{path} is damaged: {name} holds what is {what}; take it from a copy, or train again")
 
 
 def unpack(data: bytes, where: Path | str) -> dict[str, Any]:
@@ -407,12 +415,17 @@ def unpack(data: bytes, where: Path | str) -> dict[str, Any]:
 
 def read_log(path: Path) -> tuple[list[dict[str, Any]], int]:
     """The rows of metrics.jsonl or samples.jsonl, and how many lines are none: torn by a kill, or damaged."""
-    try:
-        lines = read_plain(path).split(b"\n") if path.exists() else []
-    except OSError as error:
-        raise RunError(f"could not read {path}: {error.strerror or error}") from None
+    lines = load_log(path).split(b"\n")
     rows = [row for line in lines if line and (row := parse_row(line)) is not None]
     return rows, sum(1 for line in lines if line) - len(rows)
+
+
+def load_log(path: Path) -> bytes:
+    """The bytes of a log; none where there is no such file."""
+    try:
+        return read_plain(path, LARGE) if path.exists() else b""
+    except OSError as error:
+        raise RunError(f"could not read {path}: {error.strerror or error}") from None
 
 
 def as_finite(value: Any) -> float:

@@ -382,3 +382,74 @@ def test_settings_of_a_resumed_run_are_compared_with_its_checkpoint(run, tmp_pat
     set_value(folder, "model", "width", 2**20)
     found = run_bounded(lambda: resume(folder), 20, 600)
     assert found.how == "refused" and "the weights do not fit the model" in found.line, (found.how, found.line)
+
+
+# ------------------------------------------------------------------------------------------------ found by the soak
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH_TASK)
+def test_weights_with_which_nothing_can_be_computed_are_refused(run, name):
+    """Finite ones of 1e38 gave `loss nan`, and a translator a traceback."""
+    from safetensors.torch import load_file, save_file
+
+    folder = run(name)
+    tensors = {each: torch.full_like(tensor, 1e38) for each, tensor in load_file(folder / "model.safetensors").items()}
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(RunError, match=r"holds what is beyond 1e\+08; take it from a copy, or train again"):
+        regard.load(folder, "cpu")
+
+
+def test_scores_that_are_no_numbers_are_told(run, monkeypatch):
+    from regard.metrics.perplexity import Surprise
+
+    with pytest.raises(RunError, match=r"probabilities are no numbers \(nan\)"):
+        Surprise(float("nan"), tokens=3)
+    translator = regard.load(run("translate-rnn"), "cpu")
+    step = type(translator.model).step
+    monkeypatch.setattr(type(translator.model), "step", lambda *given: (step(*given)[0] * torch.nan, step(*given)[1]))
+    with pytest.raises(RunError, match="no target a probability that is a number"):
+        translator.translate(["un chat"])
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "checkpoints/00000006/training.safetensors", "metrics.jsonl",
+                                  "checkpoints/00000006/at.json", "model.safetensors"])
+def test_a_file_that_says_it_has_a_terabyte_is_not_read_through(run, name):
+    """A file may have a length without having the bytes: each was hashed, or read into memory."""
+    from tests.fixtures.runs import resume
+
+    folder = run()
+    forged = {path.name: digest(path.read_bytes()) for path in folder.iterdir() if path.is_file()}
+    forge(folder, format=1, files=forged, before={}, checkpointed=True)
+    with open(folder / name, "ab") as file:
+        file.truncate(2**40)
+    use = regard.load if name == "model.safetensors" else resume                # which would take the checkpoint's
+    found = run_bounded(lambda: use(folder), 10, 400)
+    assert found.how == "refused" and "\n" not in found.line, (found.how, found.line)
+
+
+def test_what_is_said_of_a_resumed_run_is_one_plain_line(run, tmp_path, monkeypatch, capfd):
+    """All that a CPU says of itself was printed, a hundred lines; what another wrote there went to the terminal."""
+    from regard.training.run import TrainRequest, run_training
+
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    folder = run("classify-window")
+    path = folder / "checkpoints" / "00000006" / "session.json"
+    values = json.loads(path.read_text())
+    assert len(values["conditions"]["processor"].splitlines()) > 20
+    values["conditions"]["torch"] = "\x1b[31m2.0\n[/red]"
+    path.write_text(json.dumps(values))
+    files = {each.name: digest(each.read_bytes()) for each in path.parent.iterdir() if each.name != "manifest.json"}
+    forge(path.parent, step=6, files=files)
+    run_training(TrainRequest((str(HERE / "data" / "labels.tsv"),), task="classify", out=str(folder), resume=True,
+                              settings={"training": {"steps": 7}}, device="cpu"))
+    (said,) = [line for line in capfd.readouterr().err.splitlines() if "last bits" in line]
+    assert said.isprintable() and "was \\x1b[31m2.0 [/red]" in said and len(said) < 400
+
+
+def test_a_cpu_is_known_again_by_what_it_can_and_not_by_its_clock():
+    from regard.kernels.cpu.onednn import cpu_name
+
+    told = "processor\t: {0}\nmodel name\t: AMD EPYC\ncpu MHz\t\t: {1}\nflags\t\t: fpu {2}\n\n"
+    one = cpu_name(told.format(0, 2445.4, "avx2") + told.format(1, 2000.0, "avx2"))
+    assert one == cpu_name(told.format(0, 3100.0, "avx2")) and one.startswith("AMD EPYC (") and "\n" not in one
+    assert one != cpu_name(told.format(0, 2445.4, "avx512f")) and cpu_name(one) == one

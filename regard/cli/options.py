@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from regard.errors import one_line
 from regard.storage import format_json
 
 DEVICE = click.option("--device", default="auto", show_default=True, help="cpu, cuda, ...")
@@ -48,5 +49,5 @@ def print_json(values: Any) -> None:
 
 
 def tell(text: str) -> None:
-    """Print a line for the user, beside the output."""
-    click.echo(text, err=True)
+    """Print lines for the user, beside the output."""
+    click.echo("\n".join(map(one_line, text.split("\n"))), err=True)

@@ -27,7 +27,7 @@ from regard.decoding.fast import recorded_beam
 from regard.decoding.forbidden import check_forced, forbid
 from regard.decoding.source_batches import SourceBatch, run_batches
 from regard.decoding.special_tokens import SpecialTokens
-from regard.errors import SettingError
+from regard.errors import RunError, SettingError
 from regard.kernels.cpu.packing import packing
 
 
@@ -143,6 +143,9 @@ def beam_search(
         while beams.searches:
             beams.step()
         rows.close()
+    if not all(search.finished for search in beams.all_searches):
+        raise RunError("the model gives no target a probability that is a number: its weights are damaged or too "
+                       "large; take the run from a copy, or train again")
     return [search.best(options.n_best) for search in beams.all_searches]
 
 

@@ -20,6 +20,7 @@ from regard.contract import LanguageModel, Learner, Source
 from regard.data.batching.pair_batches import HeldOutPairs
 from regard.data.batching.text_batches import Batch
 from regard.data.tokens.vocabulary import UNK
+from regard.errors import RunError
 from regard.ranks import ALONE, Ranks
 
 
@@ -32,6 +33,11 @@ class Surprise:
     words: int = 0
     bytes: int = 0
     unknown: int = 0
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.nats):
+            raise RunError("the model's probabilities are no numbers (nan): its weights are damaged or too large; take "
+                           "the run from a copy, or train again")
 
     @property
     def loss(self) -> float:

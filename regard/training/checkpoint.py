@@ -26,7 +26,7 @@ from regard.config import fill, shown
 from regard.contract import Learner
 from regard.errors import RunError
 from regard.families.outline import check_outline
-from regard.kernels.cpu.onednn import cpu
+from regard.kernels.cpu.onednn import cpu, cpu_name
 from regard.plain_files import parse_json
 from regard.ranks import ALONE, Ranks
 from regard.run_folder import CHECKPOINTS, DAMAGED, RunFolder, pack, unpack
@@ -261,7 +261,7 @@ def set_conditions(s: TrainingSettings, model: Learner) -> None:
 
 def current_conditions(model: Learner, ranks: Ranks = ALONE) -> Conditions:
     device = model.device
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else cpu()
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name(cpu())
     return Conditions(device.type, torch.get_num_threads() if device.type == "cpu" else 0, name, torch.__version__,
                       ranks.count)
 
@@ -271,5 +271,6 @@ def changed_conditions(before: dict[str, Any] | None, now: Conditions) -> list[s
     if before is None:
         return ["threads, processor and torch are not known: the checkpoint is of an earlier version"]
     before = {"ranks": 1, **before}                            # of an earlier version: one process
+    before["processor"] = cpu_name(str(before.get("processor", "unknown")))         # which kept all that it said
     return [f"{name} {value}, was {before.get(name, 'unknown')}" for name, value in asdict(now).items()
             if before.get(name) != value]

@@ -17,12 +17,12 @@ from torch import Tensor, nn
 from regard import kernels, storage
 from regard.config import as_values
 from regard.contract import LanguageModel, Learner
-from regard.errors import TrainingStopped
+from regard.errors import TrainingStopped, one_line
 from regard.kernels.cross_entropy import keeps_logits
 from regard.kernels.cuda import products
 from regard.kernels.norm import why_not as why_norms_keep
 from regard.ranks import ALONE, Ranks
-from regard.run_folder import RunFolder, parse_row, read_log
+from regard.run_folder import RunFolder, load_log, parse_row, read_log
 from regard.tasks.trained_model import count_parameters
 from regard.training.recorded_step import why_updates_are_eager
 from regard.training.settings import TrainingSettings
@@ -58,12 +58,12 @@ class Metrics:
 
     def state(self) -> dict[str, Any]:
         """Return the length and hash of the log: a checkpoint keeps them, so that a later change is seen."""
-        raw = self.path.read_bytes() if self.path.exists() else b""
+        raw = load_log(self.path)
         return {"bytes": len(raw), "sha256": storage.digest(raw)}
 
     def unchanged(self, before: dict[str, Any]) -> bool:
         """Return whether the log still begins with its bytes at the checkpoint that stored `before`."""
-        raw = self.path.read_bytes() if self.path.exists() else b""
+        raw = load_log(self.path)
         return storage.digest(raw[:before["bytes"]]) == before["sha256"]
 
     def cut(self, last_step: int) -> int:
@@ -71,7 +71,7 @@ class Metrics:
         damaged); return the number of these lines."""
         if not self.path.exists():
             return 0
-        lines = [line for line in self.path.read_bytes().split(b"\n") if line]
+        lines = [line for line in load_log(self.path).split(b"\n") if line]
         rows = [(line, row) for line in lines if (row := parse_row(line)) is not None]
         storage.write_file(self.path, b"".join(line + b"\n" for line, row in rows if row["step"] <= last_step))
         return len(lines) - len(rows)
@@ -138,9 +138,9 @@ class TrainingProgress:
     def say(self, text: str) -> None:
         if self.quiet:
             return
-        self.last_line = time.monotonic()
+        self.last_line, text = time.monotonic(), one_line(text)
         if self.bar is not None:
-            self.bar.console.print(text, highlight=False)
+            self.bar.console.print(text, highlight=False, markup=False)
         else:
             print(text, file=sys.stderr, flush=True)
 

@@ -9,7 +9,6 @@ fails while a run trains is left, and a note says so.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -20,6 +19,7 @@ from typing import Any, Protocol
 
 from regard import storage
 from regard.errors import SettingError, did_you_mean, note
+from regard.plain_files import load_json
 
 PROJECT = "regard"                         # where neither WANDB_PROJECT nor TRACKIO_PROJECT says otherwise
 IDS = "trackers.json"                      # in a run folder: the ids by which it goes on
@@ -163,7 +163,7 @@ def config_of(tables: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_ids(folder: Path) -> dict[str, str]:
     try:
-        return dict(json.loads((folder / IDS).read_bytes()))
+        return dict(load_json(folder / IDS))
     except (OSError, ValueError, TypeError):                   # there is none, or none of use: it begins anew
         return {}
 

@@ -26,6 +26,7 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 MOVING = ("PNG", "WEBP", "GIF")          # formats whose frames are an animation; several in a JPEG are previews
 MOST_PIXELS = 50_000_000                 # width times height, as the header says
 MOST_BYTES = 2**26                       # of the file
+DENSEST, LARGE = 200, 4_000_000          # pixels in a byte of the file; asked from so many pixels on
 DRAFT = 4                                # a JPEG is decoded no finer than so many times the size wanted
 WHITE = (255, 255, 255)
 
@@ -94,6 +95,9 @@ def _check_header(path: Path, image: Image.Image) -> None:
     width, height = image.size
     if width * height > MOST_PIXELS:
         raise _too_many(path, f"is {width:,} x {height:,} pixels")
+    if width * height > max(LARGE, DENSEST * path.stat().st_size) and image.mode != "1":      # scans are one bit deep
+        raise BadPicture(HUGE, f"the picture {shown(path)} would unpack to {width:,} x {height:,} pixels, more than "
+                         f"{DENSEST} for each of its bytes: save a smaller copy of it")
     frames = getattr(image, "n_frames", 1) if image.format in MOVING else 1
     if frames > 1:
         raise BadPicture(MOVES, f"the picture {shown(path)} is an animation of {frames:,} frames: "

@@ -6,6 +6,7 @@ what is read. pyarrow does the reading; neither `datasets` nor a library of fram
 
 from __future__ import annotations
 
+import io
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +19,7 @@ from regard.errors import DataError
 
 ROWS_AT_ONCE = 256
 MOST_UNPACKED = 20                       # times its size is the most that a packed file has
+FEW_ROWS, DENSEST = 100_000, 10          # rows that any file may have; more only so many for each of its bytes
 TITLES = {"parquet": "Parquet", "arrow": "Arrow"}
 FILE_MARK = b"ARROW1"                    # an Arrow file begins so; what `datasets` writes is a stream, without it
 Row = dict[str, Any]
@@ -65,6 +67,10 @@ def open_parquet(stream: BinaryIO, choose: Choose) -> tuple[Any, Iterable[Any]]:
     import pyarrow.parquet as parquet
 
     table = parquet.ParquetFile(stream)
+    rows, size = table.metadata.num_rows, stream.seek(0, io.SEEK_END)
+    if rows > max(FEW_ROWS, DENSEST * size):
+        raise DataError(f"a Parquet file of {size:,} bytes says that it has {rows:,} rows, as no text does: write it "
+                        "again")
     columns = choose(table.schema_arrow.names)
     return table.schema_arrow, table.iter_batches(batch_size=ROWS_AT_ONCE, columns=columns, use_threads=False)
 

@@ -25,6 +25,7 @@ from regard.data.reading.lines import BLOCK, HEAD, LONGEST, Chunk, Cleaner, chec
 from regard.data.reading.remote import find_files_at, is_address, open_address
 from regard.data.reading.saved_datasets import find_dataset_files, is_saved_dataset, refuse_splits
 from regard.data.reading.tally import EMPTY, Tally
+from regard.data.reading.unpacking import unpacked
 from regard.errors import DataError, SettingError, did_you_mean
 
 DOCUMENTS = ("file", "line", "blank-line")
@@ -153,7 +154,7 @@ def open_source(source: TextFile) -> Iterator[BinaryIO]:
     """The bytes of a source, unpacked; whatever goes wrong with the file is one clear line."""
     try:
         with _open_bytes(source) as raw:
-            yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if source.packed else _part_of(raw, source)
+            yield unpacked(raw, source.name) if source.packed else _part_of(raw, source)
     except PermissionError:
         raise DataError(f"no permission to read {source.name}: change it with chmod, or copy the file") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError
+from regard.plain_files import load_json
 
 STATE, INFO, SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
 # Which setting the files of a split go to; of several names the first that is there.
@@ -45,8 +45,8 @@ def find_dataset_files(folder: Path) -> list[Path]:
 
 def load_object(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
+        value = load_json(path)
+    except (OSError, ValueError) as error:
         raise DataError(f"could not read {path} ({str(error).splitlines()[0]}): save the dataset again") from None
     if not isinstance(value, dict):
         raise DataError(f"{path} holds no object: save the dataset again")

@@ -26,7 +26,7 @@ static inline float exp_below(float x)
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.0f;
-    int32_t bits = ((int32_t)n + 127) << 23;
+    int32_t bits = ((int32_t)(n >= -126.0f ? n : -126.0f) + 127) << 23;     /* nan, which p keeps, is no whole number */
     float power;
     memcpy(&power, &bits, sizeof power);
     return p * power;

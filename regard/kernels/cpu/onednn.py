@@ -7,6 +7,7 @@ round.   N rows · D width in · E width out
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -62,3 +63,13 @@ def cpu() -> str:
     """The CPU's description of itself."""
     told = Path("/proc/cpuinfo")
     return told.read_text() if told.is_file() else platform.processor()
+
+
+def cpu_name(told: str) -> str:
+    """Name a CPU by its description: the model, and a hash of its instructions; its clock changes from call to call."""
+    rows = [[part.strip() for part in line.split(":", 1)] for line in told.splitlines() if ":" in line]
+    first = {row[0]: row[1] for row in reversed(rows)}
+    if not (own := first.get("flags") or first.get("Features")):
+        return told
+    name = first.get("model name") or f"{first.get('CPU implementer', '')} {first.get('CPU part', '')}".strip()
+    return f"{name} ({hashlib.sha256(own.encode()).hexdigest()[:8]})"

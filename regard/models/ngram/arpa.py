@@ -20,6 +20,7 @@ from typing import NoReturn, Protocol
 import numpy as np
 import torch
 
+from regard.data.reading.unpacking import unpacked
 from regard.errors import DataError, SettingError, StorageError
 from regard.models.ngram.counting import BOS, EOS, UNK
 from regard.models.ngram.model import BACKOFF, HIGHEST, NGram
@@ -96,8 +97,9 @@ def _log10(logs: Floats) -> list[float]:
 def read_arpa(path: Path | str, dtype: torch.dtype = torch.float32) -> tuple[NGram, list[str]]:
     """The model in an ARPA file (or .gz), and its words by id; the file's are numbered from 4 as they come."""
     try:
-        with gzip.open(path) if Path(path).suffix == ".gz" else open(path, "rb") as file:
-            return _Reader(file, str(path)).model(dtype)
+        with open(path, "rb") as file:
+            packed = Path(path).suffix == ".gz"
+            return _Reader(unpacked(file, str(path)) if packed else file, str(path)).model(dtype)
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise DataError(f"could not read {path} ({error}): fetch it again") from None
 

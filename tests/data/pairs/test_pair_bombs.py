@@ -29,10 +29,10 @@ def test_a_packed_catalog_that_unpacks_to_much_is_refused_as_it_streams(tmp_path
     path = tmp_path / "bomb.mo.gz"
     path.write_bytes(gzip.compress(mo(1_000_000), 9))
     assert path.stat().st_size < 30_000
-    assert "unpacks to more than 100 times its size, as no catalog does" in complaint(path)
+    assert "times its size, as no text does" in complaint(path)
     path = tmp_path / "bomb.po.gz"
     path.write_bytes(gzip.compress(b'msgid "a"\nmsgstr "b"\n\n' * 90_000, 9))
-    assert "unpacks to more than 100 times its size" in complaint(path)
+    assert "times its size, as no" in complaint(path)
 
 
 def test_a_catalog_of_too_many_messages_is_refused(tmp_path, monkeypatch):
@@ -68,3 +68,27 @@ def test_reasons_of_parquet_are_one_line(tmp_path):
     for cut in (8, len(raw) // 2, len(raw) - 9):
         path.write_bytes(raw[:cut] + bytes(len(raw) - cut))
         assert "a.parquet is not a readable Parquet file" in complaint(path)
+
+
+def test_packed_text_that_unpacks_to_much_is_refused_as_it_streams(tmp_path):
+    """Half an hour of one sentence came out of a few megabytes."""
+    from regard.data.reading.readers import ReadSettings, find_sources, read
+
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"text": "the cat sat on the mat"}\n' * 100_000, 9))
+    with pytest.raises(DataError, match="unpacks to more than 200 times its size, as no text does: unpack it yourself"):
+        list(read(find_sources([str(path)]), ReadSettings("line")))
+    path.write_bytes(gzip.compress(b'{"text": "the cat sat on the mat"}\n' * 1000, 9))            # small ones may
+    assert len(list(read(find_sources([str(path)]), ReadSettings("line")))) == 1000
+
+
+def test_a_table_of_more_rows_than_its_bytes_can_hold_is_refused(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    from regard.data.reading.readers import ReadSettings, find_sources, read
+
+    column = arrow.DictionaryArray.from_arrays(arrow.array([0] * 1_000_000, arrow.int32()), ["a cat"])
+    parquet.write_table(arrow.table({"text": column}), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="says that it has 1,000,000 rows, as no text does"):
+        next(read(find_sources([str(tmp_path / "a.parquet")]), ReadSettings("line")))

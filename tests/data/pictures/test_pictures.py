@@ -214,6 +214,17 @@ def test_a_text_chunk_that_unpacks_to_far_too_much_is_refused(write):
     assert "bomb.png" in message
 
 
+def test_a_flat_picture_of_many_pixels_in_few_bytes_is_refused(tmp_path):
+    """Fifty million pixels of one colour and depth 16 took 700 MB; a scan, of one bit each, may be mostly white."""
+    for mode, refused in (("RGB", True), ("I;16", True), ("1", False)):
+        Image.new(mode, (2600, 2600)).save(tmp_path / "a.png")
+        if refused:
+            with pytest.raises(BadPicture, match="would unpack to 2,600 x 2,600 pixels, more than 200 for each"):
+                load_picture(tmp_path / "a.png", 16)
+        else:
+            load_picture(tmp_path / "a.png", 16)
+
+
 def test_limits_are_judged_before_anything_is_decoded(write, monkeypatch):
     monkeypatch.setattr(ImageFile.ImageFile, "load", lambda image: pytest.fail("decoded"))
     assert complaint(load_picture, write("a.png", png(9_000, 6_000)), 8)[1] == "picture too large"
