@@ -241,12 +241,30 @@ def there(row: dict[str, Any]) -> str:
     return ", ".join(told + ([f"BLEU {row['bleu']:.1f}"] if "bleu" in row else []))
 
 
+def minutes() -> str:
+    """What the main command, with everything left to it, made of its minutes."""
+    path = RESULTS / "worth.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    lines = ["| text | minutes | on | score | the n-gram alone | took, of the budget | in steps |",
+             "|---|---|---|---|---|---|---|"]
+    for row in sorted(rows, key=lambda row: (row["text"], "gpu" in row, row["minutes"])):
+        on = row.get("gpu", row["cpu"].split(",")[0] + ", 2 cores") + (" beside a busy process" if row["busy"] else "")
+        counted = f"{row['n-gram']['bits_per_byte']:.3f}" if "n-gram" in row else ""
+        score = f"BLEU {row['bleu']:.1f}" if "bleu" in row else (
+            f"{row['bits_per_byte']:.3f} bits per byte, {row['loss']:.3f} nats a token")
+        cells = [row["text"], f"{row['minutes']:g}", on, score, counted, f"{row['of_the_budget']:.1%}",
+                 f"{row['in_steps']:.0%}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + ("\n\nBy `bench/worth.py`, on a part that nothing was chosen by; `code` is 60 MB of "
+                              "Python, `flickr2016` Multi30k as it was published, with its test of 2016.")
+
+
 GPU_DRAFTS = ("speculate_gpt2_story", "speculate_gpt2_code"), {"prompt": "looked up in the text, on the device"}
 CPU_DRAFTS = ("speculate_cpu",), {"prompt": "looked up in the text", "ngram (prompt)": "by an n-gram counted on it"}
 SECTIONS: dict[str, Callable[[], str]] = {
     "gpu": lambda: f"{table(ON_GPU)}\n\n{machine()}{drafts_on(*GPU_DRAFTS)}",
     "cpu": lambda: cpu_rows() + drafts_on(*CPU_DRAFTS),
-    "in": imports, "out": exports}
+    "minutes": minutes, "in": imports, "out": exports}
 
 
 def filled(page: str) -> str:

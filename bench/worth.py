@@ -46,6 +46,7 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], dest="words", metavar="WORD",
                         help="a further word of the command, as --set=--no-mix; may be given again")
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--log", type=Path, default=Path(os.devnull), help="what training says, and when")
     options = parser.parse_args()
     beside = [subprocess.Popen([sys.executable, "-c", COUNTING]) for _ in range(options.busy)]
     try:
@@ -72,9 +73,8 @@ def measure(parts: Parts, minutes: float, seed: int, options: argparse.Namespace
         run, regard = Path(folder) / "run", [sys.executable, "-m", "regard"]
         held = ["--valid", *parts.files("valid")]
         began = time.monotonic()
-        subprocess.run([*regard, "train", TASKS[parts.kind], *parts.files("train"), *held, "--minutes", str(minutes),
-                        "--device", options.device, "--seed", str(seed), "--out", str(run), "--quiet", *options.words],
-                       check=True)
+        run_logged([*regard, "train", TASKS[parts.kind], *parts.files("train"), *held, "--minutes", str(minutes),
+                    "--device", options.device, "--seed", str(seed), "--out", str(run), *options.words], options.log)
         seconds = time.monotonic() - began
         told = subprocess.run([*regard, "score", str(run), *parts.files("test"), "--device", options.device, "--json"],
                               check=True, text=True,
@@ -90,6 +90,18 @@ def measure(parts: Parts, minutes: float, seed: int, options: argparse.Namespace
             "of_the_budget": round(seconds / 60 / minutes, 4), "in_steps": round(share, 4), "lead": training["lead"],
             "steps": training["steps"], "family": tables["run"]["family"], "model": sizes,
             "vocab": tables["tokenizer"]["vocab"], **{name: score[name] for name in kept if name in score}}
+
+
+def run_logged(command: list[str], log: Path) -> None:
+    """Run a command; append what it says, and when, to a log."""
+    began = time.monotonic()
+    with log.open("a", encoding="utf-8") as file, subprocess.Popen(
+            command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            file.write(f"{time.monotonic() - began:7.1f} s  {line}")
+    if process.returncode:
+        sys.exit(f"{' '.join(command)} ended with {process.returncode}: see {log}")
 
 
 def seconds_in_steps(rows: list[dict[str, Any]]) -> float:

@@ -27,11 +27,14 @@ LEAST = 16                   # of each side of a product
 
 @triton.jit
 def _pass_states(
-    x_at, fade_at, b_at, first_at, starts_at, last_at, time, heads: tl.constexpr, groups: tl.constexpr,
-    width: tl.constexpr, states: tl.constexpr, HAS_FIRST: tl.constexpr, BACKWARD: tl.constexpr, Q: tl.constexpr,
-    P: tl.constexpr, WIDE: tl.constexpr, PRECISION: tl.constexpr,
+    x_at, fade_at, b_at, first_at, starts_at, last_at, met_at, through_at, time, heads: tl.constexpr,
+    groups: tl.constexpr, width: tl.constexpr, states: tl.constexpr, HAS_FIRST: tl.constexpr, BACKWARD: tl.constexpr,
+    Q: tl.constexpr, P: tl.constexpr, WIDE: tl.constexpr, PRECISION: tl.constexpr,
 ):
-    """h' = exp(l[Q]) h + x'^T b, x' being x times exp(l[Q] - l), or backwards, from the last chunk on, exp(l)."""
+    """h' = exp(l[Q]) h + x'^T b, x' being x times exp(l[Q] - l), or backwards, from the last chunk on, exp(l).
+
+    Backwards each gradient meets the state before its chunk: their product, summed, is what goes through the chunk.
+    """
     head, row = tl.program_id(1), tl.program_id(2).to(tl.int64)
     q, p, n = tl.arange(0, Q), tl.arange(0, P), tl.program_id(0) * WIDE + tl.arange(0, WIDE)
     group = head // (heads // groups)
@@ -49,6 +52,10 @@ def _pass_states(
             chunk = chunks - 1 - turn
         here = ((row * chunks + chunk) * heads + head) * width * states
         tl.store(starts_at + here + of_state, h.to(starts_at.dtype.element_ty), mask=inside)
+        if BACKWARD:
+            met = tl.load(met_at + here + of_state, mask=inside, other=0.0).to(tl.float32)
+            of_chunk = ((row * chunks + chunk) * heads + head) * tl.num_programs(0)
+            tl.store(through_at + of_chunk + tl.program_id(0), tl.sum(met * h))
         t = chunk * Q + q
         real = t < time
         channels = t[:, None] * (heads * width) + p[None, :]
@@ -103,9 +110,9 @@ def _read(
 
 @triton.jit
 def _of_heads(
-    dy_at, x_at, fade_at, b_at, c_at, starts_at, dstarts_at, dx_at, dfade_at, dmatch_at,
+    dy_at, x_at, fade_at, b_at, c_at, starts_at, dstarts_at, through_at, dx_at, dfade_at, dmatch_at,
     time, heads: tl.constexpr, groups: tl.constexpr, width: tl.constexpr, states: tl.constexpr, per_program,
-    Q: tl.constexpr, P: tl.constexpr, N: tl.constexpr, SLICE: tl.constexpr, PRECISION: tl.constexpr,
+    Q: tl.constexpr, P: tl.constexpr, N: tl.constexpr, SLICES: tl.constexpr, PRECISION: tl.constexpr,
 ):
     """The gradients of x and log_decay of the program's heads in a chunk; of c[t] . b[s], which they share, the sum."""
     chunk, share, place = tl.program_id(0), tl.program_id(1), tl.program_id(2)
@@ -151,14 +158,10 @@ def _of_heads(
         to_state = tl.exp(total - so_far)[:, None] * tl.dot(b, tl.trans(dh), input_precision=PRECISION)
         entering = tl.sum(x.to(tl.float32) * to_state, 1)
         dx += to_state
-        through = tl.zeros((P,), tl.float32)
-        for n_ in tl.static_range(0, N, SLICE):                                        # whole, it would not fit
-            some = here + p[:, None] * states + (n_ + tl.arange(0, SLICE))[None, :]
-            inside = (p < width)[:, None] & (n_ + tl.arange(0, SLICE) < states)[None, :]
-            part = tl.load(starts_at + some, mask=inside, other=0.0).to(tl.float32)
-            through += tl.sum(part * tl.load(dstarts_at + some, mask=inside, other=0.0).to(tl.float32), 1)
+        of_chunk = ((row * chunks + chunk) * heads + head) * SLICES
+        through = tl.exp(total) * tl.sum(tl.load(through_at + of_chunk + tl.arange(0, SLICES)))
 
-        dfade = tl.cumsum(change - entering, 0, reverse=True) + tl.sum(entering, 0) + tl.exp(total) * tl.sum(through, 0)
+        dfade = tl.cumsum(change - entering, 0, reverse=True) + tl.sum(entering, 0) + through
         tl.store(dx_at + of_row * width + channels, dx.to(dx_at.dtype.element_ty), mask=filled)
         tl.store(dfade_at + of_row + t * heads, dfade.to(dfade_at.dtype.element_ty), mask=real)
     of_program = (share * tl.num_programs(2) + place).to(tl.int64) * chunks + chunk
@@ -214,7 +217,7 @@ def forward(
     """y, the last state in float32, and the state before each chunk (B, M, H, P, N) in the type of x."""
     batch, time, heads, width = x.shape
     x, log_decay, b, c = (each.contiguous() for each in (x, log_decay, b, c))
-    starts, last = pass_states(x, log_decay, b, h, chunk)
+    starts, last, _ = pass_states(x, log_decay, b, h, chunk)
     y = torch.empty_like(x)
     _read[(triton.cdiv(time, chunk), heads, batch)](
         x, log_decay, b, c, starts, y, *sizes(x, b), Q=chunk, P=side(width), N=side(b.shape[3]),
@@ -228,7 +231,7 @@ def backward(
     """The gradients of x, log_decay, b, c and of the state before the first step."""
     (batch, time, heads, width), (groups, states) = x.shape, b.shape[2:]
     dy, x, log_decay, b, c = (each.contiguous() for each in (dy.to(x.dtype), x, log_decay, b, c))
-    dstarts, dh = pass_states(dy, log_decay, c, dlast, chunk, backward=True)
+    dstarts, dh, through = pass_states(dy, log_decay, c, dlast, chunk, starts)
     chunks, of_group = triton.cdiv(time, chunk), heads // groups
     shares = next(n for n in range(1, of_group + 1)
                   if of_group % n == 0 and (n == of_group or n * batch * chunks * groups >= PROGRAMS))
@@ -236,8 +239,8 @@ def backward(
     dmatch = b.new_empty(shares, batch * groups, chunks, chunk, chunk, dtype=torch.float32)
     read = dy, x, log_decay, b, c, starts, dstarts
     _of_heads[(chunks, shares, batch * groups)](
-        *read, dx, dfade, dmatch, *sizes(x, b), of_group // shares, Q=chunk, P=side(width), N=side(states),
-        SLICE=LEAST, PRECISION=precision(x), num_warps=8, num_stages=2)
+        *read, through, dx, dfade, dmatch, *sizes(x, b), of_group // shares, Q=chunk, P=side(width), N=side(states),
+        SLICES=through.shape[3], PRECISION=precision(x), num_warps=8, num_stages=2)
     dmatch = dmatch[0] if shares == 1 else dmatch.sum(0)
     wide = min(WIDE, side(states))
     _of_codes[(chunks, triton.cdiv(states, wide), batch * groups)](
@@ -247,18 +250,25 @@ def backward(
 
 
 def pass_states(
-    x: Tensor, log_decay: Tensor, b: Tensor, first: Tensor | None, chunk: int, *, backward: bool = False
-) -> tuple[Tensor, Tensor]:
-    """The state that enters each chunk (B, M, H, P, N), from the end on if `backward`; and the one that comes out."""
+    x: Tensor, log_decay: Tensor, b: Tensor, first: Tensor | None, chunk: int, met: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The state that enters each chunk (B, M, H, P, N), and the one that comes out.
+
+    With the states `met` before each chunk it goes from the end on, with gradients; and returns the products of the
+    two, summed over some of the states (B, M, H, slices).
+    """
     batch, time, heads, width = x.shape
     starts = x.new_empty(batch, triton.cdiv(time, chunk), heads, width, b.shape[3])
     last = x.new_empty(batch, heads, width, b.shape[3], dtype=torch.float32)
     first = None if first is None else first.contiguous()
     wide = min(WIDE, side(b.shape[3]))
-    _pass_states[(triton.cdiv(b.shape[3], wide), heads, batch)](
-        x, log_decay, b, x if first is None else first, starts, last, *sizes(x, b), HAS_FIRST=first is not None,
-        BACKWARD=backward, Q=chunk, P=side(width), WIDE=wide, PRECISION=precision(x), num_warps=4)
-    return starts, last
+    slices = triton.cdiv(b.shape[3], wide)
+    through = x.new_empty(*starts.shape[:3], slices, dtype=torch.float32)
+    _pass_states[(slices, heads, batch)](
+        x, log_decay, b, x if first is None else first, starts, last, starts if met is None else met, through,
+        *sizes(x, b), HAS_FIRST=first is not None, BACKWARD=met is not None, Q=chunk, P=side(width), WIDE=wide,
+        PRECISION=precision(x), num_warps=4)
+    return starts, last, through
 
 
 def sizes(x: Tensor, b: Tensor) -> tuple[int, int, int, int, int]:

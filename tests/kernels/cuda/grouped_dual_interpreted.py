@@ -67,12 +67,18 @@ triton_dual.backward = correct
 passed = triton_dual.pass_states
 
 
-def without_carrying(x, log_decay, b, first, chunk, **options):
-    starts, last = passed(x, log_decay, b, first, chunk, **options)
+def without_carrying(*given):
+    starts, last, through = passed(*given)
     starts[:, 1:] = 0
-    return starts, last
+    return starts, last, through
 
 
-triton_dual.pass_states = without_carrying
-refused(drawn(1, 66, 2, 2, 1, 2))
+def without_going_through(*given):
+    starts, last, through = passed(*given)
+    return starts, last, 0 * through
+
+
+for wrong in (without_carrying, without_going_through):
+    triton_dual.pass_states = wrong
+    refused(drawn(1, 66, 2, 2, 1, 2))
 print("all passed")
