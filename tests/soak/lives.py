@@ -110,11 +110,11 @@ def steady() -> None:
     SampleLog.due = lambda self, seconds: True
 
 
-def train(variant: Variant, out: Path, resume: bool = True):
+def train(variant: Variant, out: Path, resume: bool = True) -> None:
     from regard.training.run import TrainRequest, run_training
 
-    return run_training(TrainRequest(variant.files, task=variant.task, family=variant.family, settings=variant.settings,
-                                     out=str(out), resume=resume, quiet=True, device="cpu"))
+    run_training(TrainRequest(variant.files, task=variant.task, family=variant.family, settings=variant.settings,
+                              out=str(out), resume=resume, quiet=True, device="cpu"))
 
 
 @dataclass
@@ -131,12 +131,14 @@ def run_apart(act: Callable[[], object], seconds: float = 60.0) -> Ended:
     read, out = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(read)
-        signal.alarm(int(seconds))
-        told = act_of(act)
-        with os.fdopen(out, "w") as file:
-            json.dump(told, file)
-        os._exit(0)
+        try:                                                 # whatever happens, the fork goes no further than this
+            os.close(read)
+            signal.alarm(int(seconds))
+            told = json.dumps(act_of(act))
+            with os.fdopen(out, "w") as file:
+                file.write(told)
+        finally:
+            os._exit(0)
     os.close(out)
     with os.fdopen(read) as file:
         raw = file.read()
@@ -144,7 +146,7 @@ def run_apart(act: Callable[[], object], seconds: float = 60.0) -> Ended:
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         return Ended("killed") if number == signal.SIGKILL else Ended("broken", f"ended by signal {number}")
-    return Ended(*json.loads(raw))
+    return Ended(*json.loads(raw)) if raw else Ended("broken", "it told nothing")
 
 
 def act_of(act: Callable[[], object]) -> tuple[str, str, object]:
