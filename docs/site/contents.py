@@ -14,7 +14,9 @@ CONTENTS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
                        "log"))),
     "tour/index.md": (
         ("", ("counting", "averaging", "windows", "recurrence", "learning", "bottleneck",
-              "attention", "bilinear", "additive", "location")),),
+              "attention", "bilinear", "additive", "location",
+              "self-attention", "order", "positions", "masks", "heads", "residuals", "block",
+              "encoder-decoder", "decoder-only", "linear-recurrence", "state-spaces", "cost")),),
 }
 
 
