@@ -52,7 +52,8 @@ def clean_segment(path: Path, files: Sequence[TextFile], order: Order) -> None:
 
 def read_fit(files: Sequence[TextFile], order: Order, tally: Tally) -> Iterator[TextPair]:
     """Yield the pairs that an order asks for."""
-    settings = {name: tuple(value) if isinstance(value, list) else value for name, value in order["settings"].items()}
+    settings: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value
+                                for name, value in order["settings"].items()}
     if order["unit"] == "pair":
         return fit_pairs(files, PairSettings(**settings), tally)
     return fit_texts(files, LabelSettings(**settings), LABELLINGS[order["unit"]], tally)

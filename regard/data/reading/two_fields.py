@@ -85,7 +85,7 @@ def read_table(
     place, its cells, the width and whether the first row names columns; with `header` it must. The rows `before` are
     looked at until the columns are known.
     """
-    table = Table(on_bad_text, find_columns, explain, width, header)
+    table = TableReader(on_bad_text, find_columns, explain, width, header)
     for row in before:
         table.read(*row)
         if table.width:
@@ -95,7 +95,7 @@ def read_table(
 
 
 @dataclass
-class Table:
+class TableReader:
     """What the rows so far tell of a table's columns."""
 
     on_bad_text: str
