@@ -96,7 +96,7 @@ def read_table(
 
 @dataclass
 class TableReader:
-    """What the rows so far tell of a table's columns."""
+    """The rows of a table, read by the columns that the first ones tell."""
 
     on_bad_text: str
     find_columns: Callable[[list[str]], tuple[int, int] | None]
