@@ -42,7 +42,6 @@ from regard.training.report import (
 )
 from regard.training.request import (
     TrainingPlan,
-    TrainRequest,
     claim_folder,
     describe_choice,
     plan_new,
@@ -50,6 +49,7 @@ from regard.training.request import (
     refuse_taken,
     settle_request,
 )
+from regard.training.request import TrainRequest as TrainRequest
 from regard.training.step import TrainingPosition, tokens_a_step
 from regard.training.tested_part import measure_test
 
