@@ -58,7 +58,7 @@ class Lecture:
 
 @dataclass(frozen=True)
 class LecturePicture:
-    """What a cell showed, under the cell's name: a map, a chart or a look."""
+    """The picture that a cell showed, under the cell's name: a map, a chart or a look."""
 
     name: str
     shown: Any
@@ -133,10 +133,12 @@ def run_lecture(lecture: Lecture, short: bool = False) -> Iterator[LecturePictur
 def run_cell(source: str, file: str, names: dict[str, Any]) -> Any:
     """Run a cell and return what it shows: the value of its last line, if that is an expression."""
     tree = ast.parse(source, file)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    *before, last = tree.body
     with redirect_stdout(io.StringIO()):
-        exec(compile(tree, file, "exec"), names)
-        return None if last is None else eval(compile(ast.Expression(last.value), file, "eval"), names)
+        if not isinstance(last, ast.Expr):
+            return exec(compile(tree, file, "exec"), names)
+        exec(compile(ast.Module(before, []), file, "exec"), names)
+        return eval(compile(ast.Expression(last.value), file, "eval"), names)
 
 
 @contextmanager

@@ -44,7 +44,7 @@ class Parts:
         self, plan: TrainingPlan, model: Learner, folder: RunFolder, progress: TrainingProgress, ranks: Ranks = ALONE
     ):
         s, task, context = plan.training, plan.task, plan.model.context
-        set_conditions(s, model)
+        set_conditions(s, model, progress.say)
         self.model, self.folder, self.ranks = model, folder, ranks
         self.batches = task.batches(plan.corpus, s, context)
         self.held_out = task.held_out(plan.corpus, s, context)
