@@ -20,11 +20,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-PROGRAMS = 512               # wanted of the backward pass, a few for each processor of a GPU
-WIDE = 64                    # states of one program where they need not be together: more would not fit in registers
+PROGRAMS = 1024              # wanted of the backward pass, a few for each processor of a GPU
+WIDE = 128                   # states of one program where they need not be together
 # Warps and stages of each kernel, the quickest of those tried on an H200.
-PASS, READ = dict(num_warps=4, num_stages=3), dict(num_warps=4, num_stages=3)
-OF_HEADS, OF_CODES = dict(num_warps=8, num_stages=2), dict(num_warps=4, num_stages=2)
+PASS, READ = dict(num_warps=4, num_stages=2), dict(num_warps=4, num_stages=3)
+OF_HEADS, OF_CODES = dict(num_warps=4, num_stages=1), dict(num_warps=4, num_stages=2)
 LEAST = 16                   # of each side of a product
 
 
