@@ -1,7 +1,7 @@
 """Numbers that are none, and memory that runs out, put into a life of a run at a site and a step."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from unittest.mock import patch
 
 OOM = "[enforce fail at alloc_cpu.cpp:1] DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes"
@@ -32,7 +32,7 @@ class Injection:
 
 
 def life_with(variant, out, site: str, value: str, step: int) -> str | None:
-    """Train with one injection; for what is loaded the run is made up to the step before. Return what is to be noted."""
+    """Train with one injection; of what is loaded a run is made before. Return what is to be noted."""
     from tests.soak.lives import train
 
     injection = Injection(value, step)
@@ -47,36 +47,20 @@ def life_with(variant, out, site: str, value: str, step: int) -> str | None:
 
 
 def stop_after(variant, out, step: int) -> None:
-    """Train, and be interrupted after a step that leaves a checkpoint behind."""
+    """Train, and be interrupted by the first checkpoint from a step on."""
     from regard.errors import Interrupted
     from regard.training import loop
     from tests.soak.lives import train
 
-    whole, seen = loop.report_step, []
+    whole = loop.save_all
 
-    def report(job, position, figures):
-        whole(job, position, figures)
-        seen.append(position.step)
-
-    real = loop.should_save
-
-    def save(job, at):
-        return at == max(2, step) or real(job, at)
-
-    class Enough(Exception):
-        pass
-
-    def save_all(job, position, kept=loop.save_all):
-        kept(job, position)
-        if position.step >= max(2, step):
+    def save_all(job, position):
+        whole(job, position)
+        if position.step >= step:
             raise Interrupted("enough")
 
-    with patch.object(loop, "report_step", report), patch.object(loop, "should_save", save), \
-            patch.object(loop, "save_all", save_all):
-        try:
-            train(variant, out)
-        except Interrupted:
-            return
+    with patch.object(loop, "save_all", save_all), suppress(Interrupted):
+        train(variant, out)
 
 
 # ------------------------------------------------------------------------------------------- sites
@@ -181,40 +165,47 @@ def at_validation(injection):
     return loop, "held_out_loss", held_out_loss
 
 
-def loading(prefix: str) -> Callable:
+def loading(name: str, prefix: str) -> Callable:
     """A checkpoint whose hashes are right, and one of whose numbers is none."""
     def site(injection):
-        from regard.training.checkpoint import Checkpoints
+        from regard.training import checkpoint
 
-        whole = Checkpoints.load
+        whole = checkpoint.unpack
 
-        def load(self, weights, tensors):
-            if injection.due():
-                table = weights if prefix == "" else tensors
-                injection.strike(next(table[name] for name in sorted(table) if name.startswith(prefix)
-                                      and table[name].is_floating_point() and table[name].numel()))
-            whole(self, weights, tensors)
+        def unpack(data, where):
+            found = whole(data, where)
+            if injection.steps >= injection.step and name in str(where):        # however often it is read
+                injection.strike(next(found[each] for each in sorted(found) if each.startswith(prefix)
+                                      and found[each].is_floating_point() and found[each].numel()))
+            return found
 
-        return Checkpoints, "load", load
+        return checkpoint, "unpack", unpack
     return site
 
 
 def at_best(injection):
-    """In what is written as the best weights."""
-    from regard.run_folder import RunFolder
+    """In what is to be written as the best weights."""
+    from regard.training.checkpoint import Checkpoints
 
-    whole = RunFolder.save_weights
+    whole = Checkpoints.keep_weights
 
-    def save_weights(self, tensors):
-        if injection.due():
-            tensors = {name: each.clone() for name, each in tensors.items()}
-            injection.strike(next(each for each in tensors.values() if each.is_floating_point()))
-        whole(self, tensors)
+    def keep_weights(self):
+        model = self.step.model
+        real = model.saved_tensors
 
-    return RunFolder, "save_weights", save_weights
+        def saved_tensors():
+            tensors = {name: each.clone() for name, each in real().items()}
+            if injection.due():
+                injection.strike(next(each for each in tensors.values() if each.is_floating_point()))
+            return tensors
+
+        with patch.object(model, "saved_tensors", saved_tensors):
+            whole(self)
+
+    return Checkpoints, "keep_weights", keep_weights
 
 
 SITES = {"loss": at_loss, "gradient": at_gradient, "update": at_update, "weights": at_weights,
-         "validation": at_validation, "checkpoint": loading(""), "optimizer": loading("optimizer/"),
-         "best weights": at_best}
+         "validation": at_validation, "checkpoint": loading("model.", ""),
+         "optimizer": loading("training.", "optimizer/"), "best weights": at_best}
 LOADED = ("checkpoint", "optimizer")

@@ -21,7 +21,7 @@ from tests.soak.disk import Call, watch_disk
 
 EXACT = ("training.safetensors", "model.safetensors")        # of a checkpoint; the rest of it holds seconds
 KEPT = 2                                 # checkpoints, unless training.keep says otherwise
-CLOCKED = ("seconds", "took")
+CLOCKED = ("seconds", "took", "rank_tokens_per_second")
 SMALL = dict(layers=1, width=16, heads=2, context=16)
 STEPS = dict(steps=6, valid_every=4, checkpoint_every=2, threads=1)
 
@@ -111,9 +111,9 @@ def steady() -> None:
 
 
 def train(variant: Variant, out: Path, resume: bool = True) -> None:
-    from regard.training.run import TrainRequest, run_training
+    from regard.training.run import TrainRequest, run_together
 
-    run_training(TrainRequest(variant.files, task=variant.task, family=variant.family, settings=variant.settings,
+    run_together(TrainRequest(variant.files, task=variant.task, family=variant.family, settings=variant.settings,
                               out=str(out), resume=resume, quiet=True, device="cpu"))
 
 
@@ -200,7 +200,7 @@ def kill_at(point: int) -> Callable[[Points, Call], None]:
     return act
 
 
-def watched_life(variant: Variant, out: Path, before: Callable[[Call], None]) -> object:
+def watched_life(variant: Variant, out: Path, before: Callable[[Call], None], resume: bool = True) -> object:
     """Train in this process, each call on the disk and each step shown to `before` first."""
     from unittest.mock import patch
 
@@ -220,7 +220,7 @@ def watched_life(variant: Variant, out: Path, before: Callable[[Call], None]) ->
 
     with (patch.object(step.TrainingStep, "backward", at_step), patch.object(step, "update_weights", at_update),
           watch_disk([out.parent], before)):
-        train(variant, out)
+        train(variant, out, resume)
     return getattr(before, "count", None)
 
 

@@ -46,7 +46,7 @@ def disturb(before: int, folder: Path) -> None:
     from tests.soak.lives import FIRST, train
 
     random.seed(before)
-    np.random.seed(before)                                    # noqa: NPY002  whoever uses it
+    np.random.seed(before)
     torch.rand(1 + before)
     if before % 4 == 1:
         train(FIRST[before % 3], folder / "before")
