@@ -155,7 +155,7 @@ def run_case(case, out, ranks=ALONE):
             run_as_rank(TrainRequest(
                 tuple(case["files"]), task=case.get("task", "lm"), family=case["family"], settings=case["settings"],
                 out=str(out / case.get("run", case["name"])), device="cpu", quiet=True,
-                resume=case.get("resume", False)), None, ranks)
+                resume=case.get("resume", False), parallel=case.get("parallel", "auto")), None, ranks)
         except (TrainingStopped, Interrupted) as error:      # on all ranks alike
             return str(error)
     return ""

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from regard.run_folder import RunFolder, unpack
+from regard.training.checkpoint import saved_state
 from tests.training.ranks import run_ranks
 
 COUNT = int(os.environ.get("REGARD_RANKS", "2"))
@@ -97,8 +98,9 @@ def tensors(run):
     """Return everything that a run has learned and remembers, but for the generators."""
     files, damaged = RunFolder(run).newest_checkpoint()
     assert files and not damaged
-    training = unpack(files["training.safetensors"], "")
-    return {**unpack(files["model.safetensors"], ""), **unpack((run / "model.safetensors").read_bytes(), ""),
+    weights, training = saved_state(RunFolder(run), files)
+    best = unpack((run / "model.safetensors").read_bytes(), "")
+    return {**weights, **{f"best/{name}": each for name, each in best.items()},
             **{name: value for name, value in training.items() if not name.startswith("random/")}}
 
 
