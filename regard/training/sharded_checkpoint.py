@@ -170,20 +170,36 @@ def write_shares(folder: Path, tensors: Mapping[str, Any]) -> None:
         dcp.save(dict(tensors), storage_writer=dcp.HuggingFaceStorageWriter(str(folder), save_distributed=True))
 
 
+def share_reader(folder: Path) -> Any:
+    """Return torch's reader of a checkpoint, for the files of ranks among those that are there."""
+    import torch.distributed.checkpoint as dcp
+
+    class Reader(dcp.HuggingFaceStorageReader):
+        def read_metadata(self, *given: Any, **options: Any) -> Any:
+            found = super().read_metadata(*given, **options)
+            kept = {index: each for index, each in found.storage_data.items()
+                    if Path(each.relative_path).name.startswith(SHARE)}
+            names = {index.fqn for index in kept}
+            found.storage_data = kept
+            found.state_dict_metadata = {name: each for name, each in found.state_dict_metadata.items()
+                                         if name in names}
+            return found
+
+    return Reader(str(folder))
+
+
 def read_shares(folder: Path, tensors: dict[str, Any]) -> None:
     """Fill tensors, or this rank's rows of them, from the files of all ranks; each rank reads by itself."""
     import torch.distributed.checkpoint as dcp
 
     with quiet_torch():
-        dcp.load(tensors, storage_reader=dcp.HuggingFaceStorageReader(str(folder)), no_dist=True)
+        dcp.load(tensors, storage_reader=share_reader(folder), no_dist=True)
 
 
 def read_outline(folder: Path) -> dict[str, Tensor]:
     """Return what a checkpoint's shares make together: each tensor without its numbers."""
-    import torch.distributed.checkpoint as dcp
-
-    metadata = dcp.HuggingFaceStorageReader(str(folder)).read_metadata()
-    return {name: torch.empty(each.size, dtype=each.properties.dtype, device="meta")          # type: ignore[union-attr]
+    metadata = share_reader(folder).read_metadata()
+    return {name: torch.empty(each.size, dtype=each.properties.dtype, device="meta")
             for name, each in sorted(metadata.state_dict_metadata.items())}
 
 

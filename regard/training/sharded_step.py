@@ -30,6 +30,8 @@ from regard.training.traffic import say_bytes, sharded_bytes
 class ShardedStep(TrainingStep):
     """A training step on this rank's share of the weights; `model` is the whole one, there only while gathered."""
 
+    ranks: Any                                                 # several
+
     def __init__(self, model: Any, *given: Any, shards: Shards, **options: Any):
         self.shards, self.is_gathered = shards, False
         self.asked_rows, self.most_rows = 0, 0                 # rows at once, and of the rank that has the most
@@ -150,7 +152,7 @@ def make_sharded_passes(shards: Shards, settings: TrainingSettings) -> ForwardBa
     compiled = settings.compile in ("yes", "graphs") or (settings.compile == "auto" and gpu)
     if compiled:
         for layer in (layer for stack in model.modules() if isinstance(stack, Stack) for layer in stack):
-            layer.forward = torch.compile(layer.forward, dynamic=False)
+            layer.forward = torch.compile(layer.forward, dynamic=False)                # type: ignore[method-assign]
     passes = ForwardBackward(model, bfloat16=uses_bfloat16(model, settings), recompute=settings.recompute)
     passes.compiled = compiled
     return passes

@@ -44,7 +44,8 @@ class Shards:
         self.sharded: Any = copy.deepcopy(model)
         self.whole = model.to(device)
         free(self._dealt(self.whole).values())
-        self.mesh = DeviceMesh.from_group(group.tensors or dist.group.WORLD, device.type)
+        together: Any = group.tensors or dist.group.WORLD
+        self.mesh = DeviceMesh.from_group(together, device.type)
         shard(self.sharded, self, bfloat16=bfloat16, carries=carries)
         self.sharded.train()
         self.named = dict(self.sharded.named_parameters())

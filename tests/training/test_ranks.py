@@ -12,7 +12,7 @@ import torch
 
 from regard.run_folder import RunFolder, unpack
 from regard.training.checkpoint import saved_state
-from tests.training.ranks import run_ranks
+from tests.training.ranks import DEADLINE, run_ranks
 
 COUNT = int(os.environ.get("REGARD_RANKS", "2"))
 LINES = "".join("the cat " * (1 + i * 5 % 7) + f"sat on mat {i * 7 % 13}\n" for i in range(120))
@@ -78,8 +78,12 @@ def folder(tmp_path_factory):
     cases = [{**each, "files": [str(path / name) for name in each["files"]]}
              for each in (*CASES, STREAMS, *PLANTED, *parts, {**NOISY, "alone": False}, {**AGAIN[0], "alone": False},
                           AGAIN[1])]
+    return run_cases(path, cases)
+
+
+def run_cases(path, cases, count=COUNT, deadline=DEADLINE):
     (path / "cases.json").write_text(json.dumps(cases))
-    for code, _, err in run_ranks(COUNT, ["-m", "tests.training.rank_worker", path]):
+    for code, _, err in run_ranks(count, ["-m", "tests.training.rank_worker", path], deadline):
         assert code == 0, err
     return path
 
