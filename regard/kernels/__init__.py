@@ -3,6 +3,7 @@
     linear · feed_forward · norm · add_norm · dropout · rotary                     vectors, position by position
     attention · in_blocks · attend_next · attend_source                            softmax(q k^T) v
     fused_recurrence · scan · matrix_scan · selective_scan                         loops over time
+    convolve                                                                       a position and the few before it
     state_space_dual · grouped_dual                                                the same, by products of matrices
     log_softmax · cross_entropy · sample                                           the vocabulary
     precision · host · exported                                  types, numbers known to Python, lengths that are not

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from regard.contract import Memory, SequenceLayer, State
 from regard.errors import SettingError
+from regard.kernels.convolve import convolve, convolve_seen
 
 
 @dataclass
@@ -46,20 +47,12 @@ class CausalConvolution(SequenceLayer):
     def forward(
         self, x: Tensor, state: Tail | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, Tail | None]:
-        before = self.nothing(x, x.shape[0]) if state is None else state.inputs
-        seen = torch.cat((before.to(x.dtype), x), 1)                                  # (B, K - 1 + T, D)
-        y = convolve(seen, self.weight[:, 0].to(x.dtype), self.bias.to(x.dtype))
-        return y, None if state is None else Tail(tail_after(seen, lengths, self.taps - 1).to(state.inputs.dtype))
-
-
-def convolve(seen: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """(B, T, D) from what was seen, (B, K - 1 + T, D), and the taps (D, K): the sum of the equation, tap by tap."""
-    taps = weight.shape[1]
-    time = seen.shape[1] - taps + 1
-    y = torch.addcmul(bias, seen[:, :time], weight[:, 0])
-    for j in range(1, taps):
-        y = torch.addcmul(y, seen[:, j:j + time], weight[:, j])
-    return y
+        weight, bias = self.weight[:, 0].to(x.dtype), self.bias.to(x.dtype)
+        if state is None:
+            return convolve(x, weight, bias), None
+        seen = torch.cat((state.inputs.to(x.dtype), x), 1)                            # (B, K - 1 + T, D)
+        tail = tail_after(seen, lengths, self.taps - 1).to(state.inputs.dtype)
+        return convolve_seen(seen, weight, bias), Tail(tail)
 
 
 def tail_after(seen: Tensor, lengths: Tensor | None, count: int) -> Tensor:

@@ -118,6 +118,8 @@ COMMON: list[click.Parameter] = [
     Flag("--tokens", "training.tokens", type=int, help="... or in tokens ..."),
     Flag("--minutes", "training.minutes", type=float, help="... or in minutes.  [default: 5]"),
     Flag("--seed", "training.seed", type=int),
+    Flag("--deterministic", "training.deterministic", is_flag=True, default=None,
+         help="The same bits every time on a GPU, more slowly."),
     DEVICE,
     click.Option(["--parallel"], type=choice("auto", "data", "fsdp"), default="auto", show_default=True,
                  help="Of several ranks that torchrun started: each holds all weights, or a share of them."),

@@ -31,6 +31,7 @@ from regard.kernels.cpu.onednn import cpu, cpu_name
 from regard.plain_files import parse_json
 from regard.ranks import ALONE, Ranks
 from regard.run_folder import CHECKPOINTS, DAMAGED, RunFolder, pack, unpack
+from regard.training.deterministic import STRICT, kept_algorithms, set_deterministic
 from regard.training.memory import out_of_memory
 from regard.training.report import TrainingReport
 from regard.training.settings import TrainingSettings
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
 QUICK = 0.2                    # seconds that a checkpoint may take at every validation
 SAVING_SHARE = 0.1             # of the time, for checkpoints that take longer
-DETERMINISTIC: Any = torch.utils.deterministic               # its attribute is a property of the module: mypy misses it
 
 
 class Checkpoints:
@@ -270,25 +270,23 @@ class Conditions:
 def kept_conditions() -> Iterator[None]:
     """Put back afterwards what `set_conditions` changes of the whole process."""
     threads = torch.get_num_threads()
-    strict, filled = torch.are_deterministic_algorithms_enabled(), DETERMINISTIC.fill_uninitialized_memory
     try:
-        yield
+        with kept_algorithms():
+            yield
     finally:
         torch.set_num_threads(threads)
-        if torch.are_deterministic_algorithms_enabled() != strict:
-            torch.use_deterministic_algorithms(strict)         # imports the compiler, which a count needs not
-        DETERMINISTIC.fill_uninitialized_memory = filled
 
 
-def set_conditions(s: TrainingSettings, model: Learner) -> None:
+def set_conditions(s: TrainingSettings, model: Learner, say: Callable[[str], None]) -> None:
     torch.set_flush_denormal(True)                  # denormal numbers cost a CPU many times over
+    set_deterministic(s, model.device, say)
     if model.device.type != "cpu":
         return
     if s.threads:
         torch.set_num_threads(s.threads)
     if s.compile in ("yes", "graphs"):
         torch.use_deterministic_algorithms(True)
-        DETERMINISTIC.fill_uninitialized_memory = False      # or all new memory is written twice
+        STRICT.fill_uninitialized_memory = False             # or all new memory is written twice
 
 
 def current_conditions(model: Learner, ranks: Ranks = ALONE) -> Conditions:

@@ -17,6 +17,7 @@ from regard.errors import Interrupted
 from regard.metrics.perplexity import held_out_loss
 from regard.tasks import CARDS
 from regard.training.checkpoint import Checkpoints, random_states, set_random_states
+from regard.training.deterministic import any_order
 from regard.training.minutes import Clock, Pace
 from regard.training.report import Figures, TrainingReport, format_seconds
 from regard.training.schedule import rate
@@ -90,7 +91,7 @@ class TrainingJob:
             return
         device = self.step.model.device
         began, random = time.monotonic(), random_states(device)
-        with self.step.averaged_weights():
+        with self.step.averaged_weights(), any_order():
             written = self.write_sample()
         set_random_states(random, device)
         took = round(time.monotonic() - began, 3)

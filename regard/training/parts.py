@@ -53,7 +53,7 @@ class Parts:
         shards = Shards(model, ranks, plan.device, bfloat16=to_bfloat16(plan.device, s),
                         carries=s.reading == "streams") if sharded else None
         self.model = model = model.to(plan.device) if shards is None else shards.whole
-        set_conditions(s, model)
+        set_conditions(s, model, progress.say)
         self.batches = task.batches(plan.corpus, s, context)
         self.held_out = task.held_out(plan.corpus, s, context)
         self.report = TrainingReport(folder, progress)

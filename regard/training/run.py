@@ -27,6 +27,7 @@ from regard.training.checkpoint import (
 )
 from regard.training.choices import check_tables, settle_steps, stamp_lead
 from regard.training.counted import count_alone, count_beside
+from regard.training.deterministic import refuse_minutes, refusing_in_one_line
 from regard.training.frames import kept_frames, take_frames
 from regard.training.joining import join_ranks, restarts, send_run, send_state
 from regard.training.loop import TrainingJob, fit
@@ -43,7 +44,6 @@ from regard.training.report import (
 )
 from regard.training.request import (
     TrainingPlan,
-    TrainRequest,
     claim_folder,
     describe_choice,
     plan_new,
@@ -51,6 +51,7 @@ from regard.training.request import (
     refuse_taken,
     settle_request,
 )
+from regard.training.request import TrainRequest as TrainRequest
 from regard.training.step import TrainingPosition, tokens_a_step
 from regard.training.tested_part import measure_test
 
@@ -87,7 +88,8 @@ def run_training(request: TrainRequest, began: float | None = None, ranks: Ranks
     path, new = claim_folder(request)
     folder = RunFolder(path)
     refuse_taken(request, folder)
-    with kept_conditions(), use_folder(path, new, folder.settings_path), kept_frames(request, folder) as request:
+    with (kept_conditions(), refusing_in_one_line(), use_folder(path, new, folder.settings_path),
+          kept_frames(request, folder) as request):
         refuse_taken(request, folder)                        # it may have become one while we asked for the lock
         if folder.settings_path.exists():
             return resume(request, folder, progress, ranks)
@@ -104,6 +106,7 @@ def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, 
         refuse_counted(plan)
         send_run(ranks, None)                                # rank 0 counts, and the others have nothing to do
         return count_alone(plan, folder, progress, began)
+    refuse_minutes(plan.training)
     torch.manual_seed(plan.training.seed)
     model = build_model(plan)
     sharded = choose_sharded(plan, model, ranks, say)

@@ -50,6 +50,7 @@ class TrainingSettings:
     compile: str = "auto"              # yes · no · capture (CUDA graphs) · graphs (both) · auto (GPU: both, or yes)
     recompute: str = "no"              # no · some · activations · cheap · layers: recomputed in the backward pass
     seed: int = 0
+    deterministic: bool = False        # on a GPU: the same bits every time, by slower algorithms
 
     retired: ClassVar[dict[str, Any]] = {"subword_dropout": 0.0}       # named in the runs of older versions
 

@@ -170,7 +170,7 @@ def reads_source(model: nn.Module) -> bool:
 # ------------------------------------------------------------------------------------------------- messages
 
 
-class Message:
+class WatchedMessage:
     """A message of FSDP2 that goes through the group of ranks: counted, and watched."""
 
     def __init__(self, group: Any):
@@ -187,7 +187,7 @@ class Message:
         return work[0] if later else None
 
 
-class AllGather(Message):
+class AllGather(WatchedMessage):
     """The whole weights of a layer, from the rows of all ranks."""
 
     def __call__(
@@ -198,7 +198,7 @@ class AllGather(Message):
                          lambda **options: gather(output_tensor, input_tensor, group=group, **options), async_op)
 
 
-class ReduceScatter(Message):
+class ReduceScatter(WatchedMessage):
     """The sum of the ranks' gradients, to each rank its rows."""
 
     def __call__(

@@ -34,7 +34,7 @@ class _Sips(io.RawIOBase):
 
 
 class _Bounded(io.RawIOBase):
-    """What a packed stream holds, until that is too much for its size."""
+    """The content of a packed stream, refused when it is too much for its size."""
 
     def __init__(self, packed: BinaryIO, name: str):
         self.packed, self.name = packed, name

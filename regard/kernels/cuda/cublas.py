@@ -2,7 +2,8 @@
 algorithms for matrices of some shape, and for GELU in its epilogue.
 
 For each shape the library lists algorithms, the one it thinks best first. The fastest is found once, by timing them on
-the very matrices that have come; while a CUDA graph is being recorded nothing can be timed, and the first is taken.
+the very matrices that have come; while a CUDA graph is being recorded nothing can be timed, and the first is taken, as
+it is where the same bits are wanted every time.
 Numbers in the library's calls are those of its header. Its matrices stand column by column: a product in rows, C = A B,
 is to it C^T = B^T A^T.   m, n, k: rows and columns of C^T, and what is summed over
 """
@@ -41,6 +42,7 @@ class Shape(NamedTuple):
     epilogue: int
     aligned: int                                          # bytes that all addresses are multiples of
     device: int
+    timed: bool = True                                    # algorithms are tried out; else the first one is taken
 
 
 # ------------------------------------------------------------------------------------------ what others call
@@ -113,7 +115,7 @@ def _run(
     c = a.new_empty(a.shape[0], b.shape[1]) if c is None else c
     aligned = _alignment(a, b, c, *(() if beside is None else (beside,)))
     shape = Shape(b.shape[1], a.shape[0], a.shape[1], (turn_b, turn_a), (lead_b, lead_a), a.dtype, epilogue, aligned,
-                  a.device.index)
+                  a.device.index, not torch.are_deterministic_algorithms_enabled())
     plan = _plan(shape)
     if plan.heuristic is None:
         plan.choose(b, a, torch.empty_like(c) if add else c, beside)
@@ -191,7 +193,7 @@ class Plan:
         """Choose the fastest algorithm on these matrices; c is overwritten. They take turns, as a GPU that works
         hard grows hot, and slower."""
         heuristics = self.list_heuristics(beside)
-        if torch.cuda.is_current_stream_capturing():
+        if torch.cuda.is_current_stream_capturing() or not self.shape.timed:
             self.heuristic = heuristics[0]
             return
         rounds = [[self.time(each, a, b, c, beside) for each in heuristics] for _ in range(ROUNDS)]

@@ -20,8 +20,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-PROGRAMS = 512               # wanted of the backward pass, a few for each processor of a GPU
-WIDE = 64                    # states of one program where they need not be together: more would not fit in registers
+PROGRAMS = 1024              # wanted of the backward pass, a few for each processor of a GPU
+WIDE = 128                   # states of one program where they need not be together
+# Warps and stages of each kernel, the quickest of those tried on an H200.
+PASS, READ = dict(num_warps=4, num_stages=2), dict(num_warps=4, num_stages=3)
+OF_HEADS, OF_CODES = dict(num_warps=4, num_stages=1), dict(num_warps=4, num_stages=2)
 LEAST = 16                   # of each side of a product
 
 
@@ -129,8 +132,8 @@ def _of_heads(
     of_codes = (row * time * groups + group) * states
     b = tl.load(b_at + of_codes + codes, mask=coded, other=0.0)
     c = tl.load(c_at + of_codes + codes, mask=coded, other=0.0)
-    match = tl.dot(c, tl.trans(b), input_precision=PRECISION)                          # (t, s)
-    earlier, strictly = q[:, None] >= q[None, :], q[:, None] > q[None, :]
+    match = tl.dot(b, tl.trans(c), input_precision=PRECISION)                          # (s, t): dx wants it so
+    earlier, strictly = q[:, None] <= q[None, :], q[:, None] < q[None, :]
     dmatch = tl.zeros((Q, Q), tl.float32)
     begin = group * (heads // groups) + share * per_program
     for head in range(begin, begin + per_program):
@@ -143,14 +146,14 @@ def _of_heads(
         dh = tl.load(dstarts_at + here + of_state, mask=kept, other=0.0)               # of the state after the chunk
         so_far = tl.cumsum(fades, 0)
         total = tl.sum(fades, 0)
-        left = tl.exp(tl.where(earlier, so_far[:, None] - so_far[None, :], float("-inf")))
+        left = tl.exp(tl.where(earlier, so_far[None, :] - so_far[:, None], float("-inf")))
 
         # Within the chunk.
-        wanted = tl.dot(dy, tl.trans(x), input_precision=PRECISION) * left
+        wanted = tl.dot(x, tl.trans(dy), input_precision=PRECISION) * left
         dmatch += wanted
         crossing = tl.where(strictly, wanted * match, 0.0)
-        change = tl.sum(crossing, 1) - tl.sum(crossing, 0)
-        dx = tl.dot(tl.trans((match * left).to(dy.dtype)), dy, input_precision=PRECISION)
+        change = tl.sum(crossing, 0) - tl.sum(crossing, 1)
+        dx = tl.dot((match * left).to(dy.dtype), dy, input_precision=PRECISION)
 
         # Into the state after the chunk, and out of the state before it.
         from_state = tl.exp(so_far)[:, None] * tl.dot(c, tl.trans(h), input_precision=PRECISION)
@@ -191,8 +194,8 @@ def _of_codes(
     c = tl.load(c_at + of_codes + codes, mask=coded, other=0.0)
     dmatch = tl.load(dmatch_at + (place.to(tl.int64) * chunks + chunk) * Q * Q + q[:, None] * Q + q[None, :])
     dmatch = dmatch.to(b.dtype)
-    db = tl.dot(tl.trans(dmatch), c, input_precision=PRECISION)
-    dc = tl.dot(dmatch, b, input_precision=PRECISION)
+    db = tl.dot(dmatch, c, input_precision=PRECISION)
+    dc = tl.dot(tl.trans(dmatch), b, input_precision=PRECISION)
     begin = group * (heads // groups)
     for head in range(begin, begin + heads // groups):
         of_row = row * time * heads + head
@@ -221,7 +224,7 @@ def forward(
     y = torch.empty_like(x)
     _read[(triton.cdiv(time, chunk), heads, batch)](
         x, log_decay, b, c, starts, y, *sizes(x, b), Q=chunk, P=side(width), N=side(b.shape[3]),
-        PRECISION=precision(x), num_warps=4)
+        PRECISION=precision(x), **READ)
     return y, last, starts
 
 
@@ -240,12 +243,12 @@ def backward(
     read = dy, x, log_decay, b, c, starts, dstarts
     _of_heads[(chunks, shares, batch * groups)](
         *read, through, dx, dfade, dmatch, *sizes(x, b), of_group // shares, Q=chunk, P=side(width), N=side(states),
-        SLICES=through.shape[3], PRECISION=precision(x), num_warps=8, num_stages=2)
+        SLICES=through.shape[3], PRECISION=precision(x), **OF_HEADS)
     dmatch = dmatch[0] if shares == 1 else dmatch.sum(0)
     wide = min(WIDE, side(states))
     _of_codes[(chunks, triton.cdiv(states, wide), batch * groups)](
-        *read, dmatch, db, dc, *sizes(x, b), Q=chunk, P=side(width), WIDE=wide, PRECISION=precision(x), num_warps=4,
-        num_stages=2)
+        *read, dmatch, db, dc, *sizes(x, b), Q=chunk, P=side(width), WIDE=wide, PRECISION=precision(x),
+        **OF_CODES)
     return dx, dfade, db, dc, dh
 
 
@@ -267,7 +270,7 @@ def pass_states(
     _pass_states[(slices, heads, batch)](
         x, log_decay, b, x if first is None else first, starts, last, starts if met is None else met, through,
         *sizes(x, b), HAS_FIRST=first is not None, BACKWARD=met is not None, Q=chunk, P=side(width), WIDE=wide,
-        PRECISION=precision(x), num_warps=4)
+        PRECISION=precision(x), **PASS)
     return starts, last, through
 
 
