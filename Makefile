@@ -15,7 +15,7 @@ COUNT ?= 300
 SEED ?= 7
 MINUTES ?= 0
 
-.PHONY: setup demo test check lint types packages mutants ranks soak house resolve interop audit docs clean same-python
+.PHONY: setup demo test check lint types packages mutants ranks soak notebooks house resolve interop audit docs wheel walk clean same-python
 setup: $(DEV)
 
 $(PIP): | same-python
@@ -84,6 +84,10 @@ soak: setup
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --minutes $(MINUTES) --workers $(WORKERS) $(if $(ONLY),--only $(ONLY)) \
 	  $(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(if $(filter command line,$(origin COUNT)),--count $(COUNT))
 
+# The lectures' notebooks, each from top to bottom; with their outputs and pictures they are in build/notebooks.
+notebooks: setup
+	@$(BIN)/python -m notebooks.run $(if $(LECTURE),--lecture $(LECTURE))
+
 # Whether pip finds a version of everything, with each Python that is here.
 resolve: $(PIP)
 	@$(BIN)/python install/resolve.py
@@ -96,6 +100,13 @@ $(SITE): | $(PIP)
 	@echo "Installing into $(VENV) what builds the site ..."
 	@$(BIN)/python install/environment.py docs
 	@rm -f $(VENV)/.docs-* && touch $@
+
+# The built wheel, in an empty environment outside the tree; and the README, as a stranger follows it.
+wheel: same-python
+	@$(PYTHON) install/try_wheel.py
+
+walk: same-python
+	@$(PYTHON) install/walk_readme.py
 
 # Known holes in what is installed, where an advisory database can be reached. CI does not need it.
 house:                       # counts of the tree: what a reader opens, and what the design forbids

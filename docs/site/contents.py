@@ -5,13 +5,18 @@ from __future__ import annotations
 CONTENTS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     "index.md": (
         ("Start", ("tutorial",)),
-        ("Understand", ("words", "lab")),
+        ("Understand", ("tour/index", "words", "lab", "course")),
         ("Do", ("data", "corpora", "large-data", "families", "translation", "summarising", "captioning",
                 "classifying", "tagging", "serving", "exporting", "importing", "hub", "scaling-out")),
         ("Look up", ("reference", "reference/commands", "reference/settings", "reference/names", "reference/formats")),
         ("Judge", ("compare", "performance", "reliability", "mutants")),
-        ("Behind it", ("design", "project/contributing", "project/changelog", "project/security", "project/readme",
-                       "log"))),
+        ("Behind it", ("design", "project/contributing", "releases", "project/changelog", "project/security",
+                       "project/readme", "log"))),
+    "tour/index.md": (
+        ("", ("counting", "averaging", "windows", "recurrence", "learning", "bottleneck",
+              "attention", "bilinear", "additive", "location",
+              "self-attention", "order", "positions", "masks", "heads", "residuals", "block",
+              "encoder-decoder", "decoder-only", "linear-recurrence", "state-spaces", "cost")),),
 }
 
 
