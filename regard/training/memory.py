@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from regard.errors import TrainingStopped
-from regard.layers.stack import Stack
+from regard.layers.stack import stacked_layers
 
 CHEAP = 0.9                    # of the memory for activations: any share below one recomputes what is cheap
 
@@ -42,6 +42,6 @@ def recompute_layers(model: nn.Module) -> None:
 
     A compiler does not look into it: it compiles what lies between.
     """
-    for layer in (layer for stack in model.modules() if isinstance(stack, Stack) for layer in stack):
+    for layer in stacked_layers(model):
         layer.forward = torch.compiler.disable(  # type: ignore[method-assign]
             partial(checkpoint, layer.forward, use_reentrant=False), recursive=False)

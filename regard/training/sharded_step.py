@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.contract import State
 from regard.data.batching.text_batches import Batch
 from regard.errors import TrainingStopped
-from regard.layers.stack import Stack
+from regard.layers.stack import stacked_layers
 from regard.training import step
 from regard.training.averaging import Average
 from regard.training.memory import out_of_memory
@@ -151,7 +151,7 @@ def make_sharded_passes(shards: Shards, settings: TrainingSettings) -> ForwardBa
     model, gpu = shards.sharded, shards.device.type == "cuda"
     compiled = settings.compile in ("yes", "graphs") or (settings.compile == "auto" and gpu)
     if compiled:
-        for layer in (layer for stack in model.modules() if isinstance(stack, Stack) for layer in stack):
+        for layer in stacked_layers(model):
             layer.forward = torch.compile(layer.forward, dynamic=False)                # type: ignore[method-assign]
     passes = ForwardBackward(model, bfloat16=uses_bfloat16(model, settings), recompute=settings.recompute)
     passes.compiled = compiled

@@ -23,7 +23,7 @@ from torch.distributed.tensor import DTensor, Shard
 
 from regard.contract import Encoder, Learner
 from regard.layers.roles import find_roles
-from regard.layers.stack import Stack
+from regard.layers.stack import stacked_layers
 
 
 class Shards:
@@ -152,7 +152,7 @@ def separate_layers(model: nn.Module) -> list[nn.Module]:
     """
     users: dict[int, set[int]] = {}
     homes = [each for each in model.modules() if isinstance(each, Encoder)] if reads_source(model) else [model]
-    found = [layer for home in homes for stack in home.modules() if isinstance(stack, Stack) for layer in stack]
+    found = [layer for home in homes for layer in stacked_layers(home)]
     for layer in found:
         for weight in layer.parameters():
             users.setdefault(id(weight), set()).add(id(layer))
