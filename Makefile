@@ -15,7 +15,7 @@ COUNT ?= 300
 SEED ?= 7
 MINUTES ?= 0
 
-.PHONY: setup demo test check lint types packages mutants ranks soak house resolve interop audit docs clean same-python
+.PHONY: setup demo test check lint types packages mutants ranks soak house resolve interop audit docs wheel walk clean same-python
 setup: $(DEV)
 
 $(PIP): | same-python
@@ -96,6 +96,13 @@ $(SITE): | $(PIP)
 	@echo "Installing into $(VENV) what builds the site ..."
 	@$(BIN)/python install/environment.py docs
 	@rm -f $(VENV)/.docs-* && touch $@
+
+# The built wheel, in an empty environment outside the tree; and the README, as a stranger follows it.
+wheel: same-python
+	@$(PYTHON) install/try_wheel.py
+
+walk: same-python
+	@$(PYTHON) install/walk_readme.py
 
 # Known holes in what is installed, where an advisory database can be reached. CI does not need it.
 house:                       # counts of the tree: what a reader opens, and what the design forbids

@@ -10,8 +10,8 @@ CONTENTS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
                 "classifying", "tagging", "serving", "exporting", "importing", "hub", "scaling-out")),
         ("Look up", ("reference", "reference/commands", "reference/settings", "reference/names", "reference/formats")),
         ("Judge", ("compare", "performance", "reliability", "mutants")),
-        ("Behind it", ("design", "project/contributing", "project/changelog", "project/security", "project/readme",
-                       "log"))),
+        ("Behind it", ("design", "project/contributing", "releases", "project/changelog", "project/security",
+                       "project/readme", "log"))),
     "tour/index.md": (
         ("", ("counting", "averaging", "windows", "recurrence", "learning", "bottleneck",
               "attention", "bilinear", "additive", "location",

@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from regard import storage
 from regard.config import as_values, fill
 from regard.data.pairs.pair_corpus import PairTokenizerSettings
-from regard.data.pairs.pairs import PairSettings
+from regard.data.pairs.pair_readers import PairSettings
 from regard.data.reading.corpus import DataSettings, TokenizerSettings
 from regard.data.tokens.vocabulary import FIRST
 from regard.data.tokens.words import WhitespaceTokenizer

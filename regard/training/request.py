@@ -20,10 +20,10 @@ from regard.families.likes import settings_like
 from regard.families.sizes import Tables, makes_few_steps
 from regard.manifest import FORMAT
 from regard.run_folder import RunFolder
-from regard.tasks import USUAL, task_named
+from regard.tasks import USUAL, run_task, task_named
 from regard.tasks.last_measure import LastMeasure
 from regard.tasks.task import Task
-from regard.trained import load, pick_device, run_family, run_task
+from regard.trained import load, pick_device, run_family
 from regard.training.choices import changed_settings, check_early, choose, measure_scale
 from regard.training.settings import TrainingSettings
 from regard.training.trackers import check_trackers

@@ -43,7 +43,6 @@ from regard.training.report import (
 )
 from regard.training.request import (
     TrainingPlan,
-    TrainRequest,
     claim_folder,
     describe_choice,
     plan_new,
@@ -51,6 +50,7 @@ from regard.training.request import (
     refuse_taken,
     settle_request,
 )
+from regard.training.request import TrainRequest as TrainRequest
 from regard.training.step import TrainingPosition, tokens_a_step
 from regard.training.tested_part import measure_test
 

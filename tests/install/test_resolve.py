@@ -41,7 +41,7 @@ def test_what_resolves_is_told_and_a_python_that_is_not_here_is_skipped(index, c
     assert resolve.main() == 0
     said = sorted(capsys.readouterr().out.splitlines())
     assert said[0].startswith(
-        "Python 3.11: demo, tests and wheel resolve: 3 packages, torch 2.13.0, triton 3.7.1, CUDA build (")
+        "Python 3.11: demo, tests, site and wheel resolve: 3 packages, torch 2.13.0, triton 3.7.1, CUDA build (")
     assert said[1] == "Python 3.99: not found here, skipped"
 
 

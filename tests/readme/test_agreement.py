@@ -4,6 +4,7 @@ Each `missing_*` gives the names of a text that do not exist, and is shown a pla
 """
 
 import ast
+import builtins
 import dataclasses
 import re
 import tomllib
@@ -72,7 +73,7 @@ def known_classes() -> frozenset[str]:
     from regard.interop.architectures import ARCHITECTURES
 
     exported = {row.name for rows in ARCHITECTURES.values() for row in rows}
-    return frozenset(named | aliases | {"None", "True", "False"} | HEADERS | OF_TRANSFORMERS | exported)
+    return frozenset(named | aliases | set(dir(builtins)) | HEADERS | OF_TRANSFORMERS | exported)
 
 
 @cache

@@ -246,7 +246,7 @@ def test_the_readme_is_short_and_knows_every_family_and_task():
     from regard.tasks import TASKS
 
     text = (ROOT / "README.md").read_text("utf-8")
-    assert len(text) <= 9_000
+    assert len(text) <= 9_500
     named = set(re.findall(r"`([\w-]+)`", text.partition("## The families")[2].partition("## Your own layer")[0]))
     assert set(FAMILIES) <= named
     assert set(re.findall(r"^\| `regard train (\w+)", text, re.M)) == set(TASKS)

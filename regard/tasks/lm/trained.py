@@ -66,7 +66,7 @@ class Trained(TrainedModel):
     @property
     def documents(self) -> str:
         """The unit of a document in training: a file, a line or a paragraph."""
-        return self.tables["data"]["documents"]
+        return str(self.tables["data"]["documents"])
 
     @property
     def special_tokens(self) -> SpecialTokens:
@@ -240,5 +240,5 @@ class Trained(TrainedModel):
         model.eval()
         ids = torch.tensor([[self.tokenizer.bos, *self.tokenizer.encode(text).tolist()]], device=model.device)
         with torch.no_grad():
-            windows = [model.encode(part)[0][0] for part in ids.split(self.context, 1)]
+            windows = [model.encode(part)[0][0] for part in torch.split(ids, self.context, 1)]
         return torch.cat(windows)[1:]

@@ -115,7 +115,7 @@ class TrainedMasked(TrainedModel):
     def _windows(self, text: str) -> tuple[Tensor, ...]:
         ids = self.tokenizer.encode(text).tolist() + [self.tokenizer.eos] * self.framed
         row = torch.tensor(ids, dtype=torch.long, device=self.model.device)
-        return row.split(self.model.context or max(1, len(ids))) if ids else ()
+        return torch.split(row, self.model.context or max(1, len(ids))) if ids else ()
 
     def similar(self, text: str, lines: Sequence[str], *, top: int = 5) -> list[tuple[float, int]]:
         """Return the lines nearest to the text, as (similarity, number of the line), nearest first.
