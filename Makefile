@@ -15,7 +15,7 @@ COUNT ?= 300
 SEED ?= 7
 MINUTES ?= 0
 
-.PHONY: setup demo test check lint types packages mutants ranks soak house resolve interop audit docs models wheel walk clean same-python
+.PHONY: setup demo test check lint types packages mutants ranks soak notebooks house resolve interop audit docs models wheel walk clean same-python
 setup: $(DEV)
 
 $(PIP): | same-python
@@ -83,6 +83,10 @@ ranks: setup
 soak: setup
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --minutes $(MINUTES) --workers $(WORKERS) $(if $(ONLY),--only $(ONLY)) \
 	  $(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(if $(filter command line,$(origin COUNT)),--count $(COUNT))
+
+# The lectures' notebooks, each from top to bottom; with their outputs and pictures they are in build/notebooks.
+notebooks: setup
+	@$(BIN)/python -m notebooks.run $(if $(LECTURE),--lecture $(LECTURE))
 
 # Whether pip finds a version of everything, with each Python that is here.
 resolve: $(PIP)

@@ -14,7 +14,7 @@ NAME = click.argument("name", metavar="EXERCISE")
 
 @click.group(name="course")
 def command() -> None:
-    """Twelve exercises on the lectures' ideas, and a grader: list, show, new, check."""
+    """Five lectures as notebooks, twelve exercises on their ideas, and a grader."""
 
 
 @command.command("list", short_help="List the exercises.")
@@ -49,6 +49,32 @@ def new(folder: Path, notebooks: bool) -> None:
 
     written = write_course(folder, notebooks)
     click.echo(f"wrote {len(written)} files into {folder}: write the functions, then run regard course check {folder}")
+
+
+@command.command("lectures", short_help="Write the notebooks of the lectures into a folder.")
+@click.argument("folder", metavar="[DIR]", default="lectures", type=click.Path(path_type=Path))
+def lectures(folder: Path) -> None:
+    """Write the five notebooks into a folder, without outputs; a file that exists is never overwritten."""
+    from regard.course.lecture import write_lectures
+
+    written = write_lectures(folder)
+    click.echo(f"wrote {len(written)} notebooks into {folder}: open them with jupyter lab {folder}")
+
+
+@command.command("pictures", short_help="Run the lectures and write what their cells show.")
+@click.argument("folder", metavar="[DIR]", default="pictures", type=click.Path(path_type=Path))
+@click.option("--lecture", type=int, metavar="N", help="Only this one, 1 to 5.")
+@click.option("--form", type=click.Choice(["svg", "png", "html"]), default="svg", show_default=True,
+              help="A page answers to the pointer; a chart has none and is written as SVG.")
+@click.option("--short", is_flag=True, help="With a few steps of training: to try it out, for models know nothing.")
+def pictures(folder: Path, lecture: int | None, form: str, short: bool) -> None:
+    """Run the cells of the lectures here and write each picture that they show into a folder, for slides."""
+    from regard.course.lecture import find_lecture, read_lectures, run_lecture, write_picture
+
+    for each in [find_lecture(lecture)] if lecture is not None else read_lectures():
+        tell(f"lecture {each.number}: {each.title}")
+        for picture in run_lecture(each, short):
+            click.echo(write_picture(picture, folder, f".{form}"))
 
 
 @command.command("check", short_help="Grade the solutions in a folder, or one file.")

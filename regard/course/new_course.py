@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import storage
+from regard.course.notebook_cells import cell, notebook
 from regard.course.syllabus import EXERCISES, POINTS, CourseExercise
 from regard.errors import DataError
 
@@ -61,13 +62,11 @@ def as_notebook(exercise: CourseExercise, stub: str) -> str:
     grading = f'from regard.course import check\n\ncheck("{exercise.name}", globals())'
     name = exercise.name
     cells = [
-        cell("markdown", as_markdown(text), {"grade": False, "locked": True, "solution": False}, f"{name}-text"),
-        cell("code", code, {"grade": False, "locked": False, "solution": True}, f"{name}-solution"),
-        cell("code", grading, {"grade": True, "locked": True, "solution": False, "points": POINTS}, name),
+        graded_cell("markdown", as_markdown(text), {"grade": False, "locked": True, "solution": False}, f"{name}-text"),
+        graded_cell("code", code, {"grade": False, "locked": False, "solution": True}, f"{name}-solution"),
+        graded_cell("code", grading, {"grade": True, "locked": True, "solution": False, "points": POINTS}, name),
     ]
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    return json.dumps({"cells": cells, "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
-                       "nbformat": 4, "nbformat_minor": 5}, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(notebook(cells), indent=1, ensure_ascii=False) + "\n"
 
 
 def as_markdown(text: str) -> str:
@@ -76,7 +75,7 @@ def as_markdown(text: str) -> str:
     return f"# {first.removesuffix('.')}\n{rest}"
 
 
-def cell(kind: str, source: str, grading: dict[str, Any], name: str) -> dict[str, Any]:
-    metadata = {"nbgrader": {**grading, "grade_id": name, "schema_version": 3, "task": False, "cell_type": kind}}
-    common = {"cell_type": kind, "id": name.replace("_", "-"), "metadata": metadata, "source": source.splitlines(True)}
-    return common if kind == "markdown" else {**common, "execution_count": None, "outputs": []}
+def graded_cell(kind: str, source: str, grading: dict[str, Any], name: str) -> dict[str, Any]:
+    """A cell that nbgrader knows by its name."""
+    about = {**grading, "grade_id": name, "schema_version": 3, "task": False, "cell_type": kind}
+    return cell(kind, source, {"nbgrader": about}, name)

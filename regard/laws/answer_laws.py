@@ -133,7 +133,7 @@ def saved_tensors(reader: LabelReader) -> None:
     """Everything learned is saved: a model that takes it up gives the same answers."""
     tokens, other = reader.tokens(), copy.deepcopy(reader.thing)
     with torch.no_grad():
-        for tensor in (*other.parameters(), *other.buffers()):
+        for tensor in other.state_dict().values():                   # not what follows from the settings, as slopes do
             if tensor.is_floating_point():
                 tensor.copy_(torch.randn(tensor.shape, generator=reader.random))
     other.load_tensors(reader.thing.saved_tensors())

@@ -22,7 +22,7 @@ class FeedForward(nn.Module):
             raise SettingError(f"model.activation = {activation!r}: choose one of {', '.join(ACTIVATIONS)}")
         self.activation = activation
         gated = activation == "swiglu"
-        inner = round(width * expand * (2 / 3 if gated else 1))
+        inner = max(1, round(width * expand * (2 / 3 if gated else 1)))
         self.up = Linear(width, inner * (2 if gated else 1), bias=bias)        # W_1; gated: W_g and W_1, side by side
         self.down = Linear(inner, width, bias=bias)                            # W_2
 

@@ -102,7 +102,8 @@ class Recurrence(SequenceLayer):
         if not self.learned:
             return tuple(self.w_h.new_zeros(shape) for _ in self._carried())
         learned = (getattr(self, f"{name}_0") for name in self._carried())
-        return tuple(each.view(1, *shape[1:]).expand(shape).contiguous() for each in learned)
+        # A copy, of one row too: a state may be written in place, and the learned vectors may not.
+        return tuple(each.view(1, *shape[1:]).repeat(batch, 1, 1) for each in learned)
 
     def _carried(self) -> tuple[str, ...]:
         return tuple(self.remembers.__dataclass_fields__)

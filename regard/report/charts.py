@@ -59,6 +59,10 @@ class Chart:
     y_to: float | None = None
     levels: Sequence[tuple[str, float]] = ()           # what to compare with, drawn across: chance, a theorem
 
+    def _repr_svg_(self) -> str:
+        """The picture that a notebook displays."""
+        return draw(self).decode()
+
 
 def draw(chart: Chart, kind: str = "svg") -> bytes:
     """The chart as SVG or PNG, the same bytes every time."""

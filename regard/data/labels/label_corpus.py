@@ -8,7 +8,7 @@ often sorted by its labels, and its end would hold one of them alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache as remember
 from functools import partial
 from itertools import islice
@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 
 from regard.data import embedded
 from regard.data.batching.shuffle import permute
-from regard.data.labels.labelled_texts import Labelling, LabelSettings, find_labelled_sources, read_labelled, whole_part
+from regard.data.cleaning.clean_segments import CleanJob
+from regard.data.labels.labelled_texts import (
+    Labelling,
+    LabelSettings,
+    find_labelled_sources,
+    read_labelled,
+    refuse_none,
+    whole_part,
+)
 from regard.data.labels.labelled_tokenizer import LabelledTokenizer, list_labels
 from regard.data.pairs.pair_corpus import LINES, Clean, embedded_files, keep_clean, split_clean
 from regard.data.pairs.pairs import TextPair
@@ -129,12 +137,18 @@ def clean(data: LabelSettings, labelling: Labelling, store: Cache, say: Say, shu
         pairs = read_labelled(data, labelling, tally, sources)
         return shuffle(list(pairs)) if shuffled else pairs
 
-    return keep_clean("labelled", key_of(VERSION, content_hash(sources), settings), read, store, say)
+    job = CleanJob(labelling.unit, sources, asdict(data), partial(refuse_none, sources, labelling),
+                   shuffled_places if shuffled else None)
+    return keep_clean("labelled", key_of(VERSION, content_hash(sources), settings), read, job, store, say)
 
 
 def shuffle(pairs: list[TextPair]) -> Iterator[TextPair]:
-    """Yield the texts in a random order that depends on their number alone."""
-    return (pairs[place] for place in permute(np.arange(len(pairs)), len(pairs), ORDER))
+    return (pairs[place] for place in shuffled_places(len(pairs)))
+
+
+def shuffled_places(count: int) -> NDArray[np.int64]:
+    """Return a random order of so many texts, which depends on their number alone."""
+    return permute(np.arange(count), count, ORDER)
 
 
 def learn_words(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -44,11 +44,13 @@ from regard.data.reading.two_fields import (
     LONGEST,
     RawPair,
     Row,
+    came_before,
     list_names,
     lose,
     read_lines,
     read_objects,
     read_table,
+    rows_before,
     tab_rows,
 )
 from regard.errors import DataError, SettingError
@@ -109,7 +111,8 @@ class Labelling:
 
 def read_tsv(source: TextFile, data: LabelSettings, tally: Tally) -> Iterator[RawPair]:
     """Yield a label and a text a line, parted by a tab; other columns are allowed where the first line names these."""
-    return _read_table(tab_rows(source, data.on_bad_text, tally), data, width=2)
+    return _read_table(tab_rows(source, data.on_bad_text, tally), data, width=2,
+                       before=rows_before(source, data.on_bad_text))
 
 
 def read_csv(source: TextFile, data: LabelSettings, tally: Tally) -> Iterator[RawPair]:
@@ -148,7 +151,9 @@ def read_columns(source: TextFile, data: LabelSettings, tally: Tally) -> Iterato
         yield pair
 
 
-def _read_table(rows: Iterator[Row], data: LabelSettings, width: int = 0, header: bool = False) -> Iterator[RawPair]:
+def _read_table(
+    rows: Iterator[Row], data: LabelSettings, width: int = 0, header: bool = False, before: Iterable[Row] = (),
+) -> Iterator[RawPair]:
     def find_columns(cells: list[str]) -> tuple[int, int] | None:
         both = data.label in cells and data.text in cells
         return (cells.index(data.label), cells.index(data.text)) if both else None
@@ -162,7 +167,7 @@ def _read_table(rows: Iterator[Row], data: LabelSettings, width: int = 0, header
         here = "no tab" if len(cells) < 2 else f"{len(cells)} columns"
         return f"{where} has {here}: a .tsv line is a label, a tab and a text; {DROP_IT}"
 
-    return read_table(rows, data.on_bad_text, find_columns, explain, width, header)
+    return read_table(rows, data.on_bad_text, find_columns, explain, width, header, before)
 
 
 def _comma_rows(source: TextFile, data: LabelSettings, tally: Tally) -> Iterator[Row]:
@@ -214,20 +219,32 @@ def read_labelled(
     tally = Tally() if tally is None else tally
     tally.noun = "text"
     sources = find_labelled_sources(data.files, labelling) if sources is None else sources
+    seen: set[bytes] = set()
+    for pair in fit_texts(sources, data, labelling, tally):
+        if data.drop_duplicates and came_before("\n".join(pair).encode(), seen):
+            tally.drop(DUPLICATE)
+        else:
+            tally.keep()
+            yield pair
+    refuse_none(sources, labelling, tally)
+
+
+def fit_texts(
+    sources: Sequence[TextFile], data: LabelSettings, labelling: Labelling, tally: Tally
+) -> Iterator[TextPair]:
+    """Yield every labelled text that is fit, in order, duplicates too; what is dropped goes into the tally."""
     readers = dict(labelling.formats.values())
-    seen: set[TextPair] = set()
     for source in sources:
         for found in readers[source.format](source, data, tally):
             pair, lost = mend_pair(found, data.on_bad_text, tally)
             pair = TextPair(pair.source.strip(), pair.target.strip())
-            lost = lost or (EMPTY_FIELD if not all(pair) else "") or (DUPLICATE if pair in seen else "")
-            if lost:
+            if lost := lost or ("" if all(pair) else EMPTY_FIELD):
                 tally.drop(lost)
-                continue
-            if data.drop_duplicates:
-                seen.add(pair)
-            tally.keep()
-            yield pair
+            else:
+                yield pair
+
+
+def refuse_none(sources: Sequence[TextFile], labelling: Labelling, tally: Tally) -> None:
     if not tally.kept:
         raise DataError(f"there are no labelled texts in {name_first(sources)} ({tally.line()}): "
                         f"a line is {labelling.shape}")

@@ -10,13 +10,16 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from regard import storage
 from regard.data import embedded
-from regard.data.pairs.pairs import PairSettings, TextPair, find_pair_sources, guess_langs, read_pairs
+from regard.data.cleaning.clean_segments import CleanJob, Sides, cleaned
+from regard.data.cleaning.clean_worker import AT_ONCE, SIDES, TALLY
+from regard.data.pairs.pairs import PairSettings, TextPair, find_pair_sources, guess_langs, read_pairs, refuse_none
 from regard.data.reading.corpus import SAMPLE as SUBWORDS
 from regard.data.reading.corpus import (
     Learned,
@@ -39,7 +42,6 @@ from regard.errors import DataError
 
 VERSION = 1                                       # of what is cached: raise it when cleaning changes
 LINES = ReadSettings("line")
-SIDES, TALLY = ("source.txt", "target.txt"), "tally.json"
 
 
 @dataclass(frozen=True)
@@ -177,17 +179,22 @@ def clean(data: PairSettings, langs: str, store: Cache, say: Say) -> Clean:
     settings = {name: value for name, value in asdict(data).items()
                 if name not in ("files", "valid", "valid_share", "train_share", "content", "test", "halve")}
     content = key_of(VERSION, content_hash(sources), settings | {"langs": langs})
-    return keep_clean("pairs", content, lambda tally: read_pairs(data, tally, sources), store, say)
+    job = CleanJob("pair", sources, asdict(data), partial(refuse_none, sources))
+    return keep_clean("pairs", content, lambda tally: read_pairs(data, tally, sources), job, store, say)
 
 
 def keep_clean(
-    kind: str, key: str, read: Callable[[Tally], Iterable[TextPair]], store: Cache, say: Say
+    kind: str, key: str, read: Callable[[Tally], Iterable[TextPair]], job: CleanJob, store: Cache, say: Say
 ) -> Clean:
-    """The pairs that `read` gives, on disk; read only where the cache has none of them."""
+    """The pairs that `read` gives, on disk; read only where the cache has none of them. Large files are a `job` for
+    several processes, which gives the same."""
 
     def write(folder: Path) -> Clean:
-        tally = Tally()
-        return write_sides(folder, read(tally), tally)
+        tally = Tally(noun=job.unit if job.unit == "pair" else "text")
+        if segments := job.cut():
+            with cleaned(job, segments, key, tally, store, say) as sides:
+                return write_sides(folder, sides, tally)
+        return write_sides(folder, in_batches(read(tally)), tally)
 
     found, _ = store.entry(kind, key, open_clean, write)
     say(found.tally.line())
@@ -202,18 +209,25 @@ def open_clean(folder: Path) -> Clean:
     return Clean(source, target, tally, folder.name)
 
 
-def write_sides(folder: Path, pairs: Iterable[TextPair], tally: Tally) -> Clean:
+def in_batches(pairs: Iterable[TextPair]) -> Iterator[Sides]:
+    """Yield both sides of some pairs at a time, a line each."""
+    coming = iter(pairs)
+    while some := list(islice(coming, AT_ONCE)):
+        yield ("".join(f"{pair.source}\n" for pair in some).encode(),
+               "".join(f"{pair.target}\n" for pair in some).encode())
+
+
+def write_sides(folder: Path, sides: Iterable[Sides], tally: Tally) -> Clean:
     """Write both files and the tally of reading the pairs, which appear together or not at all."""
 
     def fill(part: Path) -> None:
         storage.perform("write", part, lambda: write(part))
 
     def write(part: Path) -> None:
-        with open(part / SIDES[0], "w", encoding="utf-8", newline="\n") as one, \
-                open(part / SIDES[1], "w", encoding="utf-8", newline="\n") as other:
-            for pair in pairs:
-                one.write(pair.source + "\n")
-                other.write(pair.target + "\n")
+        with open(part / SIDES[0], "wb") as one, open(part / SIDES[1], "wb") as other:
+            for source, target in sides:
+                one.write(source)
+                other.write(target)
             for file in (one, other):
                 file.flush()
                 os.fsync(file.fileno())

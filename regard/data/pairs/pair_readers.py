@@ -27,6 +27,7 @@ from regard.data.reading.two_fields import (
     raw_lines,
     read_objects,
     read_table,
+    rows_before,
     tab_rows,
     text_of,
 )
@@ -91,7 +92,7 @@ class PairSettings:
 def read_aligned(first: TextFile, second: TextFile, options: PairSettings, tally: Tally) -> Iterator[RawPair]:
     """Two files, the line of one beside that of the other."""
     both = zip_longest(raw_lines(first), raw_lines(second), fillvalue="ended")
-    for number, (one, other) in enumerate(both, 1):
+    for number, (one, other) in enumerate(both, first.line):
         where = f"{first.name} line {number}"
         if isinstance(one, str) or isinstance(other, str):
             raise DataError(f"{(first if isinstance(one, str) else second).name} {CHANGED}")
@@ -114,7 +115,8 @@ def read_tsv(source: TextFile, options: PairSettings, tally: Tally) -> Iterator[
         return (cells.index(named[0]), cells.index(named[1])) if named else None
 
     rows = tab_rows(source, options.on_bad_text, tally)
-    return read_table(rows, options.on_bad_text, find_columns, _explain_columns)
+    return read_table(rows, options.on_bad_text, find_columns, _explain_columns,
+                      before=rows_before(source, options.on_bad_text))
 
 
 def _explain_columns(where: str, cells: list[str], before: int, named: bool) -> str:

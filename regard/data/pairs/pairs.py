@@ -61,17 +61,35 @@ def read_pairs(
     tally = Tally() if tally is None else tally
     tally.noun = "pair"
     sources = find_pair_sources(settings.files) if sources is None else sources
+    check_sides(sources)
     seen: set[bytes] = set()
-    for found in _read(sources, settings, tally):
-        pair, lost = mend_pair(found, settings.on_bad_text, tally)
-        lost = lost or unfit(pair, settings)
-        if not lost and settings.drop_duplicates and came_before("\n".join(pair).encode(), seen):
-            lost = DUPLICATE
-        if lost:
-            tally.drop(lost)
+    for pair in fit_pairs(sources, settings, tally):
+        if settings.drop_duplicates and came_before("\n".join(pair).encode(), seen):
+            tally.drop(DUPLICATE)
         else:
             tally.keep()
             yield pair
+    refuse_none(sources, tally)
+
+
+def fit_pairs(sources: Sequence[TextFile], settings: PairSettings, tally: Tally) -> Iterator[TextPair]:
+    """Every pair that is fit, in order, duplicates too; what is dropped goes into the tally."""
+    for found in _read(sources, settings, tally):
+        pair, lost = mend_pair(found, settings.on_bad_text, tally)
+        if lost := lost or unfit(pair, settings):
+            tally.drop(lost)
+        else:
+            yield pair
+
+
+def check_sides(sources: Sequence[TextFile]) -> None:
+    """Refuse two plain files that have not the same number of lines."""
+    if sources[0].format == "text":
+        first, second = sources
+        check_same_length(first, second)
+
+
+def refuse_none(sources: Sequence[TextFile], tally: Tally) -> None:
     if not tally.kept:
         raise DataError(f"there are no pairs left from {name_first(sources)} ({tally.line()}): "
                         "give files with sentences in them")
@@ -126,10 +144,9 @@ def _source(name: str | os.PathLike[str]) -> TextFile:
     return replace(source, format=FORMATS[suffix][0] if suffix in FORMATS else "text")
 
 
-def _read(sources: list[TextFile], settings: PairSettings, tally: Tally) -> Iterator[RawPair]:
+def _read(sources: Sequence[TextFile], settings: PairSettings, tally: Tally) -> Iterator[RawPair]:
     if sources[0].format == "text":
         first, second = sources
-        check_same_length(first, second)
         yield from read_aligned(first, second, settings, tally)
         return
     for source in sources:

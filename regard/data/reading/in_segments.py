@@ -180,9 +180,10 @@ def work_folder(store: Cache, key: str) -> Iterator[Path]:
 
 def carry_out(
     orders: dict[Path, Order], segments: Sequence[Segment], check: Callable[[Path], Any], doing: str, say: Say,
-    workers: int,
+    workers: int, module: str = MODULE, act: Callable[[Order], Any] | None = None,
 ) -> None:
-    """Carry out the orders of which there is no result yet, on so many workers at most."""
+    """Carry out the orders of which there is no result yet, on so many workers at most: processes of `module`, or this
+    one, which acts."""
     missing = [number for number, path in enumerate(orders) if not (path.exists() and is_good(path, check))]
     usage.reused += len(orders) - len(missing)
     if len(missing) < len(orders):
@@ -190,7 +191,7 @@ def carry_out(
     asked = [list(orders.values())[number] for number in missing]
     sizes = [segments[number].size for number in missing]
     progress = SegmentProgress(doing, sum(sizes), min(workers, len(missing)), say)
-    for size, used in zip(sizes, answers(asked, progress.workers), strict=True):
+    for size, used in zip(sizes, answers(asked, progress.workers, module, act or answer), strict=True):
         usage.cpu += used["cpu"]
         usage.memory = max(usage.memory, used["memory"])
         progress.add(size)
@@ -206,11 +207,13 @@ def is_good(path: Path, check: Callable[[Path], Any]) -> bool:
     return True
 
 
-def answers(orders: Sequence[Order], workers: int) -> Iterator[dict[str, Any]]:
+def answers(
+    orders: Sequence[Order], workers: int, module: str, act: Callable[[Order], Any]
+) -> Iterator[dict[str, Any]]:
     if workers <= 1:
-        yield from map(answer, orders)
+        yield from map(act, orders)
         return
-    with WorkerPool(MODULE, workers) as pool:
+    with WorkerPool(module, workers) as pool:
         yield from pool.answers(orders)
 
 

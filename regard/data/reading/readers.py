@@ -172,10 +172,19 @@ class _Part(io.RawIOBase):
     """The next bytes of a stream, so many and no more."""
 
     def __init__(self, stream: BinaryIO, size: int):
-        self.stream, self.left = stream, size
+        self.stream, self.first, self.size, self.left = stream, stream.tell(), size, size
 
     def readable(self) -> bool:
         return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        place = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self.size - self.left, io.SEEK_END: self.size}[whence]
+        self.stream.seek(self.first + place)
+        self.left = max(0, self.size - place)
+        return place
 
     def readinto(self, room: Any) -> int:
         data = self.stream.read(min(len(room), self.left))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -35,8 +36,9 @@ class RawPair(NamedTuple):
 def raw_lines(source: TextFile) -> Iterator[bytes | None]:
     """The bytes of each line with its ending, or None for one that is too long to be held."""
     with open_source(source) as stream:
-        head = stream.read(HEAD)
-        stream.seek(len(head) - len(check_head(head, source.name)))          # past a byte order mark
+        if not source.start:
+            head = stream.read(HEAD)
+            stream.seek(len(head) - len(check_head(head, source.name)))      # past a byte order mark
         while raw := stream.readline(LONGEST):
             if len(raw) < LONGEST or raw.endswith(b"\n"):
                 yield raw
@@ -55,7 +57,7 @@ def decode_line(raw: bytes, where: str, on_bad_text: str, tally: Tally) -> str |
 
 def read_lines(source: TextFile, on_bad_text: str, tally: Tally) -> Iterator[RawPair]:
     """Each line as the source of a pair without a target, or the reason why it is lost."""
-    for number, raw in enumerate(raw_lines(source), 1):
+    for number, raw in enumerate(raw_lines(source), source.line):
         where = f"{source.name} line {number}"
         text = None if raw is None else decode_line(raw, where, on_bad_text, tally)
         yield RawPair(where, text or "", lost=TOO_LONG if raw is None else BAD_UTF8 if text is None else "")
@@ -66,32 +68,61 @@ def tab_rows(source: TextFile, on_bad_text: str, tally: Tally) -> Iterator[Row]:
     return ((line.where, line.source.split("\t"), line.lost) for line in read_lines(source, on_bad_text, tally))
 
 
+def rows_before(source: TextFile, on_bad_text: str) -> Iterator[Row]:
+    """The rows of a TSV file before this part of it, of which the first ones tell the columns; of a whole file none."""
+    if source.start:
+        yield from tab_rows(replace(source, start=0, stop=source.start, line=1), on_bad_text, Tally())
+
+
 def read_table(
     rows: Iterable[Row], on_bad_text: str, find_columns: Callable[[list[str]], tuple[int, int] | None],
     explain: Callable[[str, list[str], int, bool], str], width: int = 0, header: bool = False,
+    before: Iterable[Row] = (),
 ) -> Iterator[RawPair]:
     """The pairs of a table: of the columns that `find_columns` finds in its first row, else of the first two.
 
     Every row has `width` columns, or as many as the first. `explain` words the error of a row that has not, from its
-    place, its cells, the width and whether the first row names columns; with `header` it must.
+    place, its cells, the width and whether the first row names columns; with `header` it must. The rows `before` are
+    looked at until the columns are known.
     """
-    columns, named = (0, 1), False
-    for number, (where, cells, lost) in enumerate(rows):
+    table = TableReader(on_bad_text, find_columns, explain, width, header)
+    for row in before:
+        table.read(*row)
+        if table.width:
+            break
+    for row in rows:
+        yield table.read(*row)
+
+
+@dataclass
+class TableReader:
+    """The rows of a table, read by the columns that the first ones tell."""
+
+    on_bad_text: str
+    find_columns: Callable[[list[str]], tuple[int, int] | None]
+    explain: Callable[[str, list[str], int, bool], str]
+    width: int
+    header: bool
+    columns: tuple[int, int] = (0, 1)
+    named: bool = False
+    begun: bool = False
+
+    def read(self, where: str, cells: list[str], lost: str) -> RawPair:
+        """Return the pair of a row, or why there is none."""
+        first, self.begun = not self.begun, True
         if lost or not any(cell.strip() for cell in cells):
-            yield RawPair(where, lost=lost)
-        elif number == 0 and (found := find_columns(cells)):
-            columns, width, named = found, len(cells), True
-            yield RawPair(where, lost=HEADER)
-        elif header and not named:
-            raise DataError(explain(where, cells, width, named))
-        else:
-            width = width or (len(cells) if len(cells) > 1 else 0)
-            if len(cells) == width:
-                yield RawPair(where, cells[columns[0]], cells[columns[1]])
-            elif on_bad_text == "drop":
-                yield RawPair(where, lost=WRONG_COLUMNS)
-            else:
-                raise DataError(explain(where, cells, width, named))
+            return RawPair(where, lost=lost)
+        if first and (found := self.find_columns(cells)):
+            self.columns, self.width, self.named = found, len(cells), True
+            return RawPair(where, lost=HEADER)
+        if self.header and not self.named:
+            raise DataError(self.explain(where, cells, self.width, self.named))
+        self.width = self.width or (len(cells) if len(cells) > 1 else 0)
+        if len(cells) == self.width:
+            return RawPair(where, cells[self.columns[0]], cells[self.columns[1]])
+        if self.on_bad_text == "drop":
+            return RawPair(where, lost=WRONG_COLUMNS)
+        raise DataError(self.explain(where, cells, self.width, self.named))
 
 
 def read_objects(
@@ -140,11 +171,16 @@ def join_lines(text: str, where: str, on_bad_text: str, tally: Tally) -> str | N
 
 
 def came_before(data: bytes, seen: set[bytes]) -> bool:
-    """True if these bytes came before; `seen` holds hashes of 16 bytes."""
-    digest = blake2b(data, digest_size=16).digest()
+    """True if these bytes came before; `seen` holds their hashes."""
+    digest = short_hash(data)
     before = digest in seen
     seen.add(digest)
     return before
+
+
+def short_hash(data: bytes) -> bytes:
+    """A hash of 16 bytes, by which duplicates are found."""
+    return blake2b(data, digest_size=16).digest()
 
 
 def check_limits(settings: Any, *names: str) -> None:

@@ -103,6 +103,12 @@ class Map:
             return f"weights: each row {each}sums to 1"
         return f"weights: each row {each}sums to {least:.2f} or more; the rest was read where nothing is shown"
 
+    def _repr_svg_(self) -> str:
+        """The picture that a notebook displays."""
+        from regard.look.render.figure import picture
+
+        return picture([self], "svg").decode()
+
     def as_dict(self) -> dict[str, Any]:
         """Everything, as JSON can hold it."""
         return {"title": self.title, "row_title": self.row_title, "column_title": self.column_title, "kind": self.kind,

@@ -1,0 +1,1 @@
+"""The notebooks of the five lectures, written from `regard/course/lectures`; `python -m notebooks.run` runs them."""
