@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,7 +69,7 @@ class ForeignTokenizer(Tokenizer):
             special = {id for id, token in self._library.get_added_tokens_decoder().items() if token.special}
             names = [None if id in special else self._library.id_to_token(id) for id in self.order[FIRST:].tolist()]
             self._bytes = [b"" if name is None else bytes_of(name) for name in names]
-        self.lossless = bool(self._bytes) and value.get("normalizer") is None
+        self.lossless = set(self._bytes) >= {bytes([each]) for each in range(256)} and keeps_every_byte(value)
 
     @property
     def added(self) -> int:
@@ -176,6 +176,28 @@ class ForeignTokenizer(Tokenizer):
 
 
 BYTES = {letter: value for value, letter in enumerate(byte_letters())}
+
+
+def keeps_every_byte(value: Mapping[str, Any]) -> bool:
+    """Return whether the text comes back exactly from tokens that are strings of bytes: nothing rewrites it before they
+    are chosen, and every cut keeps both sides."""
+    cuts, left = [], [value.get("pre_tokenizer")]
+    while left:
+        cut = left.pop() or {}
+        left += cut.get("pretokenizers") or ()
+        cuts.append((cut.get("type"), cut))
+    model, decoder = value["model"], value.get("decoder") or {}
+    return (value.get("normalizer") is None and model.get("type") == "BPE" and not model.get("dropout")
+            and decoder.get("type") == "ByteLevel"
+            and [kind for kind, _ in cuts].count("ByteLevel") == 1
+            and all(KEEPING.get(str(kind), lambda cut: False)(cut) for kind, cut in cuts))
+
+
+# How text may be cut without losing any of it: by these, if this holds of their settings.
+KEEPING: dict[str, Callable[[Mapping[str, Any]], bool]] = {
+    "Sequence": lambda cut: True, "Digits": lambda cut: True, "UnicodeScripts": lambda cut: True,
+    "ByteLevel": lambda cut: not cut.get("add_prefix_space", True),
+    "Split": lambda cut: cut.get("behavior") != "Removed", "Punctuation": lambda cut: cut.get("behavior") != "Removed"}
 
 
 def bytes_of(name: str) -> bytes:
