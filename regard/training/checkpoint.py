@@ -69,16 +69,11 @@ class Checkpoints:
         if self.step.ranks.first:
             self.write(position, self.step.model.saved_tensors(), tensors)
 
-<<<<<<< HEAD
-    def write(self, position: TrainingPosition, tensors: dict[str, Tensor]) -> None:
-        began, weights = time.monotonic(), self.step.model.saved_tensors()
+    def write(self, position: TrainingPosition, weights: dict[str, Tensor], tensors: dict[str, Tensor]) -> None:
+        began = time.monotonic()
         if wrong := find_spoilt(weights, tensors):
             raise TrainingStopped(f"{wrong} at step {position.step:,}; nothing of it is saved and the last checkpoint "
                                   "is good: go on with --resume and a lower --rate")
-=======
-    def write(self, position: TrainingPosition, weights: dict[str, Tensor], tensors: dict[str, Tensor]) -> None:
-        began = time.monotonic()
->>>>>>> main
         files = {
             "model.safetensors": pack(weights),
             "training.safetensors": pack(tensors),
@@ -113,15 +108,10 @@ class Checkpoints:
     def restore(self, files: dict[str, bytes]) -> TrainingPosition:
         """Load a checkpoint into the training step; return the position it was made at."""
         with holding_what_is_needed():
-<<<<<<< HEAD
-            weights = saved_weights(files)
-            tensors = unpack(files["training.safetensors"], "the checkpoint's training.safetensors")
+            weights, tensors = saved_state(self.folder, files)
             if wrong := find_spoilt(weights, tensors):
                 raise ValueError(wrong)
             self.load(weights, tensors)
-=======
-            self.load(*saved_state(self.folder, files))
->>>>>>> main
             return fill(TrainingPosition, parse_json(files["at.json"]), "at.json")
 
     def load(self, weights: dict[str, Tensor], tensors: dict[str, Tensor]) -> None:

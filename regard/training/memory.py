@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-=======
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
->>>>>>> main
 from typing import Any
 
 import torch
