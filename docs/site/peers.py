@@ -43,7 +43,8 @@ def rows() -> Iterator[Row]:
             named = row["work"]
             work = work if named.startswith("the same") else named.partition(":")[0]
             shown = f"{work}{named.removeprefix('the same')}" if named.startswith("the same") else named
-            told = f"{row['ours']}; theirs: {row['peer']}" if "ours" in row else f"{row['times as fast']} times as fast"
+            told = (f"{row['ours']}; theirs: {row['peer']}" if "ours" in row
+                    else f"times the speed of {row['peer']}: {row['times as fast']}")
             yield Row(shown, row["peer"], machine, told)
 
 
