@@ -10,7 +10,8 @@
       manifest.json         the hash of each of these
       metrics.jsonl         one object a line, append-only
       samples.jsonl         what the model wrote at validations, likewise
-      checkpoints/STEP/     weights, optimizer, generators, data position; a manifest of their hashes, written last
+      checkpoints/STEP/     weights, optimizer, generators, data position; a manifest of their hashes, written last;
+                            with --parallel fsdp a file for each rank, which has its rows of the tensors
       frames/               the columns that were read of frames, where they stood in the place of files
       lock                  while it is trained: who does
 
@@ -53,6 +54,7 @@ RECORDED = (SETTINGS, *TOKENIZERS, WEIGHTS, NGRAM, MIXTURE, TEST)        # in th
 HEADING = "every setting of this run, resolved"                # the first line of run.toml
 NUMBERS = ("tokens", "seconds", "took", "train_loss")                    # of a row of a log, where it has them
 LARGEST = 1e8                  # of a weight: products of a few stay far from what float32 can hold
+SHARE = "shard-"               # before the name of a checkpoint's file that has the share of one rank
 DAMAGED = "damaged-"           # before the name of a checkpoint that was set aside
 
 
@@ -260,22 +262,35 @@ class RunFolder:
 
     def save_checkpoint(self, step: int, files: Mapping[str, bytes], keep: int) -> list[str]:
         """Write a checkpoint whole, verify it, and only then drop the oldest ones; gives the names of damaged ones."""
+        return self.settle_checkpoint(self.begin_checkpoint(step), step, files, {}, keep)
+
+    def begin_checkpoint(self, step: int) -> Path:
+        """Make the folder in which a checkpoint is written until it is whole."""
         self.refuse_links()
-        final = self.checkpoints_path / f"{step:08d}"
+        final = self.checkpoint_path(step)
         if final.exists():                                   # resumed onto a damaged one, or the same step again
             storage.remove(final)
         part = final.with_name(f"{storage.TEMPORARY}{final.name}")
         if part.exists():
             storage.remove(part)
-        storage.make_folder(part)
+        return storage.make_folder(part)
+
+    def settle_checkpoint(
+        self, part: Path, step: int, files: Mapping[str, bytes], digests: Mapping[str, str], keep: int
+    ) -> list[str]:
+        """Write the last files of a checkpoint that was begun, and its manifest, and put it in its place; `digests` are
+        those of files that are there already."""
         for name, data in files.items():
             storage.write_part(part / name, data)
-        digests = {name: storage.digest(data) for name, data in files.items()}
-        values = {"format": FORMAT, "step": step, "files": digests}
+        every = {**{name: storage.digest(data) for name, data in files.items()}, **digests}
+        values = {"format": FORMAT, "step": step, "files": every}
         storage.write_part(part / MANIFEST, json.dumps({**values, "sha256": digest_values(values)}, indent=2))
-        storage.move_folder(part, final)
+        storage.move_folder(part, self.checkpoint_path(step))
         self._mark_checkpointed()
         return self._rotate(keep)
+
+    def checkpoint_path(self, step: int) -> Path:
+        return self.checkpoints_path / f"{step:08d}"
 
     def _mark_checkpointed(self) -> None:
         manifest = self.adopted()
@@ -338,15 +353,18 @@ def refuse_links(what: str, *folders: Path) -> None:
 
 
 def verified(path: Path) -> dict[str, bytes] | None:
-    """The checkpoint's files, if every one is there and hashes to what its manifest says."""
+    """The checkpoint's files, if every one is there and hashes to what its manifest says; but for the shares of ranks,
+    which may be too large to hold."""
     try:
         digests = checkpoint_digests(path)
         for name in digests:
             check_length(path / name)
-        files = {name: read_plain(path / name) for name in digests}
+        files = {name: read_plain(path / name) for name in digests if not name.startswith(SHARE)}
+        shares = {name: storage.file_digest(path / name) for name in digests if name.startswith(SHARE)}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return files if all(storage.digest(files[name]) == digest for name, digest in digests.items()) else None
+    found = {**{name: storage.digest(data) for name, data in files.items()}, **shares}
+    return files if found == digests else None
 
 
 def is_whole(path: Path) -> bool:

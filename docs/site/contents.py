@@ -4,14 +4,16 @@ from __future__ import annotations
 
 CONTENTS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     "index.md": (
-        ("Start", ("tutorial",)),
+        ("Start", ("start/install", "start/text", "start/pairs", "tutorial")),
         ("Understand", ("tour/index", "words", "lab", "course")),
-        ("Do", ("data", "corpora", "large-data", "families", "translation", "summarising", "captioning",
+        ("Do", ("how-to/index", "data", "corpora", "large-data", "families", "translation", "summarising", "captioning",
                 "classifying", "tagging", "serving", "exporting", "importing", "hub", "scaling-out")),
         ("Look up", ("reference", "reference/commands", "reference/settings", "reference/names", "reference/formats")),
         ("Judge", ("compare", "performance", "reliability", "mutants")),
         ("Behind it", ("design", "project/contributing", "releases", "project/changelog", "project/security",
                        "project/readme", "log"))),
+    "how-to/index.md": (
+        ("", ("training", "settings", "translating", "looking", "compare", "using", "exchanging", "trouble")),),
     "tour/index.md": (
         ("", ("counting", "averaging", "windows", "recurrence", "learning", "bottleneck",
               "attention", "bilinear", "additive", "location",

@@ -78,7 +78,7 @@ class LookDirective(Ours):
         caption = self.parsed("\n".join(self.content))
         return [raw(f'<figure class="look"><img src="{base}.svg" alt="{escape(look.alt, quote=True)}" loading="lazy">'
                     "<figcaption>"), *caption,
-                raw(f'<p class="code-from">Drawn by <code>{escape(look.command)}</code></p></figcaption></figure>'
+                raw(f'<p class="code-from">{made_by(look)}</p></figcaption></figure>'
                     f'<details class="saved"><summary>Point at it: the same look as a page that answers</summary>'
                     f'<iframe src="{base}.html" title="{escape(look.alt, quote=True)}" loading="lazy" '
                     f'sandbox="allow-scripts"></iframe>'
@@ -103,6 +103,13 @@ class ClaimDirective(Ours):
 class GeneratedDirective(Ours):
     def make(self, name: str) -> list[nodes.Node]:
         return self.parsed(reference.part(name))
+
+
+def made_by(look: looks.LookOf) -> str:
+    """The commands that make a picture, from the data to the map."""
+    *learned, drawn = (f"<code>{escape(each)}</code>"
+                       for each in (*looks.MODELS[look.model].commands, look.command))
+    return f"Learned by {'<br>'.join(learned)}<br>Drawn by {drawn}"
 
 
 def raw(html: str) -> nodes.raw:

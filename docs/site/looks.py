@@ -65,14 +65,15 @@ class LookOf:
 
 SMALL = "--layers 2 --width 64 --context 64 --batch 32 --steps 150"
 HEADS = f"{SMALL} --heads 2"
-RECURRENT = "--family rnn-attention --width 64 --hidden 128 --batch 512 --steps 500"
+RECURRENT = "--family rnn-attention --width 64 --hidden 128 --batch 512"
+BOTH = "--layers 2 --width 64 --heads 4 --batch 1024"
 MODELS = {model.name: model for model in (
     Model("counted", STORIES, "--family ngram --order 4"),
     Model("average", STORIES, f"--family average {SMALL}"),
     Model("window", STORIES, f"--family window --order 5 {SMALL}"),
     Model("rnn", STORIES, f"--family rnn --hidden 128 {SMALL}"),
-    Model("lstm", STORIES, f"--family lstm --hidden 128 {SMALL}"),
-    Model("transformer", STORIES, f"--family transformer {HEADS}"),
+    Model("transformer", STORIES,
+          "--family transformer --layers 2 --width 64 --heads 4 --context 64 --batch 32 --steps 400"),
     Model("orderless", STORIES, f"--family transformer {HEADS} --set model.positions=none"),
     Model("alibi", STORIES, f"--family transformer {HEADS} --set model.positions=alibi"),
     Model("deep", STORIES, "--family transformer --layers 6 --width 64 --heads 2 --context 64 --batch 32 --steps 100"),
@@ -80,15 +81,15 @@ MODELS = {model.name: model for model in (
     Model("linear", STORIES, f"--family linear-rnn {SMALL}"),
     Model("mamba", STORIES, f"--family mamba {SMALL}"),
     Model("blind", PAIRS, "--family rnn --width 64 --hidden 128 --batch 512 --steps 500"),
-    Model("dot", PAIRS, f"{RECURRENT} --score dot"),
-    Model("bilinear", PAIRS, f"{RECURRENT} --score bilinear"),
-    Model("additive", PAIRS, f"{RECURRENT} --score additive"),
-    Model("location", PAIRS, f"{RECURRENT} --score location"),
-    Model("both-sides", PAIRS, "--family transformer --layers 2 --width 64 --heads 4 --batch 1024 --steps 250"),
-    Model("prefix", PAIRS, "--family prefix --layers 2 --width 64 --heads 4 --batch 1024 --steps 250"),
+    Model("dot", PAIRS, f"{RECURRENT} --steps 500 --score dot"),
+    Model("bilinear", PAIRS, f"{RECURRENT} --steps 500 --score bilinear"),
+    Model("additive", PAIRS, f"{RECURRENT} --steps 800 --score additive"),
+    Model("location", PAIRS, f"{RECURRENT} --steps 500 --score location"),
+    Model("both-sides", PAIRS, f"--family transformer {BOTH} --steps 300"),
+    Model("prefix", PAIRS, f"--family prefix {BOTH} --steps 500"),
 )}
 
-STORY = "Mia had a red kite. Paul had a blue cart. Mia lost the red"
+STORY = "Mia had a red kite. Ben had a black map. Paul wanted to see the red"
 FRENCH = "Le chat noir dort dans le jardin."
 LOOKS = {look.name: look for look in (
     LookOf("counting", "counted", STORY,
@@ -101,17 +102,17 @@ LOOKS = {look.name: look for look in (
            "A map of influence: a band of four words along the diagonal, and nothing to the left of it.",
            "--influence sensitivity"),
     LookOf("recurrence", "rnn", STORY,
-           "A map of influence: strong on the diagonal, fading to the left within a few words.",
+           "A map of influence: darkest near the diagonal, and paler to the left, where words are older.",
            "--influence sensitivity"),
     LookOf("learning", "rnn", STORY,
            "A map of influence with signs: which earlier words spoke for the word that is predicted, and which against "
            "it.", "--influence gradient"),
     LookOf("bottleneck", "blind", FRENCH,
-           "A map of influence, English words down and French words across: spread over the columns, without a line "
-           "from one word to its translation.", "--influence sensitivity"),
+           "A map of influence, English words down and French words across: all rows have nearly the same shape, and "
+           "no word has a square of its own.", "--influence sensitivity"),
     LookOf("attention", "dot", FRENCH,
            "A map of attention, English words down and French words across: each English word reads one or two French "
-           "ones, black reads noir and cat reads chat."),
+           "ones, mostly along the diagonal."),
     LookOf("bilinear", "bilinear", FRENCH,
            "A map of attention by a bilinear score, English words down and French words across."),
     LookOf("additive", "additive", FRENCH,
@@ -123,18 +124,25 @@ LOOKS = {look.name: look for look in (
            "A map of self-attention: a triangle, in which each word reads itself and earlier ones by unequal shares.",
            "--layer 1"),
     LookOf("order", "orderless", STORY,
-           "A map of self-attention without positions: the two mentions of Mia have the same column in each row that "
-           "reads both.", "--layer 1"),
+           "A map of self-attention without positions: in each row that reads both mentions of had, the two squares "
+           "are equally dark.", "--layer 1"),
     LookOf("positions", "alibi", STORY,
-           "Two heads of self-attention with ALiBi: shares fall with distance from the diagonal.", "--layer 1"),
+           "A map of self-attention with ALiBi, the mean of two heads: near words are read more than far ones.",
+           "--layer 1"),
     LookOf("masks", "transformer", STORY,
            "A map of self-attention of layer 2: everything right of the diagonal is empty.", "--layer 2"),
-    LookOf("heads-first", "transformer", STORY, "A map of the first head of layer 1.", "--layer 1 --head 1"),
-    LookOf("heads-second", "transformer", STORY, "A map of the second head of layer 1.", "--layer 1 --head 2"),
+    LookOf("heads-first", "transformer", STORY,
+           "A map of the first head of layer 1: the same triangle as the mean of all heads, with other squares dark.",
+           "--layer 1 --head 1"),
+    LookOf("heads-second", "transformer", STORY,
+           "A map of the fourth head of layer 1, on the same text: other words are read most than by the first.",
+           "--layer 1 --head 4"),
     LookOf("residuals", "deep", STORY,
-           "Attention rolled out through six layers: each word reaches many earlier ones, itself most.",
+           "Attention multiplied through six layers: every word reaches all earlier ones, and the first column is the "
+           "darkest.",
            "--layer rollout"),
-    LookOf("block", "deep", STORY, "A map of the sixth layer alone.", "--layer 6"),
+    LookOf("block", "deep", STORY,
+           "A map of self-attention of the sixth layer alone: a few columns are read by many rows.", "--layer 6"),
     LookOf("encoder", "both-sides", FRENCH,
            "A map of the encoder's attention: a full square, in which words read later words as well.",
            "--track encoder"),

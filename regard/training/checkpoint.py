@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -50,6 +51,12 @@ class Checkpoints:
         self.folder, self.step, self.report, self.keep = folder, step, report, keep
         self.saved, self.took = 0.0, 0.0       # when the last one was made, and in how many seconds
 
+    dealt = False                      # over ranks, each of which has rows of its own
+
+    def beginnings(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Return the weights, and all else of training, as rank 0 has them before the first step."""
+        return self.step.model.saved_tensors(), self.tensors()
+
     def worthwhile(self) -> bool:
         """Return whether another would take little of the time since the last one; a quick one always is."""
         return self.took < QUICK or time.monotonic() - self.saved > self.took / SAVING_SHARE
@@ -59,12 +66,12 @@ class Checkpoints:
         self.step.ranks.require_equal(list(self.step.model.parameters()))
         tensors = self.tensors()
         if self.step.ranks.first:
-            self.write(position, tensors)
+            self.write(position, self.step.model.saved_tensors(), tensors)
 
-    def write(self, position: TrainingPosition, tensors: dict[str, Tensor]) -> None:
-        began, step = time.monotonic(), self.step
+    def write(self, position: TrainingPosition, weights: dict[str, Tensor], tensors: dict[str, Tensor]) -> None:
+        began = time.monotonic()
         files = {
-            "model.safetensors": pack(step.model.saved_tensors()),
+            "model.safetensors": pack(weights),
             "training.safetensors": pack(tensors),
             "at.json": json.dumps(asdict(position)).encode(),
             "session.json": json.dumps(self.session()).encode(),
@@ -97,8 +104,7 @@ class Checkpoints:
     def restore(self, files: dict[str, bytes]) -> TrainingPosition:
         """Load a checkpoint into the training step; return the position it was made at."""
         with holding_what_is_needed():
-            self.load(saved_weights(files),
-                      unpack(files["training.safetensors"], "the checkpoint's training.safetensors"))
+            self.load(*saved_state(self.folder, files))
             return fill(TrainingPosition, parse_json(files["at.json"]), "at.json")
 
     def load(self, weights: dict[str, Tensor], tensors: dict[str, Tensor]) -> None:
@@ -175,16 +181,42 @@ def read_session(files: dict[str, bytes] | None) -> dict[str, Any]:
         return dict(session)
 
 
-def saved_weights(files: dict[str, bytes]) -> dict[str, Tensor]:
-    """Return the weights that a checkpoint keeps."""
+def saved_state(folder: RunFolder, files: dict[str, bytes]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Return the weights that a checkpoint keeps, and all else of training, each tensor whole."""
     with holding_what_is_needed():
-        return unpack(files["model.safetensors"], "the checkpoint's model.safetensors")
+        tensors = unpack(files["training.safetensors"], "the checkpoint's training.safetensors")
+        if "model.safetensors" in files:
+            return unpack(files["model.safetensors"], "the checkpoint's model.safetensors"), tensors
+        from regard.training.sharded_checkpoint import read_whole
+
+        tensors |= read_whole(shares_path(folder, files))
+        return split_weights(tensors)
 
 
-def check_saved(plan: TrainingPlan, files: dict[str, bytes] | None) -> None:
+def split_weights(tensors: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Return the weights, which stand under `weights/NAME`, and all else."""
+    weights = {path.removeprefix("weights/"): each for path, each in tensors.items() if path.startswith("weights/")}
+    return weights, {path: each for path, each in tensors.items() if not path.startswith("weights/")}
+
+
+def shares_path(folder: RunFolder, files: dict[str, bytes]) -> Path:
+    """Return the folder of a checkpoint that ranks have written together."""
+    return folder.checkpoint_path(int(parse_json(files["at.json"])["step"]))
+
+
+def check_saved(plan: TrainingPlan, folder: RunFolder, files: dict[str, bytes] | None) -> None:
     """Refuse settings whose model a checkpoint's weights do not fill, before it is built and takes memory."""
-    if files is not None:
-        check_outline(plan.family, plan.model, plan.task.vocab(plan.corpus.tokenizer), saved_weights(files))
+    if files is None:
+        return
+    with holding_what_is_needed():
+        if "model.safetensors" in files:
+            weights = unpack(files["model.safetensors"], "the checkpoint's model.safetensors")
+        else:
+            from regard.training.sharded_checkpoint import read_outline
+
+            small = unpack(files["training.safetensors"], "the checkpoint's training.safetensors")
+            weights, _ = split_weights({**small, **read_outline(shares_path(folder, files))})
+    check_outline(plan.family, plan.model, plan.task.vocab(plan.corpus.tokenizer), weights)
 
 
 @contextmanager

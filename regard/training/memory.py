@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from regard.errors import TrainingStopped
+from regard.layers.stack import stacked_layers
 
 CHEAP = 0.9                    # of the memory for activations: any share below one recomputes what is cheap
 
@@ -31,3 +35,13 @@ def recompute_activations(recompute: str) -> AbstractContextManager[Any]:
     import torch._functorch.config as settings
 
     return settings.patch(activation_memory_budget=CHEAP)                             # type: ignore[no-any-return]
+
+
+def recompute_layers(model: nn.Module) -> None:
+    """Let each layer of the model's stacks keep only what it reads, and go forward again in the backward pass.
+
+    A compiler does not look into it: it compiles what lies between.
+    """
+    for layer in stacked_layers(model):
+        layer.forward = torch.compiler.disable(  # type: ignore[method-assign]
+            partial(checkpoint, layer.forward, use_reentrant=False), recursive=False)

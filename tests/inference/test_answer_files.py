@@ -13,6 +13,8 @@ import torch
 
 import regard
 from regard.corpora import stories
+from regard.data import workers
+from regard.data.workers import WorkerError
 from regard.errors import DataError, RunError, SettingError
 from regard.inference import answer_files as over
 from regard.inference import answer_parts, answer_worker
@@ -144,6 +146,20 @@ def test_pictures_of_a_folder_have_a_line_each_and_a_bad_one_has_an_empty_captio
     assert rows[6][1] == "" and rows[3][1] == model.caption([rows[3][0]], beam=1)[0].text
 
 
+def test_a_picture_with_line_breaks_in_its_name_has_one_line(runs, tmp_path):
+    from regard.corpora import shapes
+
+    shapes.write(tmp_path / "drawn", 1)
+    (tmp_path / "pictures").mkdir()
+    (picture,) = (tmp_path / "drawn").glob("*.png")
+    picture.rename(tmp_path / "pictures" / "a\n\tb.png")
+    (tmp_path / "pictures" / "c\nd.png").write_bytes(b"no picture")
+    with pytest.raises(DataError, match="1 of 2 have no answer"):
+        answer_files(runs / "shapes", [tmp_path / "pictures"], tmp_path / "out.txt", beam=1, **QUIET)
+    assert [line.split("\t")[0] for line in lines_of(tmp_path / "out.txt")] == [
+        str(tmp_path / "pictures" / name) for name in ("a\\n\\tb.png", "c\\nd.png")]
+
+
 # ------------------------------------------------------------------------------------------- interruptions
 
 
@@ -254,16 +270,59 @@ def test_what_a_worker_meets_is_one_line_and_what_was_done_is_kept(runs, text, t
     assert len(lines_of(tmp_path / "out")) == 10
 
 
-def test_ranks_of_torchrun_share_the_pieces(runs, tmp_path):
-    (tmp_path / "in.fr").write_text("".join(f"le chat numéro {n}\n" for n in range(1100)))
-    answer_files(runs / "phrasebook", [tmp_path / "in.fr"], tmp_path / "one", beam=1, **QUIET)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "regard",
-               "translate", str(runs / "phrasebook"), str(tmp_path / "in.fr"), "--out", str(tmp_path / "two"),
-               "--beam", "1", "--device", "cpu"]
-    subprocess.run(command, check=True, timeout=120, capture_output=True,
-                   env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"})
-    assert (tmp_path / "two").read_bytes() == (tmp_path / "one").read_bytes()
-    assert not (tmp_path / "two.parts").exists()
+def run_killed(whom, run, folder, out, ranks=0):
+    """Translate a folder by the command, of which a process is killed; return its exit code and what it said."""
+    start = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"] if ranks else []
+    command = [sys.executable, *start, "-m", "tests.inference.killed_command", whom, "translate", run, folder, "--out",
+               out, "--beam", "1", "--device", "cpu", *([] if ranks else ["--workers", 1])]
+    done = subprocess.run(list(map(str, command)), timeout=120, capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"})
+    return done.returncode, done.stderr
+
+
+def test_a_killed_job_goes_on_whoever_answers_next_and_ends_with_the_same_bytes(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(over, "PIECE", 5)
+    folder, run, out = tmp_path / "in", runs / "phrasebook", tmp_path / "out"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.txt").write_text("".join("\n" if n % 9 == 4 else f"le chat numéro {n}\n" for n in range(60)))
+    (folder / "b.txt").write_text("")
+    (folder / "sub" / "c.txt").write_text("un chien noir\n" * 41 + "sans fin de ligne")
+    answer_files(run, [folder], tmp_path / "whole", beam=1, **QUIET)
+
+    def parts():
+        return {path.name for path in (tmp_path / "out.parts").iterdir() if path.name[0].isdigit()}
+
+    assert run_killed("main", run, folder, out)[0] == -9 and not out.exists()
+    first, options = parts(), json.loads((tmp_path / "out.parts" / "job.json").read_text())["options"]
+    with monkeypatch.context() as patch:
+        kill_at_order(3, patch)
+        with pytest.raises(WorkerError, match=r"worker \d of 2 was ended by signal 9, perhaps for want of memory"):
+            answer_files(run, [folder], out, workers=2, **options, **QUIET)
+    second = parts()
+    assert run_killed("rank", run, folder, out, ranks=2)[0] == 1
+    third = parts()
+    assert len(first) == 2 and first < second < third and len(third) < 21
+    code, err = run_killed("nobody", run, folder, out, ranks=2)
+    assert code == 0, err
+    names = ["a.txt", "b.txt", "sub/c.txt"]
+    assert [len(lines_of(out / name)) for name in names] == [60, 0, 42]
+    for name in names:
+        assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert not (tmp_path / "out.parts").exists()
+
+
+def kill_at_order(number, patch):
+    """Kill the worker that gets this order, before it can read it."""
+    ask, asked = workers.Worker.ask, []
+
+    def counted(self, order):
+        asked.append(order)
+        if len(asked) == number:
+            self.process.kill()
+            self.process.wait()
+        return ask(self, order)
+
+    patch.setattr(workers.Worker, "ask", counted)
 
 
 def test_workers_get_a_gpu_each_and_share_the_threads(monkeypatch):

@@ -28,7 +28,7 @@ def by_equation(x, weight, bias):
 def gradients(way, inputs, **options):
     inputs = [each.detach().requires_grad_() for each in inputs]
     y = way(*inputs, **options)
-    pull = torch.arange(y.numel(), device=y.device).cos().view_as(y).to(y.dtype)
+    pull = torch.arange(y.numel(), device=y.device).cos().bfloat16().view_as(y).to(y.dtype)     # the same in all types
     return [y, *torch.autograd.grad(y, inputs, pull)]
 
 

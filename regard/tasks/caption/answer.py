@@ -8,6 +8,7 @@ from typing import Any
 from regard.storage import format_json
 from regard.tasks.answering import Answering, InputAnswers, Options
 
+BREAKS = {ord("\n"): r"\n", ord("\r"): r"\r", ord("\t"): r"\t"}
 SEARCH = ("beam", "n_best", "length_penalty")
 
 
@@ -25,12 +26,19 @@ def format_caption(name: str, each: Any, options: Options) -> str:
         return format_json({"image": name, "text": each.text, "score": each.score, "log_prob": each.log_prob,
                             "n_best": [{"text": text, "score": score} for text, score in each.n_best]})
     if options.get("n_best", 1) > 1:
-        return "\n".join(f"{name} ||| {text} ||| {score:.4f}" for text, score in each.n_best)
-    return f"{name}\t{each.text}"
+        return "\n".join(f"{on_one_line(name)} ||| {text} ||| {score:.4f}" for text, score in each.n_best)
+    return f"{on_one_line(name)}\t{each.text}"
+
+
+def on_one_line(name: str) -> str:
+    """Return the name of a file, which may have line breaks and tabs in it, without them."""
+    return name.translate(BREAKS)
 
 
 def empty_line(options: Options, name: str, reason: str) -> str:
-    return format_json({"image": name, "text": "", "error": reason}) if options.get("as_json") else f"{name}\t"
+    if options.get("as_json"):
+        return format_json({"image": name, "text": "", "error": reason})
+    return f"{on_one_line(name)}\t"
 
 
 ANSWER = Answering(answer, empty_line, (*SEARCH, "as_json"), pictures=True)
