@@ -128,7 +128,8 @@ class Attacked:
             said = mutate(head + body, number, seed)
             status = self.ask(said)
             assert status is None or 200 <= status < 500 or status == 503, (status, said)
-        assert self.ask(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", 30) == 200, "/health is not answered"
+        health = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+        assert self.ask(health, 30) == 200, "/health is not answered"
 
     def ask(self, said, seconds=1.0):
         """The status of the answer to these bytes; None where the connection was closed, or more is waited for."""

@@ -24,7 +24,8 @@ ALLOWED = {200, 429, 503}
 GET = "GET {} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
 POST = ("POST {} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nConnection: close\r\n"
         "Content-Length: {}\r\n\r\n{}")
-LONG = {"model": LM, "prompt": "a", "max_tokens": 4000, "stream": True, "temperature": 0}       # it never ends by itself
+# It never ends by itself.
+LONG = {"model": LM, "prompt": "a", "max_tokens": 4000, "stream": True, "temperature": 0}
 QUICK = (("/v1/completions", {"model": LM, "prompt": "a cat", "max_tokens": 4}),
          ("/v1/completions", {"model": LM, "prompt": "the dog", "max_tokens": 30, "stream": True}),
          ("/translate", {"q": "un chat dort", "source": "source", "target": "target"}),
