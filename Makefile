@@ -15,7 +15,7 @@ COUNT ?= 300
 SEED ?= 7
 MINUTES ?= 0
 
-.PHONY: setup demo test check lint types packages mutants ranks soak notebooks house resolve interop audit docs wheel walk clean same-python
+.PHONY: setup demo test check lint types packages mutants ranks soak notebooks house resolve interop audit docs models wheel walk clean same-python
 setup: $(DEV)
 
 $(PIP): | same-python
@@ -96,10 +96,18 @@ resolve: $(PIP)
 docs: $(SITE)
 	@$(BIN)/python -m docs.site.build
 
+# The built site in Chromium: three widths, light and dark, axe, search, looks. It wants `make docs` and `make test` before.
+seen: docs setup
+	@$(BIN)/python -m docs.site.seen
+
 $(SITE): | $(PIP)
 	@echo "Installing into $(VENV) what builds the site ..."
 	@$(BIN)/python install/environment.py docs
 	@rm -f $(VENV)/.docs-* && touch $@
+
+# The small models that come with Regard, trained anew: some minutes. `make models ONLY=phrasebook` makes one.
+models: setup
+	@$(BIN)/python install/make_models.py $(ONLY)
 
 # The built wheel, in an empty environment outside the tree; and the README, as a stranger follows it.
 wheel: same-python

@@ -42,10 +42,7 @@ def hold_lock(folder: Path) -> Iterator[None]:
     finally:
         done.set()
         touching.join()
-        if is_same_file(file, path):                         # the folder may have been removed, and made again
-            with suppress(OSError):                          # a disk that refuses: the lock is let go all the same
-                path.unlink()                                # while it is held: nobody can lock it in between
-        file.close()
+        release(file, path)
 
 
 @contextmanager
@@ -84,6 +81,17 @@ def acquire(path: Path) -> IO[bytes]:
         refuse(path, holder, f"; if that has ended, remove {path} or wait {STALE_SECONDS / 60:.0f} minutes")
     storage.perform("write", path, lambda: write_holder(file))
     return file
+
+
+def release(file: IO[bytes], path: Path) -> None:
+    """Remove the lock and let it go."""
+    ours = is_same_file(file, path)                          # the folder may have been removed, and made again
+    if fcntl is None:                                        # Windows removes no file that is open
+        file.close()
+    if ours:
+        with suppress(OSError):                              # a disk that refuses: the lock is let go all the same
+            path.unlink()                                    # while it is held: nobody can lock it in between
+    file.close()
 
 
 def open_lock(path: Path) -> IO[bytes]:

@@ -110,8 +110,18 @@ def show_wrong_usage(mistake: click.ClickException) -> None:
         click.echo(one_line(line), err=True)
 
 
+def use_utf8() -> None:
+    """Read and write UTF-8 in pipes and files on Windows, too, with lines that end alike: other programs read them."""
+    if os.name != "nt" or "PYTHONIOENCODING" in os.environ:
+        return
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
+            stream.reconfigure(encoding="utf-8", newline="\n")
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; a user's mistake is one line on stderr, never a traceback."""
+    use_utf8()
     show_notes()
     if "_REGARD_COMPLETE" in os.environ:
         from regard.cli.completion import register_shells

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from regard.serve.registry import Prepare, Registry
     from regard.serve.stop_signals import StopSignals
 
+SMALL_MODELS = Path(__file__).parents[1] / "serve" / "small_models"         # install/make_models.py makes them
 NEEDS_WEB = "serving needs more than is installed ({missing}): pip install 'regard[web]'"
 
 
 @click.command("serve")
-@click.argument("runs", nargs=-1, metavar="RUN...")
+@click.argument("runs", nargs=-1, metavar="[RUN]...")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any that is free.")
 @click.option("--host", default="127.0.0.1", show_default=True,
               help="Address to listen at; one that others can reach needs a token.")
@@ -34,7 +35,10 @@ NEEDS_WEB = "serving needs more than is installed ({missing}): pip install 'rega
 @click.option("--open", "open_page", is_flag=True, help="Open the page in a browser.")
 @click.option("--trust", is_flag=True, help="Import the user's own layers that runs name.")
 def command(runs: tuple[str, ...], folder: Path | None, lab: Path | None, **options: Any) -> None:
-    """Open the page over the models in the folders RUN, and serve them to other tools. Ctrl-C stops it."""
+    """Open the page over the models in the folders RUN, and serve them to other tools. Ctrl-C stops it.
+
+    Without RUN and --runs it opens over the small models that come with Regard.
+    """
     from regard.serve.stop_signals import Stopping, StopSignals
 
     with StopSignals() as signals:                         # before anything slow, and before the first word
@@ -51,7 +55,7 @@ def start(
     from regard.lab.folders import find_results
     from regard.run_folder import RunFolder
 
-    paths = runs or find_finished(folder)
+    paths = runs or (find_finished(folder) if folder else find_small_models())
     for path in paths:
         RunFolder.open(path)                               # refuses a wrong name before anything slow
     try:
@@ -123,10 +127,18 @@ def with_token(address: str, token: str | None) -> str:
     return f"{address}/" if token is None else f"{address}/?token={quote(token, safe='')}"
 
 
-def find_finished(folder: Path | None) -> list[Path]:
+def find_small_models() -> list[Path]:
+    """Return the runs that come with Regard, and say where they are: other commands take them, too."""
+    runs = sorted(path.parent for path in SMALL_MODELS.glob("*/run.toml"))
+    if not runs:
+        raise RunError("no small models came with this copy of Regard: name one or more run folders, or a folder of "
+                       "them with --runs")
+    click.echo(f"(no run was named: these are the small models that come with Regard, in {SMALL_MODELS})", err=True)
+    return runs
+
+
+def find_finished(folder: Path) -> list[Path]:
     """Return the runs in a folder that have weights."""
-    if folder is None:
-        raise click.UsageError("give one or more run folders, or a folder of them with --runs")
     runs = sorted(path.parent for path in existing(folder, "--runs").glob("*/run.toml")       # type: ignore[union-attr]
                   if (path.parent / "model.safetensors").is_file())
     if not runs:

@@ -84,6 +84,14 @@ def test_a_token_of_ones_own_comes_from_the_environment(runs):
     served.stop()
 
 
+def test_without_a_run_the_small_models_that_come_along_are_served(tmp_path):
+    served = Served("--port", 0)
+    assert served.line.startswith("4 models at http://127.0.0.1:")
+    assert b"stories-transformer" in served.get("/api/models").read()
+    code, out, err = served.stop()
+    assert (code, out) == (0, "stopped\n") and err.startswith("(no run was named: these are the small models")
+
+
 def test_all_runs_of_a_folder_are_served(runs, tmp_path):
     shutil.copytree(runs / "ngram", tmp_path / "good")
     (tmp_path / "unfinished").mkdir()
@@ -144,7 +152,6 @@ def test_a_wrong_run_is_one_line(regard, runs, here):
     assert "no finished run in empty" in regard("serve", "--runs", "empty").mistake()
     assert "--runs nowhere: there is no such folder" in regard("serve", "--runs", "nowhere").mistake()
     assert "--lab nowhere" in regard("serve", runs / "ngram", "--lab", "nowhere").mistake()
-    assert regard("serve").code == 2
 
 
 def test_a_short_token_is_one_line(regard, runs):

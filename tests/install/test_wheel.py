@@ -48,7 +48,7 @@ def test_it_is_small_and_holds_nothing_but_the_package(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert all(name.startswith(("regard/", "regard-")) for name in names)
     assert not [name for name in names if name.endswith((".png", ".pyc", ".so"))]
-    assert wheel.stat().st_size < 4_000_000
+    assert wheel.stat().st_size < 6_000_000
 
 
 def test_it_says_which_pythons_and_that_it_is_typed(unpacked):
