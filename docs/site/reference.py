@@ -12,6 +12,8 @@ from typing import Any
 
 import click
 
+from docs.site.peers import peers
+
 
 class NoSuchPart(Exception):
     """A part of the reference that nothing makes."""
@@ -246,4 +248,4 @@ def cell(text: str) -> str:
 
 
 PARTS: dict[str, Callable[[], Iterator[str]]] = {
-    "commands": commands, "settings": settings, "names": names, "formats": formats}
+    "commands": commands, "settings": settings, "names": names, "formats": formats, "peers": peers}
