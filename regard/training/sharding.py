@@ -1,8 +1,9 @@
 """A model dealt out over ranks by FSDP2: each holds some rows of every matrix, and sees whole ones while it works.
 
 `fully_shard` gathers the matrices of a layer (or of neighbours, where layers are small) for its forward pass and again
-for its backward pass, and adds up their gradients, each rank's rows on that rank. What is small and must stay exact (gains, biases, decays) every rank holds
-whole, in float32: its gradients travel with the message of the step, as in data parallel training.
+for its backward pass, and adds up their gradients, each rank's rows on that rank. What is small and must stay exact
+(gains, biases, decays) every rank holds whole, in float32: its gradients travel with the message of the step, as in
+data parallel training.
 
 Optimisers, clipping and averages never see FSDP's wrappers: they work on `own`, this rank's rows as plain tensors.
 """
@@ -25,7 +26,7 @@ from regard.contract import Encoder, Learner
 from regard.layers.roles import find_roles
 from regard.layers.stack import Stack, stacked_layers
 
-UNIT = 2**25                 # weights that come and go together, at least: each unit costs the CPU some messages and hooks
+UNIT = 2**25                 # weights that come and go together, at least: each unit costs the CPU time
 
 
 class Shards:
