@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import tempfile
+import traceback
 import warnings
 from pathlib import Path
 
@@ -31,13 +32,15 @@ def run(words: list[str]) -> dict:
             main(words)
         except SystemExit as end:
             code = end.code or 0
+        except Exception:
+            code = traceback.format_exc()
         finally:
             for stream in (sys.stdout, sys.stderr):
                 stream.flush()
             for number, handle in before.items():
                 os.dup2(handle, number)
                 os.close(handle)
-        printed = {number: path.read_bytes().decode("utf-8") for number, path in streams.items()}
+        printed = {number: path.read_bytes().decode("utf-8", "replace") for number, path in streams.items()}
     return {"words": words, "code": code, "out": printed[1], "err": printed[2]}
 
 

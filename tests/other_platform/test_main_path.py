@@ -66,7 +66,7 @@ def ended(folder):
 
 @pytest.mark.parametrize("command", COMMANDS[1:])
 def test_every_command_of_the_main_path_ends_well(ended, command):
-    assert ended[command]["code"] == 0, ended[command]["err"]
+    assert ended[command]["code"] == 0, f"{ended[command]['code']}\n{ended[command]['err']}"
     assert "Traceback" not in ended[command]["err"]
 
 
@@ -80,7 +80,7 @@ def test_a_mistake_is_told_in_its_line_and_leaves_no_folder(ended, folder):
 def test_what_is_printed_is_utf_8_with_lines_that_end_alike(ended):
     shown = ended["show runs/notes Mia"]["out"]
     assert "░" in shown and "\r" not in shown
-    assert all("\r" not in each["out"] for each in ended.values())
+    assert not [each for each in ended.values() if set(each["out"] + each["err"]) & {"\r", "\N{REPLACEMENT CHARACTER}"}]
 
 
 def test_nothing_is_left_locked_and_no_file_is_half_written(ended, folder):
