@@ -5,9 +5,9 @@
 
 One process, started by `torchrun --nproc-per-node=1`, trains a model of GPT-2's size on random tokens, as bench/gpt2.py
 does (12 layers of 768, 1,024 tokens, bfloat16, AdamW, compiled), in turns: some steps by itself, as `regard train`
-takes them, and some as the only rank of a group, with all messages of data parallel training (by NCCL, or gloo on a
-CPU). Ratios are those of neighbours in a round, so that a clock that slows down slows both. What is done is written
-after each round.
+takes them, some as the only rank of a group, with all messages of data parallel training (by NCCL, or gloo on a CPU),
+and some with its weights dealt out by FSDP (`--parallel fsdp`), as if there were others. Ratios are those of neighbours
+in a round, so that a clock that slows down slows both. What is done is written after each round.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ from regard.ranks import ALONE, Ranks
 from regard.training.joining import check_members, leave, meet
 from regard.training.report import Figures
 from regard.training.settings import TrainingSettings
-from regard.training.step import TrainingStep, make_forward_backward
+from regard.training.sharded_step import ShardedStep, make_sharded_passes
+from regard.training.sharding import Shards
+from regard.training.step import TrainingStep, make_forward_backward, to_bfloat16
 
-PLAIN, DATA = "plain", "data parallel"
+PLAIN, DATA, SHARDED = "plain", "data parallel", "fsdp"
 WARM = 5                       # steps of each, before any is timed: code is compiled, and graphs are recorded
 
 
@@ -62,10 +64,18 @@ def measure(arguments: argparse.Namespace) -> None:
     rows, steps = (2, 3) if small else (arguments.rows, arguments.steps)
     began = time.perf_counter()
     turns = make_turns(group, device, rows, small)
-    result |= {"rows": rows, "steps": steps, "parameters": count_weights(turns[PLAIN].model)}
-    for step in turns.values():
-        take(step, WARM)
-    result["seconds_before"] = round(time.perf_counter() - began, 1)
+    result |= {"rows": rows, "steps": steps, "parameters": count_weights(turns[PLAIN].model), "losses": {}}
+    for name in list(turns):
+        try:
+            result["losses"][name] = take(turns[name], WARM)
+        except Exception as error:                             # one that fails says why and costs the others nothing
+            if name == PLAIN:
+                raise
+            del turns[name]
+            result |= {f"{name} failed": " ".join(f"{type(error).__name__}: {error}".split())[:500]}
+            print(result[f"{name} failed"], flush=True)
+        result["seconds_before"] = round(time.perf_counter() - began, 1)
+        print(f"{name}: warm after {result['seconds_before']} s", flush=True)
     rounds: list[dict[str, float]] = []
     for number in range(arguments.rounds):
         order = list(turns) if number % 2 == 0 else list(reversed(turns))
@@ -91,13 +101,21 @@ def make_turns(group: Any, device: torch.device, rows: int, small: bool) -> dict
     def step_of(ranks: Ranks) -> TrainingStep:
         return TrainingStep(model, batches, settings, passes, quiet, ranks=ranks)
 
-    group.expect(passes.compiled or passes.recorded)
+    def sharded() -> TrainingStep:
+        torch.manual_seed(0)
+        shards = Shards(build_transformer(TransformerSettings(**sizes), vocab), group, device,
+                        bfloat16=to_bfloat16(device, settings), carries=False)
+        shards.initial = {}
+        return ShardedStep(shards.whole, batches, settings, make_sharded_passes(shards, settings), quiet, ranks=group,
+                           shards=shards)
+
     group.agree_to_stop(lambda: False)                         # as training does
-    return {PLAIN: step_of(ALONE), DATA: step_of(group)}
+    return {PLAIN: step_of(ALONE), DATA: step_of(group), SHARDED: sharded()}
 
 
 def take(step: TrainingStep, steps: int) -> float:
     """Take so many steps as `training.loop.fit` does, each read one step later; return the last loss."""
+    step.ranks.expect(step.forward_backward.compiled)          # another step had the message to itself before
     before: Figures | None = None
     for number in range(steps):
         step.set_rate(1.0)

@@ -10,7 +10,8 @@
       manifest.json         the hash of each of these
       metrics.jsonl         one object a line, append-only
       samples.jsonl         what the model wrote at validations, likewise
-      checkpoints/STEP/     weights, optimizer, generators, data position; a manifest of their hashes, written last
+      checkpoints/STEP/     weights, optimizer, generators, data position; a manifest of their hashes, written last;
+                            with --parallel fsdp a file for each rank, which has its rows of the tensors
       frames/               the columns that were read of frames, where they stood in the place of files
       lock                  while it is trained: who does
 
@@ -53,6 +54,7 @@ RECORDED = (SETTINGS, *TOKENIZERS, WEIGHTS, NGRAM, MIXTURE, TEST)        # in th
 HEADING = "every setting of this run, resolved"                # the first line of run.toml
 NUMBERS = ("tokens", "seconds", "took", "train_loss")                    # of a row of a log, where it has them
 LARGEST = 1e8                  # of a weight: products of a few stay far from what float32 can hold
+SHARE = "shard-"               # before the name of a checkpoint's file that has the share of one rank
 DAMAGED = "damaged-"           # before the name of a checkpoint that was set aside
 
 
@@ -260,22 +262,35 @@ class RunFolder:
 
     def save_checkpoint(self, step: int, files: Mapping[str, bytes], keep: int) -> list[str]:
         """Write a checkpoint whole, verify it, and only then drop the oldest ones; gives the names of damaged ones."""
+        return self.settle_checkpoint(self.begin_checkpoint(step), step, files, {}, keep)
+
+    def begin_checkpoint(self, step: int) -> Path:
+        """Make the folder in which a checkpoint is written until it is whole."""
         self.refuse_links()
-        final = self.checkpoints_path / f"{step:08d}"
+        final = self.checkpoint_path(step)
         if final.exists():                                   # resumed onto a damaged one, or the same step again
             storage.remove(final)
         part = final.with_name(f"{storage.TEMPORARY}{final.name}")
         if part.exists():
             storage.remove(part)
-        storage.make_folder(part)
+        return storage.make_folder(part)
+
+    def settle_checkpoint(
+        self, part: Path, step: int, files: Mapping[str, bytes], digests: Mapping[str, str], keep: int
+    ) -> list[str]:
+        """Write the last files of a checkpoint that was begun, and its manifest, and put it in its place; `digests` are
+        those of files that are there already."""
         for name, data in files.items():
             storage.write_part(part / name, data)
-        digests = {name: storage.digest(data) for name, data in files.items()}
-        values = {"format": FORMAT, "step": step, "files": digests}
+        every = {**{name: storage.digest(data) for name, data in files.items()}, **digests}
+        values = {"format": FORMAT, "step": step, "files": every}
         storage.write_part(part / MANIFEST, json.dumps({**values, "sha256": digest_values(values)}, indent=2))
-        storage.move_folder(part, final)
+        storage.move_folder(part, self.checkpoint_path(step))
         self._mark_checkpointed()
         return self._rotate(keep)
+
+    def checkpoint_path(self, step: int) -> Path:
+        return self.checkpoints_path / f"{step:08d}"
 
     def _mark_checkpointed(self) -> None:
         manifest = self.adopted()
@@ -338,15 +353,18 @@ def refuse_links(what: str, *folders: Path) -> None:
 
 
 def verified(path: Path) -> dict[str, bytes] | None:
-    """The checkpoint's files, if every one is there and hashes to what its manifest says."""
+    """The checkpoint's files, if every one is there and hashes to what its manifest says; but for the shares of ranks,
+    which may be too large to hold."""
     try:
         digests = checkpoint_digests(path)
         for name in digests:
             check_length(path / name)
-        files = {name: read_plain(path / name) for name in digests}
+        files = {name: read_plain(path / name) for name in digests if not name.startswith(SHARE)}
+        shares = {name: storage.file_digest(path / name) for name in digests if name.startswith(SHARE)}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return files if all(storage.digest(files[name]) == digest for name, digest in digests.items()) else None
+    found = {**{name: storage.digest(data) for name, data in files.items()}, **shares}
+    return files if found == digests else None
 
 
 def is_whole(path: Path) -> bool:
@@ -366,9 +384,14 @@ def checkpoint_digests(path: Path) -> dict[str, str]:
     if own is not None and own != digest_values(manifest):   # asked first: a damaged number is no newer format
         raise ValueError
     check_format(manifest.get("format", 0), path)
-    if not manifest["files"] or any("/" in name for name in manifest["files"]):
+    if not manifest["files"] or not all(is_plain_name(name) for name in manifest["files"]):
         raise ValueError
     return manifest["files"]
+
+
+def is_plain_name(name: str) -> bool:
+    """Return True if this names a file in its folder and nowhere else, on any system."""
+    return name not in ("", ".", "..") and not set(name) & set("/\\:\0")
 
 
 def pack(tensors: Mapping[str, Any]) -> bytes:
@@ -394,12 +417,19 @@ def mapped(path: Path) -> dict[str, Any]:
 def check_finite(tensors: Mapping[str, Any], path: Path) -> None:
     """Refuse weights that are nan, infinite, or so large that products of them are: every answer would be nan. Each is
     looked through once."""
+    if wrong := find_extreme(tensors):
+        raise RunError(f"{path} is damaged: {wrong}; take it from a copy, or train again")
+
+
+def find_extreme(tensors: Mapping[str, Any], largest: float = LARGEST) -> str:
+    """Name a tensor that holds nan, an infinity or a number beyond the largest; return "" where none does."""
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and tensor.numel():
-            low, high = map(float, tensor.aminmax())
-            if not -LARGEST <= low <= high <= LARGEST:           # nan is in no range
-                what = "no finite number" if not math.isfinite(high - low) else f"beyond {LARGEST:g}"
-                raise RunError(f"{path} is damaged: {name} holds what is {what}; take it from a copy, or train again")
+            low, high = map(float, tensor.detach().aminmax())
+            if not -largest <= low <= high <= largest:           # nan is in no range
+                what = "no finite number" if not math.isfinite(high - low) else f"beyond {largest:g}"
+                return f"{name} holds what is {what}"
+    return ""
 
 
 def unpack(data: bytes, where: Path | str) -> dict[str, Any]:

@@ -52,6 +52,11 @@ class Stack(SequenceLayer):
         return x, None if state is None else StackState(tuple(after))
 
 
+def stacked_layers(model: nn.Module) -> list[SequenceLayer]:
+    """Return the layers of all stacks of a model."""
+    return [layer for stack in model.modules() if isinstance(stack, Stack) for layer in stack]
+
+
 class Block(SequenceLayer):
     """x + mix(norm(x)), then x + feed(norm(x)): the mixer moves information between positions, the rest stays put.
 

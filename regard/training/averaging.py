@@ -14,12 +14,12 @@ from regard.training.recorded_step import scalar
 class Average:
     """Averaged weights beside the trained ones; validation and the kept weights use them."""
 
-    def __init__(self, model: nn.Module, decay: float):
+    def __init__(self, model: nn.Module, decay: float, own: dict[str, nn.Parameter] | None = None):
         self.model, self.decay = model, decay
-        self.weights = {name: p.detach().clone() for name, p in model.named_parameters()}
+        self.trained = dict(model.named_parameters()) if own is None else own          # `own`: a rank's shares of them
+        self.weights = {name: p.detach().clone() for name, p in self.trained.items()}
         self.updates = torch.zeros((), dtype=torch.long)
         self.weights["updates"] = self.updates
-        self.trained = dict(model.named_parameters())
         self.share = scalar(1.0, next(iter(self.trained.values())).device)         # of the new weights in the average
 
     def next(self) -> None:

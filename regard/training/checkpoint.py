@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,12 +26,12 @@ from torch import Tensor
 from regard import storage
 from regard.config import fill, shown
 from regard.contract import Learner
-from regard.errors import RunError
+from regard.errors import RunError, TrainingStopped
 from regard.families.outline import check_outline
 from regard.kernels.cpu.onednn import cpu, cpu_name
 from regard.plain_files import parse_json
 from regard.ranks import ALONE, Ranks
-from regard.run_folder import CHECKPOINTS, DAMAGED, RunFolder, pack, unpack
+from regard.run_folder import CHECKPOINTS, DAMAGED, RunFolder, find_extreme, pack, unpack
 from regard.training.deterministic import STRICT, kept_algorithms, set_deterministic
 from regard.training.memory import out_of_memory
 from regard.training.report import TrainingReport
@@ -50,6 +52,12 @@ class Checkpoints:
         self.folder, self.step, self.report, self.keep = folder, step, report, keep
         self.saved, self.took = 0.0, 0.0       # when the last one was made, and in how many seconds
 
+    dealt = False                      # over ranks, each of which has rows of its own
+
+    def beginnings(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Return the weights, and all else of training, as rank 0 has them before the first step."""
+        return self.step.model.saved_tensors(), self.tensors()
+
     def worthwhile(self) -> bool:
         """Return whether another would take little of the time since the last one; a quick one always is."""
         return self.took < QUICK or time.monotonic() - self.saved > self.took / SAVING_SHARE
@@ -59,12 +67,15 @@ class Checkpoints:
         self.step.ranks.require_equal(list(self.step.model.parameters()))
         tensors = self.tensors()
         if self.step.ranks.first:
-            self.write(position, tensors)
+            self.write(position, self.step.model.saved_tensors(), tensors)
 
-    def write(self, position: TrainingPosition, tensors: dict[str, Tensor]) -> None:
-        began, step = time.monotonic(), self.step
+    def write(self, position: TrainingPosition, weights: dict[str, Tensor], tensors: dict[str, Tensor]) -> None:
+        began = time.monotonic()
+        if wrong := find_spoilt(weights, tensors):
+            raise TrainingStopped(f"{wrong} at step {position.step:,}; nothing of it is saved and the last checkpoint "
+                                  "is good: go on with --resume and a lower --rate")
         files = {
-            "model.safetensors": pack(step.model.saved_tensors()),
+            "model.safetensors": pack(weights),
             "training.safetensors": pack(tensors),
             "at.json": json.dumps(asdict(position)).encode(),
             "session.json": json.dumps(self.session()).encode(),
@@ -97,8 +108,10 @@ class Checkpoints:
     def restore(self, files: dict[str, bytes]) -> TrainingPosition:
         """Load a checkpoint into the training step; return the position it was made at."""
         with holding_what_is_needed():
-            self.load(saved_weights(files),
-                      unpack(files["training.safetensors"], "the checkpoint's training.safetensors"))
+            weights, tensors = saved_state(self.folder, files)
+            if wrong := find_spoilt(weights, tensors):
+                raise ValueError(wrong)
+            self.load(weights, tensors)
             return fill(TrainingPosition, parse_json(files["at.json"]), "at.json")
 
     def load(self, weights: dict[str, Tensor], tensors: dict[str, Tensor]) -> None:
@@ -145,7 +158,11 @@ class Checkpoints:
         if not self.step.ranks.first:
             return
         with self.step.averaged_weights():
-            self.folder.save_weights(self.step.model.saved_tensors())
+            weights = self.step.model.saved_tensors()
+            if wrong := find_extreme(weights):
+                raise TrainingStopped(f"{wrong}: {self.folder.weights_path} is left as it was; go on from the last "
+                                      "checkpoint with --resume and a lower --rate")
+            self.folder.save_weights(weights)
 
 
 def newest_good(folder: RunFolder, start_over: bool, say: Callable[[str], None]) -> dict[str, bytes] | None:
@@ -175,16 +192,42 @@ def read_session(files: dict[str, bytes] | None) -> dict[str, Any]:
         return dict(session)
 
 
-def saved_weights(files: dict[str, bytes]) -> dict[str, Tensor]:
-    """Return the weights that a checkpoint keeps."""
+def saved_state(folder: RunFolder, files: dict[str, bytes]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Return the weights that a checkpoint keeps, and all else of training, each tensor whole."""
     with holding_what_is_needed():
-        return unpack(files["model.safetensors"], "the checkpoint's model.safetensors")
+        tensors = unpack(files["training.safetensors"], "the checkpoint's training.safetensors")
+        if "model.safetensors" in files:
+            return unpack(files["model.safetensors"], "the checkpoint's model.safetensors"), tensors
+        from regard.training.sharded_checkpoint import read_whole
+
+        tensors |= read_whole(shares_path(folder, files))
+        return split_weights(tensors)
 
 
-def check_saved(plan: TrainingPlan, files: dict[str, bytes] | None) -> None:
+def split_weights(tensors: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Return the weights, which stand under `weights/NAME`, and all else."""
+    weights = {path.removeprefix("weights/"): each for path, each in tensors.items() if path.startswith("weights/")}
+    return weights, {path: each for path, each in tensors.items() if not path.startswith("weights/")}
+
+
+def shares_path(folder: RunFolder, files: dict[str, bytes]) -> Path:
+    """Return the folder of a checkpoint that ranks have written together."""
+    return folder.checkpoint_path(int(parse_json(files["at.json"])["step"]))
+
+
+def check_saved(plan: TrainingPlan, folder: RunFolder, files: dict[str, bytes] | None) -> None:
     """Refuse settings whose model a checkpoint's weights do not fill, before it is built and takes memory."""
-    if files is not None:
-        check_outline(plan.family, plan.model, plan.task.vocab(plan.corpus.tokenizer), saved_weights(files))
+    if files is None:
+        return
+    with holding_what_is_needed():
+        if "model.safetensors" in files:
+            weights = unpack(files["model.safetensors"], "the checkpoint's model.safetensors")
+        else:
+            from regard.training.sharded_checkpoint import read_outline
+
+            small = unpack(files["training.safetensors"], "the checkpoint's training.safetensors")
+            weights, _ = split_weights({**small, **read_outline(shares_path(folder, files))})
+    check_outline(plan.family, plan.model, plan.task.vocab(plan.corpus.tokenizer), weights)
 
 
 @contextmanager
@@ -197,6 +240,12 @@ def holding_what_is_needed() -> Iterator[None]:
             raise
         raise RunError(f"the newest checkpoint does not hold what training needs ({type(error).__name__}: "
                        f"{shown(str(error))}): remove it from {CHECKPOINTS}, or take the run from a copy") from error
+
+
+def find_spoilt(weights: dict[str, Tensor], tensors: dict[str, Tensor]) -> str:
+    """Name a weight, or what an optimizer or the average keeps of it, that is not finite; "" where none is."""
+    kept = {name: each for name, each in tensors.items() if name.startswith(("optimizer/", "average/"))}
+    return find_extreme(weights) or find_extreme(kept, sys.float_info.max)
 
 
 def load_state(model: Learner, tensors: dict[str, Tensor]) -> Any:

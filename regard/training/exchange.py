@@ -18,12 +18,12 @@ FIGURES = ("loss", "lost", "asked", "seconds", "tokens")       # what each rank 
 class Exchange:
     """One flat tensor that travels: what each rank says of the step, and behind it every gradient."""
 
-    def __init__(self, weights: Sequence[Tensor], count: int):
+    def __init__(self, weights: Sequence[Tensor], count: int, like: Tensor):
         self.weights, head = list(weights), aligned(count * len(FIGURES))
         begins = [head]
         for weight in self.weights:
             begins.append(begins[-1] + aligned(weight.numel()))
-        self.flat = torch.zeros(begins[-1], dtype=self.weights[0].dtype, device=self.weights[0].device)
+        self.flat = torch.zeros(begins[-1], dtype=like.dtype, device=like.device)
         self.table = self.flat[:count * len(FIGURES)].view(count, len(FIGURES))
         self.gradients = self.flat[head:]
         self.views = [self.flat[begin:begin + weight.numel()].view_as(weight)

@@ -32,10 +32,11 @@ from regard.manifest import MANIFEST
 from regard.ranks import ALONE, Ranks
 from regard.run_folder import SETTINGS, TOKENIZERS, RunFolder, unpack
 from regard.trained import pick_device
-from regard.training.checkpoint import Checkpoints
+from regard.training.checkpoint import Checkpoints, saved_state, shares_path, split_weights
 from regard.training.parallel import DAY, RankGroup, RankLost
 from regard.training.rank_watch import RankWatch
 from regard.training.request import TrainRequest
+from regard.training.sharded_checkpoint import ShardedCheckpoints
 from regard.training.step import TrainingPosition
 
 MEET = 120.0                   # seconds for all ranks to meet
@@ -146,24 +147,26 @@ def restarts() -> int:
 # ----------------------------------------------------------------------------------------------- following
 
 
-def send_run(ranks: Ranks, folder: RunFolder | None) -> None:
-    """Let the others follow the run of this folder; None: there is nothing to follow."""
+def send_run(ranks: Ranks, folder: RunFolder | None, sharded: bool = False) -> None:
+    """Let the others follow the run of this folder, with its weights dealt out or not; None: there is nothing to do."""
     if not isinstance(ranks, RankGroup):
         return
     names = () if folder is None else (SETTINGS, *TOKENIZERS, MANIFEST)
-    ranks.decide({name: base64.b64encode((folder.path / name).read_bytes()).decode()
-                  for name in names if folder is not None and (folder.path / name).is_file()})
+    files = {name: base64.b64encode((folder.path / name).read_bytes()).decode()
+             for name in names if folder is not None and (folder.path / name).is_file()}
+    ranks.decide({"files": files, "sharded": sharded})
 
 
-def receive_run(group: RankGroup) -> RunFolder | None:
-    """Wait until rank 0 has begun a run or taken one up; return its small files, in a folder of this rank's own. None:
-    there is nothing to follow."""
-    files = group.decide(dict[str, str]())
+def receive_run(group: RankGroup) -> tuple[RunFolder | None, bool]:
+    """Wait until rank 0 has begun a run or taken one up; return its small files, in a folder of this rank's own (None:
+    there is nothing to follow), and whether weights are dealt out."""
+    found = group.decide(dict[str, Any]())
+    files = found["files"]
     for left in group.mirror.iterdir():                            # of another run before
         storage.remove(left)
     for name, data in files.items():
         (group.mirror / name).write_bytes(base64.b64decode(data))
-    return RunFolder(group.mirror) if files else None
+    return RunFolder(group.mirror) if files else None, found["sharded"]
 
 
 def follower_request(request: TrainRequest) -> TrainRequest:
@@ -182,21 +185,28 @@ def send_state(
         return position
     tensors = state_tensors(checkpoints, files) if ranks.first else {}
     tensors = ranks.send_state(tensors)
-    if not ranks.first:
+    if not ranks.first or checkpoints.dealt:
         tables: dict[str, dict[str, Tensor]] = {"weights": {}, "training": {}}
         for path, tensor in tensors.items():
             table, _, name = path.partition("/")
             tables[table][name] = tensor
         checkpoints.load(tables["weights"], tables["training"])
+    if isinstance(checkpoints, ShardedCheckpoints):
+        checkpoints.require_shared_disk()
+        dealt = ranks.first and files is not None and "model.safetensors" not in files
+        if path := ranks.decide(str(shares_path(checkpoints.folder, files or {}).resolve()) if dealt else ""):
+            checkpoints.load_shares(Path(path))
     return TrainingPosition(**ranks.decide(asdict(position)))
 
 
 def state_tensors(checkpoints: Checkpoints, files: dict[str, bytes] | None) -> dict[str, Tensor]:
     """Return weights and all else of training under their names; of carried states, those of all rows."""
-    if files is not None:
-        both = unpack(files["model.safetensors"], ""), unpack(files["training.safetensors"], "")
+    if files is None:
+        both = checkpoints.beginnings()
+    elif checkpoints.dealt and "model.safetensors" not in files:
+        both = split_weights(unpack(files["training.safetensors"], ""))
     else:
-        both = checkpoints.step.model.saved_tensors(), checkpoints.tensors()
+        both = saved_state(checkpoints.folder, files)
     return {f"{table}/{name}": tensor.cpu() for table, tensors in zip(("weights", "training"), both, strict=True)
             for name, tensor in tensors.items()}
 

@@ -19,7 +19,7 @@ from regard.tasks import CARDS
 from regard.training.checkpoint import Checkpoints, random_states, set_random_states
 from regard.training.deterministic import any_order
 from regard.training.minutes import Clock, Pace
-from regard.training.report import Figures, TrainingReport, format_seconds
+from regard.training.report import Figures, TrainingReport, format_seconds, require_finite
 from regard.training.schedule import rate
 from regard.training.settings import TrainingSettings
 from regard.training.step import TrainingPosition, TrainingStep
@@ -165,20 +165,22 @@ def save_all(job: TrainingJob, position: TrainingPosition) -> None:
 def validate(job: TrainingJob, position: TrainingPosition, clock: Clock) -> TrainingPosition:
     """Measure on the held-out part; keep the weights if they are the best so far."""
     began = time.monotonic()
-    measured = job.measure()
-    took = time.monotonic() - began
-    now = cost(measured)
-    better = now < position.best
-    position = replace(position, best=min(now, position.best), waited=0 if better else position.waited + 1,
-                       seconds=clock.seconds())
-    job.report.log(position, **measured)
-    job.report.say(f"step {position.step:,} · {format_seconds(position.seconds)} · validation {describe(measured)}"
-                   + (" (best)" if better else ""))
-    job.step.ranks.name_straggler(job.report.say)
-    with job.step.ranks.busy():
-        if better:
-            job.checkpoints.keep_weights()
-        job.sample(position)
+    with job.step.gathered():
+        measured = job.measure()
+        took = time.monotonic() - began
+        require_finite(position.step, **{"validation loss": measured["valid_loss"]})
+        now = cost(measured)
+        better = now < position.best
+        position = replace(position, best=min(now, position.best), waited=0 if better else position.waited + 1,
+                           seconds=clock.seconds())
+        job.report.log(position, **measured)
+        job.report.say(f"step {position.step:,} · {format_seconds(position.seconds)} · validation {describe(measured)}"
+                       + (" (best)" if better else ""))
+        job.step.ranks.name_straggler(job.report.say)
+        with job.step.ranks.busy():
+            if better:
+                job.checkpoints.keep_weights()
+            job.sample(position)
     if job.pace is not None:
         job.pace.count_validation(took, time.monotonic() - began - took)
     return position

@@ -6,7 +6,7 @@ Their state is saved as plain named tensors, so that a checkpoint needs no pickl
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -18,13 +18,18 @@ from regard.ranks import ALONE, Ranks
 from regard.training.muon import Muon
 from regard.training.recorded_step import scalar
 from regard.training.settings import TrainingSettings
+from regard.training.sharded_muon import ShardedMuon
+
+if TYPE_CHECKING:
+    from regard.training.sharding import Shards
 
 
 class Optimizers:
     """One or two torch optimisers that step together and know their parameters by name."""
 
-    def __init__(self, model: nn.Module, s: TrainingSettings, ranks: Ranks = ALONE):
-        named = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    def __init__(self, model: nn.Module, s: TrainingSettings, ranks: Ranks = ALONE, shards: Shards | None = None):
+        every = dict(model.named_parameters()) if shards is None else shards.own       # of a rank, its rows
+        named = {name: p for name, p in every.items() if p.requires_grad}
         roles = {named[name]: role for name, role in find_roles(model).items() if name in named}
         matrices = {p: role.parts for p, role in roles.items() if role.kind == "matrix" and s.optimizer == "muon"}
         rest = {p: role for p, role in roles.items() if p not in matrices}
@@ -33,7 +38,9 @@ class Optimizers:
         self.parts: dict[str, tuple[torch.optim.Optimizer, float]] = {kind: (make(rest, s), s.learning_rate)}
         if matrices:
             rate = scalar(s.muon_rate, next(iter(matrices)).device)
-            self.parts["muon"] = (Muon(matrices, rate, weight_decay=s.weight_decay, ranks=ranks), s.muon_rate)
+            muon = (Muon(matrices, rate, weight_decay=s.weight_decay, ranks=ranks) if shards is None
+                    else ShardedMuon(matrices, rate, shards, weight_decay=s.weight_decay))
+            self.parts["muon"] = (muon, s.muon_rate)
 
     def set_rate(self, share: float) -> None:
         for optimizer, learning_rate in self.parts.values():

@@ -119,6 +119,14 @@ class RankGroup(RankShare):
         self.send("all-gather", found, lambda: gather(found.view(-1), mine.reshape(-1), group=self.group_of(mine)))
         return found
 
+    def swap(self, given: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor]:
+        """Send one flat tensor to each rank; return what each has sent to this one, of these sizes."""
+        both = torch.cat(list(given))
+        found = both.new_empty(sum(sizes))
+        self.send("all-to-all", found, lambda: dist.all_to_all_single(
+            found, both, list(sizes), [len(each) for each in given], group=self.group_of(both)))
+        return list(found.split(list(sizes)))
+
     def decide(self, value: Value) -> Value:
         said = json.dumps(value).encode() if self.first else b""
         length = torch.tensor([len(said)])
@@ -171,7 +179,7 @@ class RankGroup(RankShare):
 
     def exchange(self, loss: Tensor, weights: Sequence[Any], tokens: int) -> Tensor:
         if self.exchanges is None:
-            self.exchanges = Exchange(weights, self.count)
+            self.exchanges = Exchange(weights, self.count, weights[0] if weights else loss)
         said = [float(self.asked()), self.stopwatch.seconds(loss.is_cuda), float(tokens)]
         self.exchanges.fill(self.number, loss, said)
         self.sum(self.exchanges.flat, quick=True)

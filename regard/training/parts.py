@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -16,12 +17,15 @@ from regard.training.memory import out_of_memory
 from regard.training.minutes import make_pace
 from regard.training.report import TrainingProgress, TrainingReport
 from regard.training.request import TrainingPlan
-from regard.training.step import TrainingStep, make_forward_backward, tokens_a_step
+from regard.training.sharded_checkpoint import ShardedCheckpoints
+from regard.training.sharded_step import ShardedStep, make_sharded_passes
+from regard.training.sharding import Shards
+from regard.training.step import TrainingStep, make_forward_backward, to_bfloat16, tokens_a_step
 from regard.training.tested_part import count_tested
 
 
 def build_model(plan: TrainingPlan) -> Learner:
-    """Build the model, with the base's weights where there is one, on the plan's device."""
+    """Build the model, with the base's weights where there is one, in the memory of the host."""
     assert plan.family.build is not None
     try:
         model = plan.family.build(plan.model, plan.task.vocab(plan.corpus.tokenizer))
@@ -34,25 +38,31 @@ def build_model(plan: TrainingPlan) -> Learner:
     if plan.base is not None:
         begin = model.load_tensors if plan.base.task.name == plan.task.name else model.load_encoder
         begin(plan.base.learner.saved_tensors())
-    return leave_out(model, plan.corpus.tokenizer).to(plan.device)
+    return leave_out(model, plan.corpus.tokenizer)
 
 
 class Parts:
     """The parts of a job that do not depend on the number of steps: with these, steps can be timed."""
 
     def __init__(
-        self, plan: TrainingPlan, model: Learner, folder: RunFolder, progress: TrainingProgress, ranks: Ranks = ALONE
+        self, plan: TrainingPlan, model: Learner, folder: RunFolder, progress: TrainingProgress, ranks: Ranks = ALONE,
+        sharded: bool = False,
     ):
         s, task, context = plan.training, plan.task, plan.model.context
+        self.sharded, self.folder, self.ranks = sharded, folder, ranks
+        shards = Shards(model, ranks, plan.device, bfloat16=to_bfloat16(plan.device, s),
+                        carries=s.reading == "streams") if sharded else None
+        self.model = model = model.to(plan.device) if shards is None else shards.whole
         set_conditions(s, model, progress.say)
-        self.model, self.folder, self.ranks = model, folder, ranks
         self.batches = task.batches(plan.corpus, s, context)
         self.held_out = task.held_out(plan.corpus, s, context)
         self.report = TrainingReport(folder, progress)
-        forward_backward = make_forward_backward(model, s, progress.say)         # compiled or recorded once
+        forward_backward = (make_forward_backward(model, s, progress.say) if shards is None        # compiled once
+                            else make_sharded_passes(shards, s))
         ranks.expect(forward_backward.compiled or forward_backward.recorded)
-        self.make_step = partial(TrainingStep, model, self.batches, forward_backward=forward_backward,
-                                 say=ranks.speaker(progress.say), context=context, ranks=ranks.trial())
+        self.make_step: Callable[..., TrainingStep] = partial(
+            TrainingStep if shards is None else partial(ShardedStep, shards=shards), model, self.batches,
+            forward_backward=forward_backward, say=ranks.speaker(progress.say), context=context, ranks=ranks.trial())
 
     def make_job(self, plan: TrainingPlan) -> TrainingJob:
         s, task, context = plan.training, plan.task, plan.model.context
@@ -60,7 +70,7 @@ class Parts:
         self.report.open_trackers(plan)
         return TrainingJob(
             s, step, replace(self.held_out, every=max(1, s.valid_one_in)), self.report,
-            Checkpoints(self.folder, step, self.report, s.keep),
+            (ShardedCheckpoints if self.sharded else Checkpoints)(self.folder, step, self.report, s.keep),
             judge=None if task.judge is None else partial(task.judge, self.model, plan.corpus, context, self.ranks),
             write_sample=task.sampler(self.model, plan.corpus, context) if s.samples and self.ranks.first else None,
             pace=make_pace(s, tokens_a_step(self.batches), len(plan.corpus.train.tokens),

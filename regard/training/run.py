@@ -31,6 +31,8 @@ from regard.training.deterministic import refuse_minutes, refusing_in_one_line
 from regard.training.frames import kept_frames, take_frames
 from regard.training.joining import join_ranks, restarts, send_run, send_state
 from regard.training.loop import TrainingJob, fit
+from regard.training.memory import stopping_in_one_line
+from regard.training.parallel_choice import choose_sharded, refuse_counted
 from regard.training.parts import Parts, build_model
 from regard.training.report import (
     TrainingProgress,
@@ -87,8 +89,8 @@ def run_training(request: TrainRequest, began: float | None = None, ranks: Ranks
     path, new = claim_folder(request)
     folder = RunFolder(path)
     refuse_taken(request, folder)
-    with (kept_conditions(), refusing_in_one_line(), use_folder(path, new, folder.settings_path),
-          kept_frames(request, folder) as request):
+    with (kept_conditions(), refusing_in_one_line(), stopping_in_one_line(),
+          use_folder(path, new, folder.settings_path), kept_frames(request, folder) as request):
         refuse_taken(request, folder)                        # it may have become one while we asked for the lock
         if folder.settings_path.exists():
             return resume(request, folder, progress, ranks)
@@ -102,14 +104,16 @@ def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, 
     say = progress.say
     plan = plan_new(request, say)
     if plan.family.count is not None:
+        refuse_counted(plan)
         send_run(ranks, None)                                # rank 0 counts, and the others have nothing to do
         return count_alone(plan, folder, progress, began)
     refuse_minutes(plan.training)
     torch.manual_seed(plan.training.seed)
     model = build_model(plan)
+    sharded = choose_sharded(plan, model, ranks, say)
     folder.begin()
     folder.save_tokenizer(plan.corpus.tokenizer)
-    parts = Parts(plan, model, folder, progress, ranks)
+    parts = Parts(plan, model, folder, progress, ranks, sharded)
     describe_text(plan.corpus, say)
     describe_pairs(plan.corpus, parts.batches, parts.held_out, plan.model.context, say)
     describe_model(plan.family.name, plan.model, model, say)
@@ -126,7 +130,7 @@ def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, 
     position = TrainingPosition(micro_batch=plan.training.micro_batch)
     if plan.base is not None:
         # The weights begun with belong to the run, which may be moved.
-        job.checkpoints.write(position, job.checkpoints.tensors())
+        job.checkpoints.write(position, *job.checkpoints.beginnings())
     folder.save_settings(plan.tables())
     return finish(plan, job, position, folder)
 
@@ -141,9 +145,10 @@ def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress,
     if not plan.training.threads and session.get("conditions"):
         plan = replace(plan, training=replace(plan.training, threads=session["conditions"]["threads"]))
     torch.manual_seed(plan.training.seed)
-    check_saved(plan, files)
+    check_saved(plan, folder, files)
     model = build_model(plan)
-    job, steps = Parts(plan, model, folder, progress, ranks).make_job(plan), plan.training.steps
+    sharded = choose_sharded(plan, model, ranks, say)
+    job, steps = Parts(plan, model, folder, progress, ranks, sharded).make_job(plan), plan.training.steps
     position = TrainingPosition(micro_batch=plan.training.micro_batch)
     if files is not None:
         position = job.checkpoints.restore(files)
@@ -156,7 +161,7 @@ def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress,
         folder.save_settings(plan.tables())
     say(f"resuming {folder.path} at step {position.step:,} of {steps:,}: settings, tokenizer, weights, optimizer "
         "and place in the text are kept" + (f"; changed: {', '.join(plan.changes)}" if plan.changes else ""))
-    now = current_conditions(model, ranks)
+    now = current_conditions(job.step.model, ranks)
     if files is not None and (differs := changed_conditions(session.get("conditions"), now)):
         say(f"the last bits may differ from a run that was never stopped: {'; '.join(differs)}")
     return finish(plan, job, position, folder, files)
@@ -168,8 +173,8 @@ def finish(
     """Train to the end, fit the mixture and measure on the test part, if there are such; return the best weights,
     loaded from the folder. `files` are those of the checkpoint from which a run goes on."""
     ranks = job.step.ranks
-    ranks.describe(job.report.say, job.step.model, plan.training)
-    send_run(ranks, folder)
+    job.step.describe_ranks(job.report.say, plan.training)
+    send_run(ranks, folder, job.checkpoints.dealt)
     position = send_state(ranks, job.checkpoints, position, files)
     job.report.progress.begin(job.settings.steps)
     try:

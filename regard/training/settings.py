@@ -48,7 +48,7 @@ class TrainingSettings:
     precision: str = "auto"            # float32 · bfloat16 · auto (bfloat16 on a GPU)
     widths: int = 0                    # pairs: lengths are padded to multiples of this; 0: as they come
     compile: str = "auto"              # yes · no · capture (CUDA graphs) · graphs (both) · auto (GPU: both, or yes)
-    recompute: str = "no"              # no · some · activations · cheap: recomputed in the backward pass, not saved
+    recompute: str = "no"              # no · some · activations · cheap · layers: recomputed in the backward pass
     seed: int = 0
     deterministic: bool = False        # on a GPU: the same bits every time, by slower algorithms
 
@@ -59,7 +59,7 @@ class TrainingSettings:
         one_of("training.optimizer", self.optimizer, ("adamw", "muon", "sgd"))
         one_of("training.schedule", self.schedule, ("cosine", "wsd", "constant"))
         one_of("training.precision", self.precision, ("auto", "float32", "bfloat16"))
-        one_of("training.recompute", self.recompute, ("no", "some", "activations", "cheap"))
+        one_of("training.recompute", self.recompute, ("no", "some", "activations", "cheap", "layers"))
         one_of("training.compile", self.compile, ("auto", "yes", "no", "graphs", "capture"))
         check_plan(self.plan, self.steps)
         at_least("training", self, 0, "steps", "tokens", "minutes", "lead", "epochs", "micro_batch", "learning_rate",

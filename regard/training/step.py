@@ -24,7 +24,7 @@ from regard.kernels.cpu import compiled_code
 from regard.kernels.cuda import products
 from regard.ranks import ALONE, Ranks
 from regard.training.averaging import Average
-from regard.training.memory import no_memory, out_of_memory, recompute_activations
+from regard.training.memory import no_memory, out_of_memory, recompute_activations, recompute_layers
 from regard.training.optim import Optimizers
 from regard.training.recorded_step import (
     RecordedForwardBackward,
@@ -77,19 +77,23 @@ class TrainingStep:
         self.carried: State | None = None                  # the state at the end of the last batch, in streams
         few_widths = settings.reading == "documents" and (forward_backward.compiled or forward_backward.recorded)
         self.widest = context if few_widths else None
-        self.records = not why_updates_are_eager(model, settings.compile)
-        self.optimizers = Optimizers(model, settings, ALONE if self.records else ranks)
-        self.average = Average(model, settings.ema) if settings.ema else None
         self.limit = settings.clip or math.inf
+        self.make_updates(settings)
         self.record_updates()
+
+    def make_updates(self, settings: TrainingSettings) -> None:
+        """Make what updates the weights: optimisers, and their average."""
+        self.records = not why_updates_are_eager(self.model, settings.compile)
+        self.optimizers = Optimizers(self.model, settings, ALONE if self.records else self.ranks)
+        self.average: Average | None = Average(self.model, settings.ema) if settings.ema else None
 
     def record_updates(self) -> None:
         """Record clipping and the update of a small model on a GPU anew: a graph keeps the optimisers' tensors."""
         weights = list(self.model.parameters())
-        self.trained = [weight for weight in weights if weight.requires_grad]
+        self.trained: list[nn.Parameter] = [weight for weight in weights if weight.requires_grad]
         self.clip_gradients: Callable[[], Tensor] = partial(clip_gradients, weights, self.limit, on_host=not self.ahead)
         self.update_weights: Callable[[], None] = partial(update_weights, self.optimizers, self.average)
-        self.static_gradients = StaticGradients(self.model) if self.records else None
+        self.static_gradients: StaticGradients | None = StaticGradients(self.model) if self.records else None
         if self.records:
             self.clip_gradients = RecordedWork(self.clip_gradients, self.say)
             self.update_weights = RecordedWork(self.update_weights, self.say)
@@ -107,7 +111,7 @@ class TrainingStep:
         """
         self.ranks.begin_step(self.seed, step)
         whole = self.batches.batch(step)
-        batch, share = self.ranks.part(whole)
+        batch, share = self.take_part(whole)
         state = self.state_before(step, batch)
         while True:
             if not self.model.training:                        # asked first: for a small model, train() takes longer
@@ -131,6 +135,10 @@ class TrainingStep:
         self.carried = after
         return self.ranks.exchange(loss, self.trained, batch.read), whole.read, micro_batch
 
+    def take_part(self, whole: Batch) -> tuple[Batch, float]:
+        """Return this rank's rows of a batch, and the share of each real target in the loss of the whole batch."""
+        return self.ranks.part(whole)
+
     def accumulate(self, batch: Batch, state: State | None, rows: int, share: float) -> tuple[Tensor, State | None]:
         """Add up the gradients of a batch, so many rows at once, with a share of the loss for each real target; return
         its loss and the detached state after it."""
@@ -153,8 +161,19 @@ class TrainingStep:
         if not self.carries:
             return None
         if self.carried is None or self.batches.fresh(step):
-            return self.model.start(len(batch.tokens), batch.tokens.shape[1])
+            return self.start_state(batch)
         return self.carried
+
+    def start_state(self, batch: Batch) -> State | None:
+        return self.model.start(len(batch.tokens), batch.tokens.shape[1])
+
+    def describe_ranks(self, say: Callable[[str], None], settings: TrainingSettings) -> None:
+        """Say how many ranks there are, what each holds and what travels; of one, nothing."""
+        self.ranks.describe(say, self.model, settings)
+
+    def gathered(self) -> AbstractContextManager[None]:
+        """Return a block in which all weights are at hand; they always are, unless they are dealt out over ranks."""
+        return nullcontext()
 
     def averaged_weights(self) -> AbstractContextManager[None]:
         """Give the model its averaged weights for the length of a block, where they are averaged."""
@@ -181,10 +200,12 @@ class ForwardBackward:
         self.cast_once = cast_once                            # each weight to bfloat16, for all its uses in a pass
         products.prepare(model.device, bfloat16)
         layers: list[Any] = [module for module in model.modules() if hasattr(module, "recompute")]
-        share = {"no": 0.0, "some": SOME}.get(recompute, 1.0)
+        share = {"no": 0.0, "layers": 0.0, "some": SOME}.get(recompute, 1.0)
         for number, layer in enumerate(layers):                # spread evenly
             layer.recompute = int((number + 1) * share) > int(number * share)
         model.head.sparing = recompute != "no"
+        if recompute == "layers":
+            recompute_layers(model)
         self.loss: Callable[..., Any] = model.loss
         if compiled:
             compiled_code.keep()
@@ -225,7 +246,11 @@ def make_forward_backward(
 
 
 def uses_bfloat16(model: Learner, settings: TrainingSettings) -> bool:
-    return settings.precision == "bfloat16" or (settings.precision == "auto" and model.device.type == "cuda")
+    return to_bfloat16(model.device, settings)
+
+
+def to_bfloat16(device: torch.device, settings: TrainingSettings) -> bool:
+    return settings.precision == "bfloat16" or (settings.precision == "auto" and device.type == "cuda")
 
 
 # ----------------------------------------------------------------------------------- clipping and update

@@ -6,6 +6,7 @@ and once to be known. An all-gather of B bytes in all sends B (N - 1) / N.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from regard.layers.roles import find_roles
@@ -19,6 +20,21 @@ def bytes_a_step(model: Any, settings: Any, count: int) -> dict[str, float]:
     if settings.optimizer == "muon" and shares_updates(model, settings):
         found["Muon's updates"] = ring(1, update_bytes(model, count), count)
     return found
+
+
+def sharded_bytes(shards: Any, count: int, passes: int = 1) -> dict[str, float]:
+    """Return the bytes that each of `count` ranks sends in a step of FSDP, in so many forward and backward passes.
+
+    The matrices of a layer are gathered for each direction, what stands outside of layers once; gradients go once.
+    """
+    size = {name: -(-shape[0] // count) * count * math.prod(shape[1:]) for name, shape in shards.shapes.items()
+            if name not in shards.replicated}
+    twice = sum(numbers for name, numbers in size.items() if name in shards.in_layers)
+    kept = [weight for name, weight in shards.trained.items() if name in shards.replicated]
+    wide = next(iter(shards.own.values())).element_size()
+    figures = aligned(count * len(FIGURES)) + sum(aligned(weight.numel()) for weight in kept)
+    return {"weights": ring(1, passes * shards.weight_bytes * (sum(size.values()) + twice), count),
+            "gradients": ring(1, passes * wide * sum(size.values()), count) + ring(2, wide * figures, count)}
 
 
 def ring(rounds: int, size: float, count: int) -> float:

@@ -162,6 +162,14 @@ def test_a_model_that_is_loaded_is_shown_and_saved(runs, here):
     assert isinstance(regard.show(model, "the cat", influence="gradient").drawing, Drawing)
 
 
+@pytest.mark.parametrize("pick", [{"head": "max"}, {"layer": "max", "head": "max", "words": True}])
+def test_the_largest_weight_of_several_heads_is_drawn_though_rows_sum_to_more_than_one(runs, here, pick):
+    seen = regard.show(runs / "transformer", "the cat sat on the mat", **pick)
+    drawn = seen.drawing.map()
+    assert drawn.shown.sum(1).max() > 1.02 and drawn.kind == "largest weight"
+    assert "largest weight: strongest at" in repr(seen) and seen.save("seen.png").stat().st_size > 1000
+
+
 def test_a_cell_of_a_real_notebook(runs):
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     cell = nbformat.v4.new_code_cell(f"import regard\nregard.show({str(runs / 'transformer')!r}, 'the cat')")

@@ -75,6 +75,10 @@ def test_a_lecture_asserts_what_it_says_and_names_its_exercises(lecture):
     assert len(set(pictures)) == len(pictures)
 
 
+def test_there_is_a_notebook_for_each_lecture_of_the_syllabus():
+    assert [each.number for each in LECTURES] == sorted({each.lecture for each in EXERCISES.values()})
+
+
 def test_text_and_code_take_turns():
     kinds = [(each.kind, each.picture) for each in cut_cells(TOY)]
     assert kinds == [("markdown", ""), ("code", ""), ("code", "numbers"), ("markdown", "")]

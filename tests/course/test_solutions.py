@@ -115,6 +115,8 @@ def test_notebooks_are_valid_and_their_cells_are_those_of_nbgrader(tmp_path):
         names: dict = {}
         exec(solution.source, names)
         assert all(callable(names[name]) for name in each.functions)
+        # nbgrader empties these regions, and nothing else of the cell
+        assert solution.source.count("### BEGIN SOLUTION\n") == each.stub.read_text().count("raise NotImplementedError")
         with pytest.raises(AssertionError, match="not written yet"):              # nbgrader: no points
             exec(grading.source, names)
 

@@ -23,7 +23,7 @@ from regard.contract import Role
 from regard.errors import Interrupted, TrainingStopped
 from regard.ranks import ALONE
 from regard.tasks.classify import task as classify
-from regard.training import optim, parallel, step, traffic
+from regard.training import optim, parallel, sharded_step, sharding, step, traffic
 from regard.training.joining import join_ranks
 from regard.training.request import TrainRequest
 from regard.training.together import run_as_rank
@@ -54,9 +54,22 @@ def plants(rank):
         update(optimizers, average)
         if rank == 1:
             with torch.no_grad():
-                next(iter(optimizers.names)).mul_(1 + 1e-6)
+                next(each for each in optimizers.names if each.ndim == 1).mul_(1 + 1e-6)
 
-    return {"mean": (parallel.RankGroup, "sum", mean), "rows of another": (parallel.RankShare, "own_rows", first_rows),
+    scatter, halved = sharding.ReduceScatter.__call__, sharded_step.ShardedStep.norm
+
+    def scatter_mean(self, output_tensor, *given, **options):
+        scatter(self, output_tensor, *given, **options)
+        output_tensor /= self.group.count
+
+    def own_norm(self):
+        with patch.object(parallel.RankGroup, "sum", lambda self, tensor, quick=False: None):
+            return halved(self)
+
+    return {"sharded mean": (sharding.ReduceScatter, "__call__", scatter_mean),
+            "sharded parts": (sharding, "find_roles", lose_parts),
+            "sharded norm": (sharded_step.ShardedStep, "norm", own_norm),
+            "mean": (parallel.RankGroup, "sum", mean), "rows of another": (parallel.RankShare, "own_rows", first_rows),
             "lost parts": (optim, "find_roles", lose_parts),
             "partial norm": (step, "gradient_norm", lambda gradients: norm(gradients[::2])),
             "drift": (step, "update_weights", drift)}
@@ -149,13 +162,14 @@ def run_case(case, out, ranks=ALONE):
             stack.enter_context(counted_bytes(case["name"]))
         if "stop" in case and out.name == "together":
             stack.enter_context(stopped_at(case["stop"], ranks.number))
+        stack.enter_context(patch.object(sharding, "UNIT", case.get("unit", 1)))
         if case.get("plant") and ranks is not ALONE:
             stack.enter_context(patch.object(*plants(ranks.number)[case["plant"]]))
         try:
             run_as_rank(TrainRequest(
                 tuple(case["files"]), task=case.get("task", "lm"), family=case["family"], settings=case["settings"],
                 out=str(out / case.get("run", case["name"])), device="cpu", quiet=True,
-                resume=case.get("resume", False)), None, ranks)
+                resume=case.get("resume", False), parallel=case.get("parallel", "auto")), None, ranks)
         except (TrainingStopped, Interrupted) as error:      # on all ranks alike
             return str(error)
     return ""

@@ -153,7 +153,7 @@ def made_group(number, count):
 
 def test_what_travels_is_put_back_where_it_was_and_out_of_reach_stays_without_a_gradient():
     weights = [torch.nn.Parameter(torch.zeros(shape)) for shape in ((3, 5), (7,), (2, 2))]
-    exchange = Exchange(weights, 2)
+    exchange = Exchange(weights, 2, weights[0])
     weights[0].grad, weights[2].grad = torch.full((3, 5), 2.0), torch.full((2, 2), 3.0)
     exchange.fill(1, torch.tensor(0.5), [1.0, 0.25, 12.0])
     assert exchange.table.tolist() == [[0.0] * 5, [0.5, 0.0, 1.0, 0.25, 12.0]] and len(FIGURES) == 5

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from regard.run_folder import RunFolder, unpack
-from tests.training.ranks import run_ranks
+from regard.training.checkpoint import saved_state
+from tests.training.ranks import DEADLINE, run_ranks
 
 COUNT = int(os.environ.get("REGARD_RANKS", "2"))
 LINES = "".join("the cat " * (1 + i * 5 % 7) + f"sat on mat {i * 7 % 13}\n" for i in range(120))
@@ -77,8 +78,12 @@ def folder(tmp_path_factory):
     cases = [{**each, "files": [str(path / name) for name in each["files"]]}
              for each in (*CASES, STREAMS, *PLANTED, *parts, {**NOISY, "alone": False}, {**AGAIN[0], "alone": False},
                           AGAIN[1])]
+    return run_cases(path, cases)
+
+
+def run_cases(path, cases, count=COUNT, deadline=DEADLINE):
     (path / "cases.json").write_text(json.dumps(cases))
-    for code, _, err in run_ranks(COUNT, ["-m", "tests.training.rank_worker", path]):
+    for code, _, err in run_ranks(count, ["-m", "tests.training.rank_worker", path], deadline):
         assert code == 0, err
     return path
 
@@ -97,8 +102,9 @@ def tensors(run):
     """Return everything that a run has learned and remembers, but for the generators."""
     files, damaged = RunFolder(run).newest_checkpoint()
     assert files and not damaged
-    training = unpack(files["training.safetensors"], "")
-    return {**unpack(files["model.safetensors"], ""), **unpack((run / "model.safetensors").read_bytes(), ""),
+    weights, training = saved_state(RunFolder(run), files)
+    best = unpack((run / "model.safetensors").read_bytes(), "")
+    return {**weights, **{f"best/{name}": each for name, each in best.items()},
             **{name: value for name, value in training.items() if not name.startswith("random/")}}
 
 

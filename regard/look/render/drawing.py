@@ -99,7 +99,12 @@ class Drawing:
             [name.strip(" ") or name for name in self.column_names()],
             self.values().astype(np.float64), title=self.title(),
             row_title=self.look.sides[track.rows].title, column_title=self.look.sides[track.columns].title,
-            kind=track.kind, signed=track.signed)
+            kind=self.amount(), signed=track.signed)
+
+    def amount(self) -> str:
+        """The kind of the amounts in view. The largest of several weights is no share: a row may sum to more than 1."""
+        pooled = "max" in (self.layer, self.head) and self.chosen.kind == "weights"
+        return "largest weight" if pooled else self.chosen.kind
 
     def title(self) -> str:
         own = self.chosen
