@@ -384,9 +384,14 @@ def checkpoint_digests(path: Path) -> dict[str, str]:
     if own is not None and own != digest_values(manifest):   # asked first: a damaged number is no newer format
         raise ValueError
     check_format(manifest.get("format", 0), path)
-    if not manifest["files"] or any("/" in name for name in manifest["files"]):
+    if not manifest["files"] or not all(is_plain_name(name) for name in manifest["files"]):
         raise ValueError
     return manifest["files"]
+
+
+def is_plain_name(name: str) -> bool:
+    """Return True if this names a file in its folder and nowhere else, on any system."""
+    return name not in ("", ".", "..") and not set(name) & set("/\\:\0")
 
 
 def pack(tensors: Mapping[str, Any]) -> bytes:
