@@ -78,7 +78,7 @@ def pictures(folder: Path, lecture: int | None, form: str, short: bool) -> None:
 
 
 @command.command("check", short_help="Grade the solutions in a folder, or one file.")
-@click.argument("path", metavar="[DIR|FILE]", default=".", type=click.Path(path_type=Path))
+@click.argument("path", metavar="[DIR|FILE|EXERCISE]", default=".", type=click.Path(path_type=Path))
 @click.option("--exercise", metavar="NAME", help="Only this one; needed for a file that is not named like its stub.")
 @click.option("--seconds", type=click.FloatRange(1, 3600), default=15.0, show_default=True,
               help="How long a solution may run.")
@@ -89,7 +89,8 @@ def pictures(folder: Path, lecture: int | None, form: str, short: bool) -> None:
               help="Write the results.json of a Gradescope autograder here.")
 def check(path: Path, exercise: str | None, seconds: float, as_json: bool, nbgrader: bool, student: str,
           gradescope: Path | None) -> None:
-    """Grade the solutions in a folder, or one file: every check, and what is wrong, in a line each.
+    """Grade the solutions in a folder, one file, or an exercise of this folder by its name or number: every check, and
+    what is wrong, in a line each.
 
     A solution is called, never read; each runs in a process of its own, with a limit of time. The exit code is 0 if
     every check holds; with --nbgrader or --gradescope it is 0 once all is graded.
