@@ -9,7 +9,7 @@ CONTENTS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
         ("Do", ("how-to/index", "data", "corpora", "large-data", "families", "translation", "summarising", "captioning",
                 "classifying", "tagging", "serving", "exporting", "importing", "hub", "scaling-out")),
         ("Look up", ("reference", "reference/commands", "reference/settings", "reference/names", "reference/formats")),
-        ("Judge", ("compare", "performance", "reliability", "mutants")),
+        ("Judge", ("other-tools", "compare", "performance", "reliability", "mutants")),
         ("Behind it", ("design", "project/contributing", "releases", "project/changelog", "project/security",
                        "project/readme", "log"))),
     "how-to/index.md": (

@@ -113,6 +113,7 @@ def test_the_reference_is_made_from_the_code(part):
     for name in {"commands": ("## regard show", "### regard train lm", "`-o, --out FILE`"),
                  "settings": ("`learning_rate` | `0.003`", "`batch` | `32` | rows in a step", "smoothing"),
                  "names": ("## regard.watch", "## regard.SequenceLayer"),
+                 "peers": ("**Beside JoeyNMT**", "times the speed of ctranslate2-int8: ", "theirs: nanoGPT "),
                  "formats": ("`.parquet`", "`.tmx`", "--to gguf", "`.npz`")}[part]:
         assert name in text
 
