@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -97,13 +98,18 @@ def check(path: Path, exercise: str | None, seconds: float, as_json: bool, nbgra
     """
     from regard.course import score_sheet
     from regard.course.solutions import check_path
+    from regard.errors import RunError
 
     machine = as_json or nbgrader or gradescope is not None
-    sheets = check_path(path, exercise, seconds, say=lambda sheet: None if machine else click.echo(sheet.text() + "\n"))
+    try:
+        sheets = check_path(path, exercise, seconds,
+                            say=lambda sheet: None if machine else click.echo(sheet.text() + "\n"))
+    except RunError as error:
+        if gradescope is not None:                        # without the file Gradescope says that the autograder failed
+            write_results(gradescope, score_sheet.nothing_for_gradescope(str(error)))
+        raise
     if gradescope is not None:
-        from regard import storage
-
-        storage.write_json(gradescope, score_sheet.as_gradescope(sheets))
+        write_results(gradescope, score_sheet.as_gradescope(sheets))
         tell(f"wrote {gradescope}: {score_sheet.tell_total(sheets)}")
     if nbgrader:
         home = path.resolve()
@@ -113,3 +119,10 @@ def check(path: Path, exercise: str | None, seconds: float, as_json: bool, nbgra
     if not machine:
         click.echo(score_sheet.tell_total(sheets))
     sys.exit(0 if nbgrader or gradescope is not None or all(sheet.passed for sheet in sheets) else 1)
+
+
+def write_results(path: Path, results: dict[str, Any]) -> None:
+    from regard import storage
+
+    storage.make_folder(path.parent)
+    storage.write_json(path, results)
