@@ -33,7 +33,8 @@ def rows() -> Iterator[Row]:
     page = (DOCS / "performance.md").read_text("utf-8")
     for part, machine in PARTS.items():
         table = page.partition(f"<!-- {part} -->")[2].partition(f"<!-- end of {part} -->")[0]
-        head, work = [], ""
+        head: list[str] = []
+        work = ""
         for line in re.findall(r"^\| (.+) \|$", table, re.M):
             cells = [cell.strip() for cell in line.split("|")]
             head = head or cells

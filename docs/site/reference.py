@@ -181,7 +181,7 @@ def signature(name: str, found: Any) -> str:
         if each.kind is each.KEYWORD_ONLY and not starred:
             shown.append("*")
         starred = starred or each.kind in (each.KEYWORD_ONLY, each.VAR_POSITIONAL)
-        stars = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
+        stars = "*" if each.kind is each.VAR_POSITIONAL else "**" if each.kind is each.VAR_KEYWORD else ""
         kind = "" if each.annotation is each.empty else f": {type_text(each.annotation)}"
         default = "" if each.default is each.empty else f" = {getattr(each.default, '__name__', repr(each.default))}"
         shown.append(f"{stars}{each.name}{kind}{default}")

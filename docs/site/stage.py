@@ -11,6 +11,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from html import escape
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def stage(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     code: set[Path] = set()
     for place, file in pages().items():
-        text = relink(file.read_text("utf-8"), lambda target, at=place, of=file: lead(target, at, of, folder, code))
+        text = relink(file.read_text("utf-8"), partial(lead, place=place, file=file, folder=folder, code=code))
         write(folder / place, text + tables_below(place))
         code.update(shown_code(text))
     for file in sorted(code):

@@ -1,8 +1,9 @@
 """A model dealt out over ranks by FSDP2: each holds some rows of every matrix, and sees whole ones while it works.
 
-`fully_shard` gathers the matrices of a layer for its forward pass and again for its backward pass, and adds up their
-gradients, each rank's rows on that rank. What is small and must stay exact (gains, biases, decays) every rank holds
-whole, in float32: its gradients travel with the message of the step, as in data parallel training.
+`fully_shard` gathers the matrices of a layer (or of neighbours, where layers are small) for its forward pass and again
+for its backward pass, and adds up their gradients, each rank's rows on that rank. What is small and must stay exact
+(gains, biases, decays) every rank holds whole, in float32: its gradients travel with the message of the step, as in
+data parallel training.
 
 Optimisers, clipping and averages never see FSDP's wrappers: they work on `own`, this rank's rows as plain tensors.
 """
@@ -23,7 +24,9 @@ from torch.distributed.tensor import DTensor, Shard
 
 from regard.contract import Encoder, Learner
 from regard.layers.roles import find_roles
-from regard.layers.stack import stacked_layers
+from regard.layers.stack import Stack, stacked_layers
+
+UNIT = 2**25                 # weights that come and go together, at least: each unit costs the CPU time
 
 
 class Shards:
@@ -131,8 +134,9 @@ def shard(model: Any, shards: Shards, *, bfloat16: bool, carries: bool) -> None:
     kept = {weight for name, weight in model.named_parameters() if name in shards.replicated}
     for weight in kept:
         weight.data = weight.data.to(shards.device)
-    for module in (*([] if carries else separate_layers(model)), model):
-        fully_shard(module, mesh=shards.mesh, mp_policy=policy, ignored_params=kept)
+    for unit in (*([] if carries else find_units(model)), [model]):
+        fully_shard(unit, mesh=shards.mesh, mp_policy=policy, ignored_params=kept)
+        module = unit[0]                                       # they share one state
         module.set_gradient_divide_factor(1.0)
         module.set_force_sum_reduction_for_comms(True)
         module.set_custom_all_gather(AllGather(shards.group))
@@ -142,6 +146,20 @@ def shard(model: Any, shards: Shards, *, bfloat16: bool, carries: bool) -> None:
                            for name, each in module._buffers.items()}
     for method in ("loss", *(["start"] if carries else [])):
         register_fsdp_forward_method(model, method)
+
+
+def find_units(model: nn.Module) -> list[list[nn.Module]]:
+    """Return the separate layers, neighbours together until they have `UNIT` weights."""
+    units: list[list[nn.Module]] = []
+    for stack in (each for each in model.modules() if isinstance(each, Stack)):
+        room = 0
+        for layer in (each for each in separate_layers(model) if any(each is one for one in stack)):
+            if room <= 0:
+                units.append([])
+                room = UNIT
+            units[-1].append(layer)
+            room -= sum(weight.numel() for weight in layer.parameters())
+    return units
 
 
 def separate_layers(model: nn.Module) -> list[nn.Module]:

@@ -162,6 +162,7 @@ def run_case(case, out, ranks=ALONE):
             stack.enter_context(counted_bytes(case["name"]))
         if "stop" in case and out.name == "together":
             stack.enter_context(stopped_at(case["stop"], ranks.number))
+        stack.enter_context(patch.object(sharding, "UNIT", case.get("unit", 1)))
         if case.get("plant") and ranks is not ALONE:
             stack.enter_context(patch.object(*plants(ranks.number)[case["plant"]]))
         try:

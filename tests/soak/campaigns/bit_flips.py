@@ -7,7 +7,7 @@ from random import Random
 
 from tests.soak.campaign import Campaign, Failure
 
-SHORT, RARE = 500, 25                    # cases in CI; one in so many is resumed, and one trained from a damaged cache
+SHORT, RARE = 500, 50                    # cases in CI; one in so many is resumed, and one trained from a damaged cache
 RUNS = ("transformer", "rnn in streams", "translator, accumulated", "lm-ngram", "classify-window", "masked-rnn",
         "caption-rnn-attention", "summarise-transformer")
 UNDISTURBED, FOLDER = None, None
