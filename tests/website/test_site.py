@@ -126,7 +126,8 @@ def test_every_setting_in_the_reference_says_what_it_is():
 
 
 def test_the_commands_that_are_timed_are_those_of_the_page():
-    page = "<!-- test: run -->\n```sh\nregard info      # says it\nregard data list\n```\n\n```sh\nregard serve runs/a\n```\n"
+    page = ("<!-- test: run -->\n```sh\nregard info      # says it\nregard data list\n```\n\n"
+            "```sh\nregard serve runs/a\n```\n")
     assert list(timed.commands_of(page)) == ["regard info", "regard data list"]
     with pytest.raises(SystemExit, match="ended with 3"):
         timed.run("exit 3", ROOT, ROOT)
