@@ -8,13 +8,12 @@ import os
 import sys
 
 NOTED = "REGARD_TEST_GUARD"          # the file in which breaches are noted
+NAMED = "REGARD_TEST_NAMES"          # the one address that a test of `--host` may listen at, or ask for
 OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "regard") + os.sep
 # Who may unpickle though Regard called it, and why.
 ALLOWED = ("/multiprocessing/",              # processes of one program speak to each other (the lab's clock)
            "/torch/_inductor/", "/torch/_dynamo/", "/torch/_functorch/")     # code kept under a checked SHA-256
 HOME = ("localhost", "ip6-localhost", "::1", "::ffff:127.0.0.1")
-ANY = ("0.0.0.0", "::")                      # to listen at: nobody is spoken to
-NOWHERE = ".invalid"                         # the end of names that no one has (RFC 6761)
 SPEAKING = {"socket.connect": 1, "socket.sendto": 1, "socket.sendmsg": 1, "socket.bind": 1, "socket.getaddrinfo": 0,
             "socket.gethostbyname": 0}                       # events, and where in their values the address stands
 
@@ -48,7 +47,7 @@ def guard_addresses(event, values):
     host = address[0] if isinstance(address, tuple) else address if event.startswith("socket.get") else None
     if isinstance(host, bytes):
         host = host.decode(errors="replace")
-    if event in ("socket.bind", "socket.getaddrinfo") and (host in ANY or str(host).endswith(NOWHERE)):
+    if event in ("socket.bind", "socket.getaddrinfo") and host is not None and host == os.environ.get(NAMED):
         return
     if host is not None and host not in HOME and not host.startswith("127."):
         tell(f"{event} {address!r}")
