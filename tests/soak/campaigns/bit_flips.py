@@ -96,7 +96,8 @@ def resume(variant, folder, chance):
     said = f"{variant.name}, {name}: {how}, and resumed"
     ended = run_apart(partial(resume_told, variant, path))
     if ended.how == "refused" and "\n" not in ended.line:
-        return f"{said}: a checkpoint should give way: {ended.line}" if others and name.startswith("checkpoints/") else ""
+        gives_way = others and name.startswith("checkpoints/")
+        return f"{said}: a checkpoint should give way: {ended.line}" if gives_way else ""
     if ended.how != "done":
         return f"{said}: {ended}"
     differs = [each for each in difference(outcome(path), expected).split(", ") if each and "damaged-" not in each]
