@@ -21,9 +21,11 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor, Shard
 
-from regard.contract import Encoder, Learner
+from regard.contract import Encoder, Learner, SequenceLayer
 from regard.layers.roles import find_roles
-from regard.layers.stack import stacked_layers
+from regard.layers.stack import join_layers, stacked_layers
+
+UNIT_BYTES = 2**26             # of the weights that are gathered at a time, at least
 
 
 class Shards:
@@ -46,9 +48,9 @@ class Shards:
         free(self._dealt(self.whole).values())
         together: Any = group.tensors or dist.group.WORLD
         self.mesh = DeviceMesh.from_group(together, device.type)
-        shard(self.sharded, self, bfloat16=bfloat16, carries=carries)
+        self.units = shard(self.sharded, self, bfloat16=bfloat16, carries=carries)
         self.sharded.train()
-        self.named = dict(self.sharded.named_parameters())
+        self.named = dict(zip(self.shapes, self.sharded.parameters(), strict=True))     # layers may be joined: by order
         self.own = {name: self._own_tensor(name, weight) for name, weight in self.named.items()}
 
     def _own_tensor(self, name: str, weight: Any) -> nn.Parameter:
@@ -121,17 +123,20 @@ def free(weights: Any) -> None:
         weight.untyped_storage().resize_(0)
 
 
-def shard(model: Any, shards: Shards, *, bfloat16: bool, carries: bool) -> None:
-    """Deal out the weights of a model: layer by layer where that can be, and the rest as one.
+def shard(model: Any, shards: Shards, *, bfloat16: bool, carries: bool) -> list[SequenceLayer]:
+    """Deal out the weights of a model: some layers at a time where that can be, and the rest as one; return the modules
+    of these layers.
 
-    Gradients are summed, not averaged: each is that of the rank's part of the one global loss.
+    Gradients are summed, not averaged: each is that of the rank's part of the one global loss. Small layers come and go
+    together: each message and each module of FSDP's takes the host some time.
     """
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16 if bfloat16 else None,
                                   reduce_dtype=torch.float32 if bfloat16 else None, cast_forward_inputs=False)
-    kept = {weight for name, weight in model.named_parameters() if name in shards.replicated}
+    units = [] if carries else join_layers(model, separate_layers(model), UNIT_BYTES // shards.weight_bytes)
+    kept = {weight for name, weight in zip(shards.shapes, model.parameters(), strict=True) if name in shards.replicated}
     for weight in kept:
         weight.data = weight.data.to(shards.device)
-    for module in (*([] if carries else separate_layers(model)), model):
+    for module in (*units, model):
         fully_shard(module, mesh=shards.mesh, mp_policy=policy, ignored_params=kept)
         module.set_gradient_divide_factor(1.0)
         module.set_force_sum_reduction_for_comms(True)
@@ -142,9 +147,10 @@ def shard(model: Any, shards: Shards, *, bfloat16: bool, carries: bool) -> None:
                            for name, each in module._buffers.items()}
     for method in ("loss", *(["start"] if carries else [])):
         register_fsdp_forward_method(model, method)
+    return units
 
 
-def separate_layers(model: nn.Module) -> list[nn.Module]:
+def separate_layers(model: nn.Module) -> list[SequenceLayer]:
     """Return the layers of stacks whose weights can come and go one by one.
 
     Not those of a decoder, whose state is started from the source by their own weights, before they are called. And

@@ -92,6 +92,32 @@ def test_a_rank_that_hangs_or_fails_ends_all_and_is_named(tmp_path, name, line):
 
 
 @ALL
+def test_a_rank_that_hangs_while_it_saves_ends_all_in_time(tmp_path):
+    processes = start_ranks(2, ["-m", "tests.training.rank_faults", "hang in save", 0, *command(tmp_path)],
+                            REGARD_CACHE=str(tmp_path / "cache"))
+    (hung, _, said), (code, _, err) = end_ranks(processes, deadline=100)           # it ends by itself, too
+    assert hung == code == 1 and mistakes(err) == [f"regard: rank 0 on {HERE} did not come on for 45 seconds"]
+    assert not mistakes(said)
+    check_newest(tmp_path, least=2)
+
+
+@ALL
+def test_a_disk_that_is_slow_but_gets_on_is_waited_for(tmp_path):
+    codes, errs, _ = fault(tmp_path, "slow save", 0, TEST_SHORT="2.5")
+    assert codes == [0, 0] and not [line for err in errs for line in mistakes(err)]
+
+
+@ALL
+def test_a_rank_that_never_comes_is_named_in_time(tmp_path):
+    began = time.monotonic()
+    processes = start_ranks(3, ["-m", "regard", *command(tmp_path)], REGARD_CACHE=str(tmp_path / "cache"))
+    processes[2].kill()
+    ended = end_ranks(processes, deadline=90)
+    assert [code for code, _, _ in ended] == [1, 1, -signal.SIGKILL] and time.monotonic() - began < SOON + 30
+    assert len(mistakes(ended[0][2])) == 1 and not mistakes(ended[1][2])
+
+
+@ALL
 def test_a_signal_to_one_rank_stops_all_at_one_step_saved(tmp_path):
     codes, errs, _ = fault(tmp_path, "signal", 1)
     assert codes == [130, 130]

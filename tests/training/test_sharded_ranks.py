@@ -29,7 +29,8 @@ SHORT = ("transformer", "accumulated", "mamba", "translate", "fewer rows than ra
 LONG = COUNT > 2
 LAYERS = case("recomputed", "transformer", dict(heads=2, layers=2), optimizer="adamw", recompute="layers",
               micro_batch=1, batch=5)
-WHOLE = [*(each for each in CASES if LONG or each["name"] in SHORT), STREAMS, LAYERS]
+JOINED = {**case("joined", "transformer", dict(heads=2, layers=3), optimizer="muon"), "unit": 2**15}
+WHOLE = [*(each for each in CASES if LONG or each["name"] in SHORT), STREAMS, LAYERS, JOINED]
 PLANTED = ("sharded mean", "rows of another", "sharded parts", "partial norm", "sharded norm", "drift")
 RESUMED = {"with one process": ("fsdp", None, "fsdp"), "with data parallel": ("fsdp", "data", "fsdp"),
            "from data parallel": ("data", "fsdp", None)}
