@@ -97,6 +97,10 @@ resolve: $(PIP)
 docs: $(SITE)
 	@$(BIN)/python -m docs.site.build
 
+# The built site in Chromium: three widths, light and dark, axe, search, looks. It wants `make docs` and `make test` before.
+seen: docs setup
+	@$(BIN)/python -m docs.site.seen
+
 $(SITE): | $(PIP)
 	@echo "Installing into $(VENV) what builds the site ..."
 	@$(BIN)/python install/environment.py docs

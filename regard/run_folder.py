@@ -384,9 +384,14 @@ def checkpoint_digests(path: Path) -> dict[str, str]:
     if own is not None and own != digest_values(manifest):   # asked first: a damaged number is no newer format
         raise ValueError
     check_format(manifest.get("format", 0), path)
-    if not manifest["files"] or any("/" in name for name in manifest["files"]):
+    if not manifest["files"] or not all(is_plain_name(name) for name in manifest["files"]):
         raise ValueError
     return manifest["files"]
+
+
+def is_plain_name(name: str) -> bool:
+    """Return True if this names a file in its folder and nowhere else, on any system."""
+    return name not in ("", ".", "..") and not set(name) & set("/\\:\0")
 
 
 def pack(tensors: Mapping[str, Any]) -> bytes:
@@ -412,12 +417,19 @@ def mapped(path: Path) -> dict[str, Any]:
 def check_finite(tensors: Mapping[str, Any], path: Path) -> None:
     """Refuse weights that are nan, infinite, or so large that products of them are: every answer would be nan. Each is
     looked through once."""
+    if wrong := find_extreme(tensors):
+        raise RunError(f"{path} is damaged: {wrong}; take it from a copy, or train again")
+
+
+def find_extreme(tensors: Mapping[str, Any], largest: float = LARGEST) -> str:
+    """Name a tensor that holds nan, an infinity or a number beyond the largest; return "" where none does."""
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and tensor.numel():
-            low, high = map(float, tensor.aminmax())
-            if not -LARGEST <= low <= high <= LARGEST:           # nan is in no range
-                what = "no finite number" if not math.isfinite(high - low) else f"beyond {LARGEST:g}"
-                raise RunError(f"{path} is damaged: {name} holds what is {what}; take it from a copy, or train again")
+            low, high = map(float, tensor.detach().aminmax())
+            if not -largest <= low <= high <= largest:           # nan is in no range
+                what = "no finite number" if not math.isfinite(high - low) else f"beyond {largest:g}"
+                return f"{name} holds what is {what}"
+    return ""
 
 
 def unpack(data: bytes, where: Path | str) -> dict[str, Any]:

@@ -5,8 +5,11 @@
     excerpts.py     our own code by its name, so that no page shows code that is not there
     looks.py        pictures and saved looks, of small models that are trained while the site is built
     verdicts.py     what the lab measured of a claim
-    commands.py     the reference of commands, settings and names, from the code
+    reference.py    the reference of commands, settings and names, from the code
+    peers.py        what was measured beside other tools
     directives.py   the words that our Markdown has for these
     links.py        every link of the finished site, followed without a network
+    seen.py         the built site in a browser: widths, barriers, search, looks
+    timed.py        the commands of a page as they stand there, each with its seconds
     conf.py         what Sphinx is told
 """

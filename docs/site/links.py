@@ -5,6 +5,7 @@ A link to another host is not followed; its form is checked. What a page loads m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -55,7 +56,7 @@ def dead_links(site: Path) -> tuple[list[str], int]:
     return wrong, followed
 
 
-def follow(tag: str, target: str, file: Path, site: Path, page: type[Page]) -> str:  # type: ignore[valid-type]
+def follow(tag: str, target: str, file: Path, site: Path, page: Callable[[Path], Page]) -> str:
     """What is wrong with one link; empty where it leads somewhere."""
     parts = urlsplit(target)
     if parts.scheme or parts.netloc:
@@ -70,6 +71,6 @@ def follow(tag: str, target: str, file: Path, site: Path, page: type[Page]) -> s
     if not found.is_relative_to(site.resolve()) or not found.is_file():
         return f"{target} is not there"
     anchor = unquote(parts.fragment)
-    if anchor and found.suffix == ".html" and anchor not in page(found).anchors:  # type: ignore[attr-defined]
+    if anchor and found.suffix == ".html" and anchor not in page(found).anchors:
         return f"{target} has no such place"
     return ""

@@ -12,6 +12,8 @@ from typing import Any
 
 import click
 
+from docs.site.peers import peers
+
 
 class NoSuchPart(Exception):
     """A part of the reference that nothing makes."""
@@ -179,7 +181,7 @@ def signature(name: str, found: Any) -> str:
         if each.kind is each.KEYWORD_ONLY and not starred:
             shown.append("*")
         starred = starred or each.kind in (each.KEYWORD_ONLY, each.VAR_POSITIONAL)
-        stars = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
+        stars = "*" if each.kind is each.VAR_POSITIONAL else "**" if each.kind is each.VAR_KEYWORD else ""
         kind = "" if each.annotation is each.empty else f": {type_text(each.annotation)}"
         default = "" if each.default is each.empty else f" = {getattr(each.default, '__name__', repr(each.default))}"
         shown.append(f"{stars}{each.name}{kind}{default}")
@@ -246,4 +248,4 @@ def cell(text: str) -> str:
 
 
 PARTS: dict[str, Callable[[], Iterator[str]]] = {
-    "commands": commands, "settings": settings, "names": names, "formats": formats}
+    "commands": commands, "settings": settings, "names": names, "formats": formats, "peers": peers}

@@ -9,11 +9,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from html import escape
 from pathlib import Path
 
 from docs.site.contents import tables_below
+from docs.site.excerpts import NoSuchCode, file_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -22,6 +25,7 @@ OUTSIDE = {"README.md": "project/readme.md", "CONTRIBUTING.md": "project/contrib
            "CHANGELOG.md": "project/changelog.md", "SECURITY.md": "project/security.md"}
 CODE = {".py", ".js", ".toml", ".sh", ".css"}           # files that get a page of their own
 LINK = re.compile(r"(?P<before>!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()(?P<target>[^)\s]+)(?P<after>\))")
+EXCERPT = re.compile(r"^:::\{excerpt\} ([\w.]+)", re.M)
 FENCE = re.compile(r"^( *)(```+|~~~+)(?!.*\1`{3}).*?^\1\2 *$", re.M | re.S)
 INLINE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.S)
 
@@ -42,10 +46,18 @@ def stage(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     code: set[Path] = set()
     for place, file in pages().items():
-        text = relink(file.read_text("utf-8"), lambda target, at=place, of=file: lead(target, at, of, folder, code))
+        text = relink(file.read_text("utf-8"), partial(lead, place=place, file=file, folder=folder, code=code))
         write(folder / place, text + tables_below(place))
+        code.update(shown_code(text))
     for file in sorted(code):
         write_code(file, folder)
+
+
+def shown_code(text: str) -> Iterator[Path]:
+    """The files whose code a page shows: each gets a page of its own, to see it in its place."""
+    for module in EXCERPT.findall(text):
+        with suppress(NoSuchCode):                           # the directive says so, with page and line
+            yield file_of(module)
 
 
 def relink(text: str, change: Callable[[str], str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from regard.course.notebook_cells import cell, notebook
 from regard.course.syllabus import EXERCISES, POINTS, CourseExercise
 from regard.errors import DataError
 
+# nbgrader's student version keeps what stands around such a region; of a cell without one it would leave nothing.
+UNWRITTEN = re.compile(r"^( *)raise NotImplementedError$", re.MULTILINE)
 README = """# The course: twelve exercises
 
 Each file asks for one or a few functions, in plain torch (numpy and Python lists do as well). The text at its top has
@@ -59,6 +62,7 @@ def as_notebook(exercise: CourseExercise, stub: str) -> str:
     """A notebook with the text of the stub, a cell to write the functions in, and a cell that grades them."""
     text = ast.get_docstring(ast.parse(stub)) or ""
     code = stub.partition('"""\n\n')[2].removeprefix("from __future__ import annotations\n").strip()
+    code = UNWRITTEN.sub(r"\1### BEGIN SOLUTION\n\1raise NotImplementedError\n\1### END SOLUTION", code)
     grading = f'from regard.course import check\n\ncheck("{exercise.name}", globals())'
     name = exercise.name
     cells = [

@@ -49,8 +49,7 @@ def export(
     name = Path(trained.path).name if trained.path else "model"
     subject = ExportSubject(trained, choose_precision(to, precision), name, row.counted, row.recounted)
     path = Path(out) if out is not None else Path(f"{name}-{to}{row.suffix}")
-    if path.exists():
-        raise SettingError(f"-o {path} exists already: give another path, or remove it")
+    refuse_taken(path)
     storage.make_folder(path.parent)
     part, mixed = storage.own_part(path), subject.ngram is not None and not row.counted
     try:
@@ -82,16 +81,23 @@ def _write_ngram(subject: ExportSubject, part: Path, row: TargetRow) -> tuple[st
 
 
 def _move(part: Path, path: Path, row: TargetRow) -> tuple[Path, ...]:
-    """Bring what was written into place; return what stands beside it."""
+    """Bring what was written into place, if nobody was quicker; return what stands beside it."""
     ngram = beside(part, row.is_folder)
     other = beside(path, row.is_folder) if ngram.exists() else None
-    if not row.is_folder and other is not None:
-        storage.perform("rename", other, lambda: ngram.replace(other))
-    if part.is_dir():
-        storage.move_folder(part, path)
-    else:
-        storage.perform("rename", path, lambda: part.replace(path))
+    with storage.locked(path.parent):
+        refuse_taken(path)
+        if not row.is_folder and other is not None:
+            storage.perform("rename", other, lambda: ngram.replace(other))
+        if part.is_dir():
+            storage.move_folder(part, path)
+        else:
+            storage.perform("rename", path, lambda: part.replace(path))
     return () if other is None else (other,)
+
+
+def refuse_taken(path: Path) -> None:
+    if path.exists():
+        raise SettingError(f"-o {path} exists already: give another path, or remove it")
 
 
 def _check(

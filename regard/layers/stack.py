@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from torch import Tensor, nn
 
@@ -57,24 +56,6 @@ def stacked_layers(model: nn.Module) -> list[SequenceLayer]:
     """Return the layers of all stacks of a model; a stack among them is none itself."""
     return [layer for stack in model.modules() if isinstance(stack, Stack) for layer in stack
             if not isinstance(layer, Stack)]
-
-
-def join_layers(model: nn.Module, layers: Sequence[SequenceLayer], least: int) -> list[SequenceLayer]:
-    """Put neighbours among these layers into stacks of their own, of so many weights at least; return what stands for
-    them now. Names of parameters change, their order does not."""
-    wanted, joined = set(layers), list[SequenceLayer]()
-    for stack in [each for each in model.modules() if isinstance(each, Stack)]:
-        inside = list(stack)
-        if wanted.issuperset(inside):
-            weights = sum(weight.numel() for weight in stack.parameters())
-            count = max(1, min(len(inside), weights // max(1, least)))
-            ends = [len(inside) * number // count for number in range(count + 1)]
-            parts = [inside[begin:end] for begin, end in pairwise(ends)]
-            stack.layers = nn.ModuleList(part[0] if len(part) == 1 else Stack(part) for part in parts)
-            joined += stack
-        else:
-            joined += [layer for layer in inside if layer in wanted]
-    return joined
 
 
 class Block(SequenceLayer):

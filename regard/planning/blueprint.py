@@ -21,6 +21,7 @@ from regard.layers.roles import find_roles
 from regard.layers.self_attention import SelfAttention
 from regard.training.muon import ROUNDS
 from regard.training.settings import TrainingSettings
+from regard.training.sharding import separate_layers
 from regard.training.traffic import matrix_stacks
 
 FORWARD_AND_BACKWARD = 6               # operations for each weight and token
@@ -86,15 +87,20 @@ class Blueprint:
         return sum(weight.numel() * weight.element_size() * numbers[roles[name].kind != "matrix"]
                    for name, weight in self.model.named_parameters() if weight.requires_grad)
 
+    @cached_property
+    def replicated(self) -> list[Tensor]:
+        """The weights that each rank of FSDP holds whole: gains, biases and decays."""
+        named = dict(self.model.named_parameters())
+        return [named[name] for name, role in find_roles(self.model).items() if role.kind == "gain"]
+
+    @cached_property
     def groups(self) -> tuple[list[list[nn.Parameter]], list[nn.Parameter]]:
-        """Return the parameters that FSDP brings together at a time: those of each layer of a stack, and the rest."""
-        layers, seen = [], set[int]()
-        for module in self.model.modules():
-            for child in module if isinstance(module, nn.ModuleList) else ():
-                mine = [weight for weight in child.parameters() if id(weight) not in seen]
-                seen |= {id(weight) for weight in mine}
-                layers += [mine] if mine else []
-        return layers, [weight for weight in self.model.parameters() if id(weight) not in seen]
+        """The weights that FSDP brings together at a time: those of each layer of a stack, and the rest."""
+        kept = {id(weight) for weight in self.replicated}
+        separate = [] if self.training.reading == "streams" else separate_layers(self.model)
+        layers = [[weight for weight in layer.parameters() if id(weight) not in kept] for layer in separate]
+        gathered = kept | {id(weight) for layer in layers for weight in layer}
+        return layers, [weight for weight in self.model.parameters() if id(weight) not in gathered]
 
 
 def draw_blueprint(family: Family, settings: Any, training: TrainingSettings, vocab: Any) -> Blueprint:

@@ -1,7 +1,7 @@
 """Traffic of a step: the messages of each kind, and the bytes of them that leave a rank.
 
 In a ring of N ranks, an all-reduce of B bytes sends 2 B (N - 1) / N from each; an all-gather, and a reduce-scatter,
-B (N - 1) / N, where B is the whole of it.
+B (N - 1) / N, where B is the whole of it. In an all-to-all each rank has B / N, and sends all but its own part of that.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from torch import Tensor
 
 from regard.planning.blueprint import Blueprint
 from regard.training import traffic
+from regard.training.exchange import FIGURES, aligned
 from regard.training.recorded_step import MOST_UPDATED
 from regard.training.traffic import ring
 
 ROUNDS = {"all-reduce": 2, "all-gather": 1, "reduce-scatter": 1}
+FULL = 4                               # bytes of a number in float32
 
 
 @dataclass(frozen=True)
@@ -24,12 +26,14 @@ class Message:
     """Messages of a step that carry the same: how they travel, and the bytes of them all together."""
 
     name: str
-    kind: str                          # all-reduce · all-gather · reduce-scatter
+    kind: str                          # all-reduce · all-gather · reduce-scatter · all-to-all
     size: float
+    during_work: bool = False          # on other layers
 
     def leaving(self, ranks: int) -> float:
         """Return the bytes that leave each rank."""
-        return ring(ROUNDS[self.kind], self.size, ranks)
+        return ring(1, self.size / ranks, ranks) if self.kind == "all-to-all" else ring(
+            ROUNDS[self.kind], self.size, ranks)
 
 
 def of_data_parallel(blueprint: Blueprint, ranks: int, gpu: bool = True) -> list[Message]:
@@ -47,13 +51,21 @@ def of_data_parallel(blueprint: Blueprint, ranks: int, gpu: bool = True) -> list
 
 def of_fsdp(blueprint: Blueprint, ranks: int, passes: int = 1, bytes_a_weight: int = 2) -> list[Message]:
     """Return the all-gathers of weights, twice for a layer and once for what stands outside of layers, and the
-    reduce-scatter of all gradients in float32, in each of so many forward and backward passes of a step."""
+    reduce-scatter of their gradients in float32, in each of so many forward and backward passes of a step. Once a step
+    follow an all-reduce for what every rank holds whole, and with Muon two all-to-alls: the rows of each matrix travel
+    to a rank that works on it, and back."""
     if ranks == 1:
         return []
-    layers, rest = blueprint.groups()
+    layers, rest = blueprint.groups
     twice, once = (sum(padded(group, ranks) for group in groups) for groups in (layers, [rest]))
-    return [Message("weights", "all-gather", passes * bytes_a_weight * (2 * twice + once)),
-            Message("gradients", "reduce-scatter", passes * 4 * (twice + once))]
+    kept = aligned(ranks * len(FIGURES)) + sum(aligned(weight.numel()) for weight in blueprint.replicated)
+    found = [Message("weights", "all-gather", passes * bytes_a_weight * (2 * twice + once), during_work=True),
+             Message("gradients", "reduce-scatter", passes * FULL * (twice + once), during_work=True),
+             Message("gradients of gains", "all-reduce", FULL * kept)]
+    if blueprint.training.optimizer == "muon":
+        numbers = sum(several * rows * columns for several, rows, columns in traffic.matrix_stacks(blueprint.model))
+        found.append(Message("Muon's rows", "all-to-all", 2 * FULL * numbers))
+    return found
 
 
 def padded(weights: Sequence[Tensor], ranks: int) -> int:

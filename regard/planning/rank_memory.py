@@ -1,7 +1,8 @@
 """Memory of a rank: weights, gradients, the optimizer's state, what is in transit, and activations.
 
 With data parallel each rank holds all weights, gradients and states, and a second copy of the gradients: the message.
-With FSDP it holds 1 / N of each, and the weights and gradients of a layer or two while they are needed.
+With FSDP it holds 1 / N of the matrices and their gradients and states, and a layer or two whole while they are needed;
+at validations all weights, when there are no activations.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from regard.planning.blueprint import Blueprint
 
 LEFT = 0.1                     # of a GPU's memory, for CUDA, NCCL and gaps between tensors: assumed
 HALF, FULL = 2, 4              # bytes of a number in bfloat16 and float32
+GATHERED = "layers gathered"
 AHEAD = 2                      # layers that FSDP holds whole: the one at work, and the next on its way
 
 
@@ -24,11 +26,19 @@ def held_by_one(blueprint: Blueprint, ranks: int) -> dict[str, float]:
 
 def held_by_shard(blueprint: Blueprint, ranks: int) -> dict[str, float]:
     """Return the bytes that a rank of FSDP holds, but for activations."""
-    held = {name: size / ranks for name, size in everything(blueprint).items()}
-    layers, rest = blueprint.groups()
+    whole_share = sum(weight.numel() for weight in blueprint.replicated) / blueprint.parameters
+    share = whole_share + (1 - whole_share) / ranks
+    held = {name: size * share for name, size in everything(blueprint).items()}
+    layers, rest = blueprint.groups
     largest = max((sum(weight.numel() for weight in layer) for layer in layers), default=0)
     whole = AHEAD * largest + sum(weight.numel() for weight in rest)
-    return held | {"layers gathered": float((HALF + FULL) * whole)}          # weights, and gradients on their way out
+    return held | {GATHERED: float((HALF + FULL) * whole)}          # weights, and gradients on their way out
+
+
+def held_at_validation(blueprint: Blueprint, ranks: int) -> float:
+    """Return the bytes that a rank of FSDP holds while all weights are gathered, to be validated or saved."""
+    share = sum(size for name, size in held_by_shard(blueprint, ranks).items() if name != GATHERED)
+    return share + everything(blueprint)["weights"]
 
 
 def everything(blueprint: Blueprint) -> dict[str, float]:

@@ -45,10 +45,12 @@ class Way:
 
     @property
     def step(self) -> float | None:
-        """The seconds of a step. FSDP's messages travel during the work on other layers; data parallel's come after."""
+        """The seconds of a step. FSDP's weights travel during the work on other layers; other messages come after."""
         if self.compute is None:
             return None
-        return max(self.compute, self.communicate) if self.name == FSDP else self.compute + self.communicate
+        during = sum(message.leaving(self.ranks) for message in self.messages if message.during_work)
+        beside = self.communicate * during / self.leaving if during else 0.0
+        return max(self.compute, beside) + self.communicate - beside
 
     @property
     def hours(self) -> float | None:
@@ -78,8 +80,9 @@ class PlannedRun:
         """The fewest GPUs of this kind, in powers of two, on which FSDP fits with a row at once; 0: none found."""
         room, ranks = rank_memory.usable(self.machines.gpu.memory), 2
         while ranks <= MOST_RANKS:
-            held = rank_memory.held_by_shard(self.blueprint, ranks)
-            if sum(held.values()) + kept(self.blueprint, self.speed, 1, self.model) <= room:
+            held = sum(rank_memory.held_by_shard(self.blueprint, ranks).values())
+            if max(held + kept(self.blueprint, self.speed, 1, self.model),
+                   rank_memory.held_at_validation(self.blueprint, ranks)) <= room:
                 return ranks
             ranks *= 2
         return 0
@@ -121,7 +124,9 @@ def find_way(name: str, model: PlannedModel, machines: Machines, speed: Speed, s
     passes = math.ceil(rows / at_once)
     sent = messages.of_fsdp(blueprint, ranks, passes) if name == FSDP else messages.of_data_parallel(blueprint, ranks)
     leaving = sum(message.leaving(ranks) for message in sent)
-    return Way(name, held, held["activations"] <= room, rows, at_once, sent, ranks,
+    fits = held["activations"] <= room and (name == DATA or rank_memory.held_at_validation(
+        blueprint, ranks) <= rank_memory.usable(machines.gpu.memory))
+    return Way(name, held, fits, rows, at_once, sent, ranks,
                compute_seconds(name, model, machines, speed, rows),
                leaving / machines.link.speed if machines.link else 0.0, steps)
 
@@ -156,19 +161,28 @@ def measured_gpu(speed: Speed) -> GPU:
 
 def find_warnings(plan: PlannedRun) -> list[str]:
     """Return what a user should know of the chosen way, each in one line."""
-    return [line for line in (does_not_fit(plan), is_unmeasured(plan), is_far(plan), is_uneven(plan), is_small(plan),
-                              is_slow_link(plan), is_short(plan)) if line]
+    return [line for line in (does_not_fit(plan), is_not_halved(plan), is_unmeasured(plan), is_far(plan),
+                              is_uneven(plan), is_small(plan), is_slow_link(plan), is_short(plan)) if line]
 
 
 def does_not_fit(plan: PlannedRun) -> str:
     way, gpu = plan.chosen, plan.machines.gpu
     if way.fits:
         return ""
+    room, weights = rank_memory.usable(gpu.memory), rank_memory.everything(plan.blueprint)["weights"]
     cure = (f"it takes {plan.fewest:,} GPUs with FSDP, or" if plan.fewest else
-            "no number of GPUs is enough for layers this wide:")
+            f"at validations each rank gathers all weights, {say_size(weights)}, on any number of GPUs:"
+            if weights > room / 2 else "no number of GPUs is enough for layers this wide:")
     return (f"does not fit: {say_size(sum(way.held.values()))} a rank with {way.at_once} row at once, of "
-            f"{say_size(rank_memory.usable(gpu.memory))} that may be filled; {cure} fewer --params, or a shorter "
-            "--context")
+            f"{say_size(room)} that may be filled; {cure} fewer --params, or a shorter --context")
+
+
+def is_not_halved(plan: PlannedRun) -> str:
+    way = plan.chosen
+    if way.name == DATA or not way.fits or way.at_once == way.rows or plan.blueprint.training.micro_batch:
+        return ""
+    return (f"FSDP does not halve the rows by itself when memory runs out: give --set training.micro_batch="
+            f"{way.at_once}")
 
 
 def is_unmeasured(plan: PlannedRun) -> str:

@@ -33,7 +33,8 @@ from regard.serve.security import FULL, Security
 from regard.serve.stop_signals import StopSignals
 
 CONNECTIONS = 128
-OVERFLOW = 64                  # more, that are told to come again; `/health` is answered there
+OVERFLOW = 128                 # more, that are told to come again; `/health` is answered there
+GRACE = 0.1                    # seconds in which a connection is read before it can count as keeping us waiting
 PATIENCE = 10.0                # seconds for the head of a request, and for the rest of an answer to be taken
 GOODBYE = 2                    # seconds for what still runs when the server is asked to stop
 
@@ -68,7 +69,10 @@ class Impatient(H11Protocol):
 
         self.app = app
         self.expect_head()
-        self.make_room()
+        if (beyond := self.make_room()) > OVERFLOW:
+            self.transport.abort()                         # too many even to say so
+        elif beyond > 0:
+            self.loop.call_later(GRACE, self.make_room)
 
     # ------------------------------------------------------------------------------------ many at once
 
@@ -81,17 +85,16 @@ class Impatient(H11Protocol):
         """Return how many connections there are beyond the limit; those that are being closed do not count."""
         return sum(not each.transport.is_closing() for each in self.others) - CONNECTIONS
 
-    def make_room(self) -> None:
-        """Close the connection that has kept us waiting for longest, of the client that has the most of them; where
-        all are being answered, this one, once there are too many even to say so."""
-        if (beyond := self.too_many()) <= 0:
-            return
-        idle = [each for each in self.others if each is not self and each.keeps_us_waiting()]
-        if idle:
+    def make_room(self) -> int:
+        """Close the connections that have kept us waiting for longest, of the client that has the most of them, until
+        there are few enough; return how many are still too many, as they are being answered or only just came."""
+        beyond, before = self.too_many(), self.loop.time() - GRACE
+        while beyond > 0 and (idle := [each for each in self.others if each is not self and each.since <= before
+                                       and each.keeps_us_waiting()]):
             held = Counter(address_of_client(each) for each in self.others)
             min(idle, key=lambda each: (-held[address_of_client(each)], each.since)).transport.abort()
-        elif beyond > OVERFLOW:
-            self.transport.abort()
+            beyond -= 1
+        return beyond
 
     def keeps_us_waiting(self) -> bool:
         """Return True if it is the client's turn: to send the rest of a request, or to take more of an answer."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,12 +26,12 @@ from torch import Tensor
 from regard import storage
 from regard.config import fill, shown
 from regard.contract import Learner
-from regard.errors import RunError
+from regard.errors import RunError, TrainingStopped
 from regard.families.outline import check_outline
 from regard.kernels.cpu.onednn import cpu, cpu_name
 from regard.plain_files import parse_json
 from regard.ranks import ALONE, Ranks
-from regard.run_folder import CHECKPOINTS, DAMAGED, RunFolder, pack, unpack
+from regard.run_folder import CHECKPOINTS, DAMAGED, RunFolder, find_extreme, pack, unpack
 from regard.training.deterministic import STRICT, kept_algorithms, set_deterministic
 from regard.training.memory import out_of_memory
 from regard.training.report import TrainingReport
@@ -70,6 +71,9 @@ class Checkpoints:
 
     def write(self, position: TrainingPosition, weights: dict[str, Tensor], tensors: dict[str, Tensor]) -> None:
         began = time.monotonic()
+        if wrong := find_spoilt(weights, tensors):
+            raise TrainingStopped(f"{wrong} at step {position.step:,}; nothing of it is saved and the last checkpoint "
+                                  "is good: go on with --resume and a lower --rate")
         files = {
             "model.safetensors": pack(weights),
             "training.safetensors": pack(tensors),
@@ -104,7 +108,10 @@ class Checkpoints:
     def restore(self, files: dict[str, bytes]) -> TrainingPosition:
         """Load a checkpoint into the training step; return the position it was made at."""
         with holding_what_is_needed():
-            self.load(*saved_state(self.folder, files))
+            weights, tensors = saved_state(self.folder, files)
+            if wrong := find_spoilt(weights, tensors):
+                raise ValueError(wrong)
+            self.load(weights, tensors)
             return fill(TrainingPosition, parse_json(files["at.json"]), "at.json")
 
     def load(self, weights: dict[str, Tensor], tensors: dict[str, Tensor]) -> None:
@@ -151,7 +158,11 @@ class Checkpoints:
         if not self.step.ranks.first:
             return
         with self.step.averaged_weights():
-            self.folder.save_weights(self.step.model.saved_tensors())
+            weights = self.step.model.saved_tensors()
+            if wrong := find_extreme(weights):
+                raise TrainingStopped(f"{wrong}: {self.folder.weights_path} is left as it was; go on from the last "
+                                      "checkpoint with --resume and a lower --rate")
+            self.folder.save_weights(weights)
 
 
 def newest_good(folder: RunFolder, start_over: bool, say: Callable[[str], None]) -> dict[str, bytes] | None:
@@ -229,6 +240,12 @@ def holding_what_is_needed() -> Iterator[None]:
             raise
         raise RunError(f"the newest checkpoint does not hold what training needs ({type(error).__name__}: "
                        f"{shown(str(error))}): remove it from {CHECKPOINTS}, or take the run from a copy") from error
+
+
+def find_spoilt(weights: dict[str, Tensor], tensors: dict[str, Tensor]) -> str:
+    """Name a weight, or what an optimizer or the average keeps of it, that is not finite; "" where none is."""
+    kept = {name: each for name, each in tensors.items() if name.startswith(("optimizer/", "average/"))}
+    return find_extreme(weights) or find_extreme(kept, sys.float_info.max)
 
 
 def load_state(model: Learner, tensors: dict[str, Tensor]) -> Any:

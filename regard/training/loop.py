@@ -19,7 +19,7 @@ from regard.tasks import CARDS
 from regard.training.checkpoint import Checkpoints, random_states, set_random_states
 from regard.training.deterministic import any_order
 from regard.training.minutes import Clock, Pace
-from regard.training.report import Figures, TrainingReport, format_seconds
+from regard.training.report import Figures, TrainingReport, format_seconds, require_finite
 from regard.training.schedule import rate
 from regard.training.settings import TrainingSettings
 from regard.training.step import TrainingPosition, TrainingStep
@@ -167,6 +167,7 @@ def validate(job: TrainingJob, position: TrainingPosition, clock: Clock) -> Trai
     with job.step.gathered():
         measured = job.measure()
         took = time.monotonic() - began
+        require_finite(position.step, "", **{"validation loss": measured["valid_loss"]})
         now = cost(measured)
         better = now < position.best
         position = replace(position, best=min(now, position.best), waited=0 if better else position.waited + 1,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -18,13 +19,26 @@ CHEAP = 0.9                    # of the memory for activations: any share below 
 
 def out_of_memory(error: BaseException) -> bool:
     """Return whether memory ran out."""
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
 
 
 def no_memory(error: BaseException) -> TrainingStopped:
     """Return the error of a model of which not even a single row fits."""
     return TrainingStopped("out of memory with a single row at once: use a smaller --width, --layers or --context "
                            f"({str(error).splitlines()[0]})")
+
+
+@contextmanager
+def stopping_in_one_line() -> Iterator[None]:
+    """Memory that runs out outside of a pass, which would halve its rows, ends the training in one line."""
+    try:
+        yield
+    except (torch.OutOfMemoryError, RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+        raise TrainingStopped(
+            "out of memory; nothing that was saved is lost: go on with --resume when more is free, or begin anew with "
+            f"a smaller --width, --layers, --context or --batch ({str(error).splitlines()[0][:200]})") from error
 
 
 def recompute_activations(recompute: str) -> AbstractContextManager[Any]:

@@ -31,6 +31,7 @@ from regard.training.deterministic import refuse_minutes, refusing_in_one_line
 from regard.training.frames import kept_frames, take_frames
 from regard.training.joining import join_ranks, restarts, send_run, send_state
 from regard.training.loop import TrainingJob, fit
+from regard.training.memory import stopping_in_one_line
 from regard.training.parallel_choice import choose_sharded, refuse_counted
 from regard.training.parts import Parts, build_model
 from regard.training.report import (
@@ -88,8 +89,8 @@ def run_training(request: TrainRequest, began: float | None = None, ranks: Ranks
     path, new = claim_folder(request)
     folder = RunFolder(path)
     refuse_taken(request, folder)
-    with (kept_conditions(), refusing_in_one_line(), use_folder(path, new, folder.settings_path),
-          kept_frames(request, folder) as request):
+    with (kept_conditions(), refusing_in_one_line(), stopping_in_one_line(),
+          use_folder(path, new, folder.settings_path), kept_frames(request, folder) as request):
         refuse_taken(request, folder)                        # it may have become one while we asked for the lock
         if folder.settings_path.exists():
             return resume(request, folder, progress, ranks)

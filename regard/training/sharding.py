@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ from torch.distributed.tensor import DTensor, Shard
 
 from regard.contract import Encoder, Learner, SequenceLayer
 from regard.layers.roles import find_roles
-from regard.layers.stack import join_layers, stacked_layers
+from regard.layers.stack import Stack, stacked_layers
 
 UNIT_BYTES = 2**26             # of the weights that are gathered at a time, at least
 
@@ -167,6 +168,24 @@ def separate_layers(model: nn.Module) -> list[SequenceLayer]:
             for weight in module.parameters(recurse=False):
                 users.setdefault(id(weight), set()).add(id(module))
     return [layer for layer in dict.fromkeys(found) if all(len(users[id(each)]) == 1 for each in layer.parameters())]
+
+
+def join_layers(model: nn.Module, layers: Sequence[SequenceLayer], least: int) -> list[SequenceLayer]:
+    """Put neighbours among these layers into stacks of their own, of so many weights at least; return what stands for
+    them now. Names of parameters change, their order does not."""
+    wanted, joined = set(layers), list[SequenceLayer]()
+    for stack in [each for each in model.modules() if isinstance(each, Stack)]:
+        inside = list(stack)
+        if wanted.issuperset(inside):
+            weights = sum(weight.numel() for weight in stack.parameters())
+            count = max(1, min(len(inside), weights // max(1, least)))
+            ends = [len(inside) * number // count for number in range(count + 1)]
+            parts = [inside[begin:end] for begin, end in pairwise(ends)]
+            stack.layers = nn.ModuleList(part[0] if len(part) == 1 else Stack(part) for part in parts)
+            joined += stack
+        else:
+            joined += [layer for layer in inside if layer in wanted]
+    return joined
 
 
 def reads_source(model: nn.Module) -> bool:

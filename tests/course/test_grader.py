@@ -9,8 +9,10 @@ import torch
 from regard.course.grading import checks_of, grade
 from regard.course.student import Slip, Student, close, tensor
 from regard.course.syllabus import EXERCISES
+from tests.course.bar import is_named
 from tests.course.planted import BUGS, HERE, RIGHT, functions_of
 from tests.course.planted import EXERCISES as NAMES
+from tests.course.unseen import UNSEEN
 
 BAR = 36                          # of the forty
 # Written when the grader was finished: a right solution, and one change to it. Each has the names that would do.
@@ -106,6 +108,12 @@ def test_mistakes_of_later_are_named_too(exercise, style, old, new, names):
     exec(source.replace(old, new), functions)
     sheet = grade(EXERCISES[exercise], functions)
     assert not sheet.passed and sheet.mistake in names.split(), f"{sheet.mistake}: {sheet.failed}"
+
+
+@pytest.mark.parametrize("each", UNSEEN, ids=lambda each: f"{each.exercise}-{each.new[:20]}")
+def test_mistakes_that_were_new_to_the_finished_grader_are_named(each):
+    sheet = grade(EXERCISES[each.exercise], each.functions())
+    assert not sheet.passed and is_named(each, sheet), f"{sheet.mistake}: {sheet.failed}"
 
 
 def test_nothing_is_read_from_the_source_or_the_name_of_the_file():

@@ -2,7 +2,7 @@
 
 `python -m tests.planning.message_worker FOLDER`: each case of FOLDER/cases.json is trained into FOLDER/NAME, and
 FOLDER/counted.json has the bytes of each kind of message, of all steps together. A case `sharded` is no run: its model
-goes forward and backward once under FSDP2. A case may plant a message too many.
+goes forward and backward under FSDP, with weights in bfloat16 on their way. A case may plant a message too many.
 """
 
 import json
@@ -14,17 +14,17 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
 
 from regard.families import FAMILIES
-from regard.training import parallel, step
+from regard.training import parallel, sharded_step, step
 from regard.training.joining import join_ranks
 from regard.training.request import TrainRequest
+from regard.training.sharding import Shards
 from regard.training.together import run_as_rank
 
 KINDS = {"all_reduce": "all-reduce", "broadcast": "broadcast", "all_gather_into_tensor": "all-gather",
          "all_gather_single": "all-gather", "reduce_scatter_tensor": "reduce-scatter",
-         "reduce_scatter_single": "reduce-scatter"}
+         "reduce_scatter_single": "reduce-scatter", "all_to_all_single": "all-to-all"}
 
 
 @contextmanager
@@ -36,8 +36,8 @@ def counting(counted, inside):
         def sent(*given, **options):
             sizes = [each.numel() * each.element_size() for each in (*given, *options.values())
                      if isinstance(each, torch.Tensor)]
-            if inside and not depth:
-                counted[kind] = counted.get(kind, 0) + max(sizes)
+            if inside and not depth:                 # of an all-to-all what this rank gives; else the whole
+                counted[kind] = counted.get(kind, 0) + (sizes[1] if kind == "all-to-all" else max(sizes))
             depth.append(kind)
             try:
                 return send(*given, **options)
@@ -74,30 +74,31 @@ def run_case(case, folder, ranks):
     counted, inside = {}, []
     with ExitStack() as stack:
         stack.enter_context(counting(counted, inside))
-        for owner, name in ((step.TrainingStep, "backward"), (step, "update_weights")):
+        for owner, name in ((step.TrainingStep, "backward"), (sharded_step.ShardedStep, "backward"),
+                            (sharded_step.ShardedStep, "clip"), (step, "update_weights")):
             stack.enter_context(patch.object(owner, name, within(inside, getattr(owner, name))))
         if case.get("plant"):
             stack.enter_context(patch.object(parallel.RankGroup, "sum", send_twice(parallel.RankGroup.sum)))
         run_as_rank(TrainRequest((str(folder / "lines.txt"),), family=case["family"], settings=case["settings"],
-                                 out=str(folder / case["name"]), device="cpu", quiet=True), None, ranks)
+                                 out=str(folder / case["name"]), device="cpu", quiet=True,
+                                 parallel=case.get("parallel", "data")), None, ranks)
+    if "all-to-all" in counted:
+        counted["all-to-all"] = sum(ranks.everyone(counted["all-to-all"]))
     return counted
 
 
-def run_sharded(case):
-    """Go forward and backward once, with weights in bfloat16 and gradients in float32 on their way."""
+def run_sharded(case, ranks):
+    """Go forward and backward, with weights in bfloat16 and gradients in float32 on their way."""
     kind = FAMILIES[case["family"]]
-    model = kind.build(kind.settings(**case["model"]), case["vocab"])
-    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-    mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (dist.get_world_size(),))
-    for module in [child for each in model.modules() if isinstance(each, torch.nn.ModuleList) for child in each]:
-        fully_shard(module, mesh=mesh, mp_policy=policy)
-    fully_shard(model, mesh=mesh, mp_policy=policy)
-    register_fsdp_forward_method(model, "loss")
+    shards = Shards(kind.build(kind.settings(**case["model"]), case["vocab"]), ranks, torch.device("cpu"),
+                    bfloat16=True, carries=False)
     tokens = torch.randint(case["vocab"], (2, 8))
     counted = {}
     with counting(counted, [1]):
         for _ in range(case["passes"]):
-            model.loss(tokens, tokens, torch.ones(2, 8))[0].backward()
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = shards.sharded.loss(tokens, tokens, torch.ones(2, 8))[0]
+            loss.backward()
     return counted
 
 
@@ -107,7 +108,7 @@ def main(folder):
     torch.set_num_threads(1)
     cases = json.loads((folder / "cases.json").read_text())
     with join_ranks("cpu") as ranks:
-        counted = {case["name"]: run_sharded(case) if case.get("sharded") else run_case(case, folder, ranks)
+        counted = {case["name"]: run_sharded(case, ranks) if case.get("sharded") else run_case(case, folder, ranks)
                    for case in cases}
     if ranks.first:
         (folder / "counted.json").write_text(json.dumps(counted))

@@ -16,20 +16,24 @@ STEPS = 3
 LINES = "".join("the cat " * (1 + i * 5 % 7) + f"sat on mat {i * 7 % 13}\n" for i in range(60))
 
 
-def case(name, family, optimizer, plant=False, **model):
+def case(name, family, optimizer, plant=False, parallel="data", rows=0, **model):
     sizes = {"width": 24, "context": 16, "dropout": 0.0, **model}
-    training = dict(steps=STEPS, batch=8, valid_every=STEPS, samples=False, optimizer=optimizer)
-    return {"name": name, "family": family, "plant": plant,
+    training = dict(steps=STEPS, batch=8, valid_every=STEPS, samples=False, optimizer=optimizer, micro_batch=rows)
+    return {"name": name, "family": family, "plant": plant, "parallel": parallel,
             "settings": {"model": sizes, "training": training, "tokenizer": {"kind": "char"}}}
 
 
 TRANSFORMER = dict(heads=2, layers=3)
 SHARDED = {"name": "sharded", "family": "transformer", "sharded": True, "vocab": 101, "passes": 2,
            "model": dict(layers=3, width=24, heads=2, context=16)}
+FSDP = [case("fsdp-adamw", "transformer", "adamw", parallel="fsdp", rows=1, **TRANSFORMER),
+        case("fsdp-muon", "transformer", "muon", parallel="fsdp", **TRANSFORMER),
+        case("fsdp-gru", "gru", "muon", parallel="fsdp", hidden=20)]
 CASES = {2: [case("adamw", "transformer", "adamw", **TRANSFORMER), case("muon", "transformer", "muon", **TRANSFORMER),
-             case("gru", "gru", "muon", hidden=20), case("planted", "gru", "adamw", plant=True, hidden=20), SHARDED],
+             case("gru", "gru", "muon", hidden=20), case("planted", "gru", "adamw", plant=True, hidden=20), SHARDED,
+             *FSDP],
          4: [case("adamw", "transformer", "adamw", **TRANSFORMER), case("muon", "transformer", "muon", **TRANSFORMER),
-             SHARDED]}
+             SHARDED, *FSDP]}
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda count: f"{count} ranks")
@@ -72,12 +76,23 @@ def test_so_are_those_of_a_recurrence_and_a_message_too_many_is_seen(counted):
     assert found["planted"] != pytest.approx(stated(ranks, folder / "planted")[1], rel=0.01)
 
 
-def test_the_bytes_of_fsdp_are_those_that_travel(counted):
+@pytest.mark.parametrize("each", FSDP, ids=lambda each: each["name"])
+def test_the_bytes_of_fsdp_are_those_that_travel(counted, each):
+    ranks, folder, found = counted
+    blueprint = plan_training(10**6, f"{ranks}xH200", run=folder / each["name"]).blueprint
+    rows = blueprint.training.batch // ranks
+    passes = rows // (blueprint.training.micro_batch or rows)
+    expected = {sent.kind: STEPS * sent.size for sent in messages.of_fsdp(blueprint, ranks, passes, bytes_a_weight=4)}
+    assert ("all-to-all" in expected) == (blueprint.training.optimizer == "muon") and len(expected) > 2
+    assert found[each["name"]] == pytest.approx(expected, rel=0.01)
+
+
+def test_they_are_those_of_each_pass_and_of_half_the_width_in_bfloat16(counted):
     ranks, _, found = counted
     family = FAMILIES["transformer"]
     settings = fill(family.settings, SHARDED["model"], "model")
     blueprint = draw_blueprint(family, settings, TrainingSettings(), SHARDED["vocab"])
-    expected = {message.kind: message.size for message in messages.of_fsdp(blueprint, ranks, SHARDED["passes"])}
+    expected, once = ({message.kind: message.size for message in messages.of_fsdp(blueprint, ranks, passes)
+                       if message.during_work} for passes in (SHARDED["passes"], 1))
     assert found["sharded"] == pytest.approx(expected, rel=0.01)
-    once = {message.kind: message.size for message in messages.of_fsdp(blueprint, ranks, 1)}
     assert found["sharded"] != pytest.approx(once, rel=0.01)

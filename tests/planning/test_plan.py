@@ -119,8 +119,13 @@ def test_fsdp_holds_a_share_and_data_parallel_a_message():
     one, several = small("1xH200"), small("4xH200")
     (alone,), (data, sharded) = one.ways, several.ways
     assert "message" not in alone.held and data.held["message"] == data.held["gradients"] == alone.held["gradients"]
-    assert sharded.held["optimizer"] == data.held["optimizer"] / 4
-    assert not alone.messages and {each.kind for each in sharded.messages} == {"all-gather", "reduce-scatter"}
+    gains = sum(weight.numel() for weight in several.blueprint.replicated)
+    assert 0 < gains < 0.01 * several.blueprint.parameters                  # what every rank holds whole
+    assert sharded.held["optimizer"] == pytest.approx(
+        data.held["optimizer"] / 4 * (1 + 3 * gains / several.blueprint.parameters))
+    assert not alone.messages and [(each.kind, each.during_work) for each in sharded.messages] == [
+        ("all-gather", True), ("reduce-scatter", True), ("all-reduce", False), ("all-to-all", False)]
+    assert "all-to-all" not in {each.kind for each in small("4xH200", optimizer="adamw").ways[1].messages}
 
 
 def test_two_machines_with_a_slow_link_spend_their_time_on_it():
@@ -149,18 +154,22 @@ def test_what_fits_one_gpu_is_data_parallel_and_what_does_not_is_fsdp():
 
 
 def test_what_fits_nowhere_is_said_with_the_gpus_that_it_takes():
-    huge = wide(16384, "8xH100", layers=16)
+    huge = wide(16384, "8xH100", layers=5)
     assert not huge.chosen.fits
     line = next(line for line in find_warnings(huge) if line.startswith("does not fit"))
     assert f"it takes {huge.fewest} GPUs with FSDP" in line and huge.fewest > 8
-    assert wide(16384, f"{huge.fewest}xH100", "400G", layers=16).chosen.fits
-    assert not wide(16384, f"{huge.fewest // 2}xH100", "400G", layers=16).chosen.fits
+    assert wide(16384, f"{huge.fewest}xH100", "400G", layers=5).chosen.fits
+    assert not wide(16384, f"{huge.fewest // 2}xH100", "400G", layers=5).chosen.fits
+    line, *_ = find_warnings(wide(16384, "8xH100", layers=16))
+    assert "at validations each rank gathers all weights, 209 GB, on any number of GPUs" in line
 
 
 def test_rows_at_once_are_halved_until_they_fit_and_a_number_that_was_given_is_kept():
     (way,) = wide(4096, "1xA100", batch=1024).ways
     assert way.fits and way.at_once < way.rows == 1024
     assert way.held["activations"] > (rank_memory.usable(80e9) - sum(way.held.values()) + way.held["activations"]) / 2
+    line = find_warnings(wide(16384, "8xH200", batch=1024))[0]
+    assert line.startswith("FSDP does not halve the rows by itself") and line.endswith("training.micro_batch=16")
     (kept,) = wide(4096, "1xA100", batch=1024, micro_batch=1024).ways
     assert kept.at_once == 1024 and not kept.fits
 

@@ -15,7 +15,7 @@ from .conftest import NAMES, Running
 
 schemathesis = pytest.importorskip("schemathesis", reason="sends what the description allows, and what it does not")
 
-EXAMPLES = int(os.environ.get("REGARD_FUZZ", 12))                 # a route and kind of data; more for a long run
+EXAMPLES = int(os.environ.get("REGARD_FUZZ", 25))                 # a route and kind of data; more for a long run
 NO_VERDICT = (413, 429, 503)       # too large or too busy: refused before it was looked at
 
 # A reader that follows a run has no end; its tests are in test_training.

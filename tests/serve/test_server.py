@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 
@@ -130,7 +131,7 @@ def test_slow_clients_keep_nobody_out(running, few, said):
         for _ in range(20 if round == 0 else 2):
             slow.append(socket.create_connection(("127.0.0.1", port)))
             slow[-1].sendall(said)
-            time.sleep(0.002)
+            time.sleep(0.01)
         assert ask(port) == 200
         if round % 5 == 0:
             assert ask(port, WHOLE % b"/api/models") == 200
@@ -184,18 +185,35 @@ def test_the_client_with_the_most_connections_makes_room(monkeypatch):
     def connection(host, since, waiting=True):
         made = served.Impatient.__new__(served.Impatient)
         made.client, made.since, made.transport = (host, 1), since, Transport()
+        made.loop = SimpleNamespace(time=lambda: now[0])
         made.keeps_us_waiting = lambda: waiting and not made.transport.closed
         return made
 
     monkeypatch.setattr(served, "CONNECTIONS", 4)
+    now = [4.0]
     first = connection("9.9.9.1", 0.0)
     many = [connection("9.9.9.2", at, waiting=at != 1) for at in (1, 2, 3)]
     last = connection("9.9.9.3", 4.0)
     connections = {first, *many, last}
     for each in connections:
         each.connections = connections
-    last.make_room()
+    assert last.make_room() == 0
     assert [each.transport.closed for each in (first, *many, last)] == [False, False, True, False, False]
+
+
+def test_a_burst_of_clients_is_read_before_anybody_is_hung_up_on(running, monkeypatch):
+    """More than there are connections, at once: each has sent its request, and each is answered."""
+    monkeypatch.setattr(served, "CONNECTIONS", 20)
+    port, clients = running().port, []
+    for _ in range(100):
+        clients.append(socket.create_connection(("127.0.0.1", port), timeout=20))
+    try:
+        for each in clients:
+            each.sendall(WHOLE % b"/health")
+        assert {each.recv(65536).split()[1] for each in clients} == {b"200"}
+    finally:
+        for each in clients:
+            each.close()
 
 
 def test_where_it_listens():

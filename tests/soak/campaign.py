@@ -55,7 +55,7 @@ def find_campaigns() -> dict[str, Campaign]:
 
 
 def campaigns_of(module: ModuleType) -> list[Campaign]:
-    given = getattr(module, "CAMPAIGNS", None) or (module.CAMPAIGN,)
+    given = module.CAMPAIGNS if hasattr(module, "CAMPAIGNS") else (module.CAMPAIGN,)       # none, where it cannot run
     return [Campaign(**{**vars(each), "file": str(Path(str(module.__file__)).relative_to(ROOT))}) for each in given]
 
 

@@ -21,7 +21,7 @@ from tests.soak.disk import Call, watch_disk
 
 EXACT = ("training.safetensors", "model.safetensors")        # of a checkpoint; the rest of it holds seconds
 KEPT = 2                                 # checkpoints, unless training.keep says otherwise
-CLOCKED = ("seconds", "took")
+CLOCKED = ("seconds", "took", "rank_tokens_per_second")
 SMALL = dict(layers=1, width=16, heads=2, context=16)
 STEPS = dict(steps=6, valid_every=4, checkpoint_every=2, threads=1)
 
@@ -110,11 +110,11 @@ def steady() -> None:
     SampleLog.due = lambda self, seconds: True
 
 
-def train(variant: Variant, out: Path, resume: bool = True):
-    from regard.training.run import TrainRequest, run_training
+def train(variant: Variant, out: Path, resume: bool = True) -> None:
+    from regard.training.run import TrainRequest, run_together
 
-    return run_training(TrainRequest(variant.files, task=variant.task, family=variant.family, settings=variant.settings,
-                                     out=str(out), resume=resume, quiet=True, device="cpu"))
+    run_together(TrainRequest(variant.files, task=variant.task, family=variant.family, settings=variant.settings,
+                              out=str(out), resume=resume, quiet=True, device="cpu"))
 
 
 @dataclass
@@ -131,12 +131,14 @@ def run_apart(act: Callable[[], object], seconds: float = 60.0) -> Ended:
     read, out = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(read)
-        signal.alarm(int(seconds))
-        told = act_of(act)
-        with os.fdopen(out, "w") as file:
-            json.dump(told, file)
-        os._exit(0)
+        try:                                                 # whatever happens, the fork goes no further than this
+            os.close(read)
+            signal.alarm(int(seconds))
+            told = json.dumps(act_of(act))
+            with os.fdopen(out, "w") as file:
+                file.write(told)
+        finally:
+            os._exit(0)
     os.close(out)
     with os.fdopen(read) as file:
         raw = file.read()
@@ -144,7 +146,7 @@ def run_apart(act: Callable[[], object], seconds: float = 60.0) -> Ended:
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         return Ended("killed") if number == signal.SIGKILL else Ended("broken", f"ended by signal {number}")
-    return Ended(*json.loads(raw))
+    return Ended(*json.loads(raw)) if raw else Ended("broken", "it told nothing")
 
 
 def act_of(act: Callable[[], object]) -> tuple[str, str, object]:
@@ -198,7 +200,7 @@ def kill_at(point: int) -> Callable[[Points, Call], None]:
     return act
 
 
-def watched_life(variant: Variant, out: Path, before: Callable[[Call], None]) -> object:
+def watched_life(variant: Variant, out: Path, before: Callable[[Call], None], resume: bool = True) -> object:
     """Train in this process, each call on the disk and each step shown to `before` first."""
     from unittest.mock import patch
 
@@ -218,7 +220,7 @@ def watched_life(variant: Variant, out: Path, before: Callable[[Call], None]) ->
 
     with (patch.object(step.TrainingStep, "backward", at_step), patch.object(step, "update_weights", at_update),
           watch_disk([out.parent], before)):
-        train(variant, out)
+        train(variant, out, resume)
     return getattr(before, "count", None)
 
 

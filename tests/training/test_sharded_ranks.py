@@ -8,7 +8,10 @@ import json
 
 import pytest
 
+from regard.families.transformer import TransformerSettings, build_transformer
+from regard.layers.stack import stacked_layers
 from regard.run_folder import SHARE, RunFolder
+from regard.training import sharding
 from tests.training.test_ranks import (
     CASES,
     COUNT,
@@ -83,6 +86,17 @@ def test_a_checkpoint_has_a_file_for_each_rank_and_no_pickle(folder):
     assert {name.rpartition(".")[2] for name in names} == {"json", "safetensors"}
     sizes = [path.stat().st_size for path in newest.glob(f"{SHARE}*")]
     assert max(sizes) < 2 * sum(sizes) / COUNT
+
+
+def test_small_layers_come_and_go_together():
+    for least, found in ((1, [1, 1, 1, 1, 1]), (2, [2, 3]), (10, [5])):
+        model = build_transformer(TransformerSettings(layers=5, width=16, heads=2, context=8), 9)
+        layers, weights = sharding.separate_layers(model), list(model.parameters())
+        of_layer = sum(weight.numel() for weight in layers[0].parameters())
+        joined = sharding.join_layers(model, layers, least * of_layer)
+        assert [len(stacked_layers(each)) or 1 for each in joined] == found
+        assert stacked_layers(model) == layers
+        assert all(one is other for one, other in zip(weights, model.parameters(), strict=True))
 
 
 @pytest.mark.parametrize("plant", PLANTED)

@@ -51,7 +51,14 @@ def suspects(q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None) -> list[Suspe
     """The mistakes that give other numbers, with what they would return here."""
     by_axis = "your softmax goes over the {}, and the weights of a query do not add up to 1: take it over the keys"
     by_scale = "the scores {}: divide them by sqrt(D), or the softmax becomes {} as the vectors grow"
+    scores = q @ K.transpose(1, 2) / math.sqrt(D)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
     listed: list[Suspect] = [
+        *[("no_softmax", lambda each=each: each.nan_to_num(neginf=0.0) @ V, "the weights of a query do not add up to "
+            "1: take the softmax of the scores") for each in (scores, scores.sigmoid(), scores.exp())],
+        ("wrong_scale", lambda: variant(q, K, V, mask, scale=1 / math.sqrt(S)), "the scores are divided by the root "
+            f"of the number of keys: divide by sqrt({D}), the root of the width of a query"),
         ("softmax_over_queries", lambda: variant(q, K, V, mask, axis=1), by_axis.format("queries")),
         ("softmax_over_batch", lambda: variant(q, K, V, mask, axis=0), by_axis.format("batch")),
         ("no_scale", lambda: variant(q, K, V, mask, scale=1.0), by_scale.format("are not scaled", "sharper")),

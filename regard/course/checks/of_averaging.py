@@ -42,7 +42,12 @@ def divisor(student: Student) -> None:
     if close(answer, x[:, 0] * LENGTHS[:, None] / 5):
         raise Slip("pads_counted", "pads are left out of the sum, but not of the divisor: divide each row by its own "
                                    "lengths[b], not by T")
-    hold_equal("average", answer, x[:, 0])
+    left = LENGTHS[:, None] - 1
+    hold_equal("average", answer, x[:, 0], [
+        ("word_dropped", lambda: x[:, 0] * left / (left + 1), "one word of each row is left out of the sum: positions "
+            "0 to lengths[b] - 1 are words, range(lengths[b])"),
+        ("wrong_divisor", lambda: x[:, 0] * (left + 1) / (left + 2), "the sum is divided by lengths[b] + 1: divide by "
+            "the number of words")])
 
 
 def any_order(student: Student) -> None:

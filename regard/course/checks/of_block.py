@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -11,6 +13,9 @@ B, T, D = 3, 5, 6
 X = draw(B, T, D) * 2 + 1
 ONES, ZEROS = torch.ones(D), torch.zeros(D)
 A, C = draw(D, D, seed=3), draw(D, D, seed=4)
+
+
+Norm = Callable[[Tensor], Tensor]
 
 
 def mix(x: Tensor) -> Tensor:
@@ -70,9 +75,11 @@ def own_position(student: Student) -> None:
     if not changed.any():
         return
     row, t = changed.nonzero()[0].tolist()
-    if row == 0 and close(usual, normed(X, (1, 2))):
+    whole = any(close(usual, normed(X, (1, 2), unbiased=unbiased)) for unbiased in (True, False))
+    if whole or (changed[0].any() and changed[1:].any()):
         raise Slip("norm_over_everything", f"position {t} changed when position 3 did: mean and variance are over the "
-                                           "whole text. Take them over the last dimension alone")
+                                           f"whole {'text' if whole else 'batch'}. Take them over the last dimension "
+                                           "alone")
     if row == 0:
         raise Slip("norm_over_time", f"position {t} changed when position 3 did: mean and variance are taken over "
                                      "time. Take them over the last dimension, the D numbers of one position")
@@ -130,6 +137,10 @@ def pre_suspects(x: Tensor) -> list[Suspect]:
         y = x + mix(norm_1(x))
         return y + feed(norm_1(y))
 
+    def swapped(x: Tensor) -> Tensor:
+        y = x + mix(norm_2(x))
+        return y + feed(norm_1(y))
+
     def feed_first(x: Tensor) -> Tensor:
         y = x + feed(norm_1(x))
         return y + mix(norm_2(y))
@@ -143,14 +154,27 @@ def pre_suspects(x: Tensor) -> list[Suspect]:
             "gave"),
         ("one_norm_twice", lambda: same_norm(x), "norm_1 is used twice: the second layer has a norm of its own, "
                                                  "norm_2"),
+        ("norms_swapped", lambda: swapped(x), SWAPPED),
+        ("parallel", lambda: x + mix(norm_1(x)) + feed(norm_2(x)), "both layers read x: the second reads what the "
+            "first gave, y"),
         ("feed_first", lambda: feed_first(x), "the feed-forward layer comes first: mix first, then feed"),
         ("pre_and_post_swapped", lambda: post(x), "this is the post-norm block: in pre-norm the norm comes before the "
                                                   "layer"),
     ]
 
 
+SWAPPED = "norm_1 and norm_2 are swapped: norm_1 belongs to mix, norm_2 to feed"
+
+
 def post_suspects(x: Tensor) -> list[Suspect]:
+    def in_turn(first: Norm, second: Norm) -> Tensor:
+        y = first(x + mix(x))
+        return second(y + feed(y))
+
     return [
+        ("norms_swapped", lambda: in_turn(norm_2, norm_1), SWAPPED),
+        ("one_norm_twice", lambda: in_turn(norm_1, norm_1), "norm_1 is used twice: the second layer has a norm of its "
+            "own, norm_2"),
         ("no_residual", lambda: norm_2(feed(norm_1(mix(x)))), "there is no residual: add what each layer gives to "
             "what came in, norm_1(x + mix(x))"),
         ("pre_and_post_swapped", lambda: pre(x), "this is the pre-norm block: in post-norm the norm comes after the "

@@ -14,17 +14,20 @@ VOCAB, K = 7, 0.5
 NAME = "ngram_probabilities"
 
 
-def counts_after(history: Sequence[int], sentences: Sequence[Sequence[int]] = SENTENCES) -> Tensor:
+def counts_after(
+    history: Sequence[int], sentences: Sequence[Sequence[int]] = SENTENCES, missed: int = 0,
+) -> Tensor:
+    """Counts of each word behind a history; so many n-grams at the beginning of each sentence are `missed`."""
     counts, n = torch.zeros(VOCAB, dtype=torch.float64), len(history) + 1
     for words in sentences:
-        for i in range(n - 1, len(words)):
+        for i in range(n - 1 + missed, len(words)):
             if list(words[i - n + 1:i]) == list(history):
                 counts[words[i]] += 1
     return counts
 
 
-def right(context: Sequence[int], n: int, k: float = K) -> Tensor:
-    counts = counts_after(context[len(context) - n + 1:])
+def right(context: Sequence[int], n: int, k: float = K, missed: int = 0) -> Tensor:
+    counts = counts_after(context[len(context) - n + 1:], missed=missed)
     return (counts + k) / (counts.sum() + k * VOCAB)
 
 
@@ -92,6 +95,10 @@ def history(student: Student) -> None:
                                                  "1):]")
         if n == 1 and not close(usual, late):
             raise Slip("history_too_long", "with n = 1 the history is empty: no word of the context may matter")
+        if n > 1 and close(usual, torch.full((VOCAB,), 1 / VOCAB)):
+            raise Slip("history_never_found", f"with n = {n} and a context of four words, all words are equally "
+                       f"likely: your history is never found. Is it too long, or too short? It is the last {n - 1} of "
+                       "them, context[len(context) - (n - 1):]")
         if n > 1 and close(usual, late):
             raise Slip("history_too_short", f"with n = {n} the last words of the context do not matter")
 
@@ -105,7 +112,9 @@ def definition(student: Student) -> None:
                         f"with n = {n} you count {n + step} words: the history has n - 1 words, and the word itself "
                         "makes n")
                        for step in (1, -1) if 1 <= n + step <= len(context) + 1]
-            hold_equal(NAME, ask(student, context, n, k), right(context, n, k), wrong_n)
+            missed = ("first_ngram_missed", lambda context=context, n=n, k=k: right(context, n, k, missed=1), "the "
+                      "first n-gram of each sentence is not counted: it ends with word n - 1, counted from 0")
+            hold_equal(NAME, ask(student, context, n, k), right(context, n, k), [*wrong_n, missed])
 
 
 CHECKS = {"runs": runs, "order of sentences": order_of_sentences, "total": total, "smoothing": smoothing,

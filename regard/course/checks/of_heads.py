@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -34,11 +35,10 @@ def right(x: Tensor, heads: int) -> Tensor:
 
 def variant(
     x: Tensor, heads: int, *, scale: float | None = None, cut: bool = True, joined: bool = True, swapped: bool = False,
-    out: bool = True, strided: bool = False, transposed: bool = False,
+    out: bool = True, strided: bool = False, axis: int = -1, mats: Sequence[Tensor] = (W_Q, W_K, W_V, W_O),
 ) -> Tensor:
     """Causal self-attention with a mistake."""
     batch, time, width = x.shape
-    mats = [W.T if transposed else W for W in (W_Q, W_K, W_V, W_O)]
 
     def pieces(y: Tensor) -> Tensor:
         if not cut:
@@ -52,7 +52,7 @@ def variant(
         q, k = k, q
     scores = q @ k.transpose(-1, -2) * (scale or 1 / math.sqrt(width // heads))
     later = torch.ones(time, time, dtype=torch.bool).triu(1)
-    read = scores.masked_fill(later, -math.inf).softmax(-1) @ v
+    read = scores.masked_fill(later, -math.inf).softmax(axis) @ v
     read = read.transpose(1, 2).flatten(2) if cut and joined else read.reshape(batch, time, width)
     return read @ mats[3] if out else read
 
@@ -66,8 +66,15 @@ def suspects(x: Tensor, heads: int) -> list[Suspect]:
             "joined, and then multiplied by W_o"),
         ("query_and_key_swapped", lambda: variant(x, heads, swapped=True), "W_q and W_k are exchanged: position t "
             "asks with its query, and is answer by its key"),
-        ("matrices_transposed", lambda: variant(x, heads, transposed=True), "the matrices are the wrong way round: Q "
-            "= x W_q"),
+        *[("matrices_transposed", lambda mats=mats: variant(x, heads, mats=mats), "the matrices are the wrong way "
+            "round: Q = x W_q") for mats in ((W_Q.T, W_K.T, W_V.T, W_O.T), (W_Q.T, W_K.T, W_V.T, W_O))],
+        *[("matrix_not_used", lambda mats=mats: variant(x, heads, mats=(*mats, W_O)), f"{name} is not used: queries, "
+            "keys and values have a matrix each") for name, mats in (
+            ("W_v", (W_Q, W_K, W_K)), ("W_v", (W_Q, W_K, W_Q)), ("W_k", (W_Q, W_Q, W_V)), ("W_q", (W_K, W_K, W_V)))],
+        ("softmax_over_queries", lambda: variant(x, heads, axis=-2), "your softmax goes over the queries, so that a "
+            "word's weight depends on words after it: take it over the keys, the last dimension"),
+        ("residual_added", lambda: right(x, heads) + x, "x is added to the result: the residual connection belongs to "
+            "the block, not to this layer"),
         ("wrong_scale", lambda: variant(x, heads, scale=1 / piece), f"the scores are divided by {piece}: divide by its "
             "root"),
     ]
@@ -114,6 +121,7 @@ def causality(student: Student) -> None:
         if past and not reads.triu(2).any():
             raise Slip("mask_one_too_late", f"position {t} changed when word {j} did: your mask lets in one word too "
                                             "many. Hide from the next word on: triu(diagonal=1)")
+        name_the_mistake(ask(student, X, 1), suspects(X, 1))
         if past:
             raise Slip("no_mask", f"position {t} changed when word {j} did: there is no mask, each word reads the "
                                   "whole text. Set the scores of later words to minus infinity")

@@ -57,7 +57,10 @@ def uniform(student: Student) -> None:
             "number of words that you divide by"),
         ("pads_in_the_count", lambda: right * words / (B * T), "pads are left out of the sum, but not of the number "
             "of words that you divide by"),
-        ("no_log", lambda: torch.tensor(1 - 1 / V), "the logarithm is missing: the loss is -log of a probability")])
+        *[("no_log", lambda value=value: torch.tensor(value), NO_LOG) for value in (1 - 1 / V, -1 / V)]])
+
+
+NO_LOG = "the logarithm is missing: the loss is -log of a probability"
 
 
 def next_word(student: Student) -> None:
@@ -66,6 +69,8 @@ def next_word(student: Student) -> None:
     answer = finite(ask(student, sure_of(following)), "language_model_loss")
     if answer.abs() < 1e-3:
         return
+    if abs(answer.item() + 1) < 1e-3:
+        raise Slip("no_log", f"a model that is sure of each next word, and right, has the loss -1: {NO_LOG}")
     if ask(student, sure_of(TOKENS)).abs() < 1e-3:
         raise Slip("not_shifted", "a model that is sure of each word it has just read has the loss 0: position t is "
                                   "compared with token t. It predicts token t + 1: logits[:, :-1] with tokens[:, 1:]")

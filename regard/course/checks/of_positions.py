@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -16,9 +18,9 @@ def right(length: int = LENGTH, width: int = WIDTH, first: int = 0) -> Tensor:
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
 
 
-def by_exponent(exponents: Tensor) -> Tensor:
+def by_exponent(exponents: Tensor, base: float = 10000.0) -> Tensor:
     t = torch.arange(LENGTH, dtype=torch.float64)[:, None]
-    angles = t / 10000 ** exponents
+    angles = t / base ** exponents
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
 
 
@@ -55,6 +57,8 @@ def definition(student: Student) -> None:
         ("wrong_exponent", lambda: by_exponent(i / WIDTH), "the exponent is i / width: it should be 2i / width"),
         ("wrong_exponent", lambda: by_exponent(4 * i / WIDTH), "the exponent is 4i / width: if i already counts 0, 2, "
             "4, ... do not double it again"),
+        *[("wrong_base", lambda base=base: by_exponent(2 * i / WIDTH, base), f"the base is {base:g}: it should be "
+            "10000") for base in (10.0, 100.0, 1000.0, 1e5, math.e)],
         ("multiplied", lambda: by_exponent(-2 * i / WIDTH), "t is multiplied by 10000^(2i / width): divide by it")])
 
 

@@ -12,6 +12,7 @@ from regard.course.student import (
     close,
     draw,
     hold_equal,
+    name_the_mistake,
     tensor,
     who_reads_whom,
 )
@@ -69,6 +70,7 @@ def beginning(student: Student) -> None:
         return
     if close(answer[0, 0], x[0, 0].repeat(3)):
         raise Slip("not_zeros_before", "the window of the first word repeats that word: before it there are zeros")
+    name_the_mistake(answer, suspects(x, 3))
     raise Slip("beginning", "the window of the first word should hold that word and zeros, and nothing else")
 
 

@@ -142,7 +142,7 @@ def entries(folder: Path, idle: float = 0.0) -> list[CacheEntry]:
         for path in sorted((folder / kind).glob("*")):
             with suppress(OSError):                  # another process may be clearing, too
                 last = path.stat().st_mtime
-                if now - last >= idle:
+                if now - last >= max(idle, FORGOTTEN if path.name.startswith(storage.TEMPORARY) else 0.0):
                     listed.append(CacheEntry(kind, path, size_of(path), last))
     return listed
 

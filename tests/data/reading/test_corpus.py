@@ -154,7 +154,7 @@ def test_a_full_disk_is_one_clear_line_and_leaves_nothing_half_done(write, own_c
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(storage, "before_operation", full)
-    with pytest.raises(StorageError, match=r"No space left on device.*REGARD_CACHE"):
+    with pytest.raises(StorageError, match=r"the disk is full.*REGARD_CACHE"):
         prepared(path)
     assert not list(own_cache.glob("shards/*")) and not list(own_cache.glob("shards/.*"))
     monkeypatch.setattr(storage, "before_operation", None)
