@@ -51,14 +51,24 @@ def use_folder(folder: Path, new: bool, begun: Path) -> Iterator[None]:
 
     Only the holder removes it: whoever is refused leaves it to the process that was quicker.
     """
-    with hold_lock(folder):
-        try:
-            yield
-        finally:
-            if new and not begun.exists():
-                storage.remove(folder)
-                with suppress(OSError):                      # `runs`, unless something else is in it
-                    folder.parent.rmdir()
+    unused = False
+    try:
+        with hold_lock(folder):
+            try:
+                yield
+            finally:
+                unused = new and not begun.exists()
+                if unused and fcntl is not None:
+                    remove_unused(folder)
+    finally:
+        if unused and fcntl is None:                         # Windows removes no folder in which a file is open
+            remove_unused(folder)
+
+
+def remove_unused(folder: Path) -> None:
+    storage.remove(folder)
+    with suppress(OSError):                                  # `runs`, unless something else is in it
+        folder.parent.rmdir()
 
 
 def acquire(path: Path) -> IO[bytes]:

@@ -9,6 +9,7 @@ import io
 import os
 import sys
 import warnings
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -116,7 +117,8 @@ def use_utf8() -> None:
         return
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
-            stream.reconfigure(encoding="utf-8", newline="\n")
+            with suppress(io.UnsupportedOperation):          # somebody has read from it already
+                stream.reconfigure(encoding="utf-8", newline="\n")
 
 
 def main(arguments: list[str] | None = None) -> None:

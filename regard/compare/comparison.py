@@ -205,7 +205,7 @@ def wait(child: subprocess.Popen[bytes], trial: Trial, stop: Callable[[], bool],
 
 def note_crash(folder: Path, trial: Trial, code: int, log: Path) -> None:
     """Record that a process died without a record of its own."""
-    lines = log.read_text(errors="replace").strip().splitlines()
+    lines = log.read_text("utf-8", errors="replace").strip().splitlines()
     why = f"its process was killed by signal {-code}" + (" (memory may have run out)" if code == -9 else "") \
         if code < 0 else f"its process ended with code {code}" + (f": {lines[-1]}" if lines else "")
     write_sealed(trial_file(folder, trial), {

@@ -82,7 +82,7 @@ class ResidentPeak:
 
     def __init__(self) -> None:
         with suppress(OSError):                              # else the peak so far stays, and growth is counted from it
-            Path("/proc/self/clear_refs").write_text("5")
+            Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
         self.before = _resident_peak()
 
     def grown(self) -> int | None:
@@ -93,7 +93,7 @@ class ResidentPeak:
 def _resident_peak() -> int | None:
     """The most memory this process held, in bytes; None where the system does not say."""
     try:
-        lines = Path("/proc/self/status").read_text().splitlines()
+        lines = Path("/proc/self/status").read_text("utf-8").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
     except (OSError, StopIteration):
         pass
@@ -227,7 +227,7 @@ def machine(device: torch.device) -> dict[str, Any]:
 
 def _processor() -> str:
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:
         return platform.processor() or platform.machine()
     named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

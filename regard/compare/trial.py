@@ -123,7 +123,7 @@ def last_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def measured_before(folder: Path, plan: ComparisonPlan, trial: Trial) -> bool:
     """True where another seed of this family was measured in full: what no seed changes is measured once."""
     files = [trial_file(folder, replace(trial, seed=seed)) for seed in range(plan.seeds)]
-    return trial.order is None and any("cost" in json.loads(file.read_text()) for file in files if file.exists())
+    return trial.order is None and any("cost" in json.loads(file.read_text("utf-8")) for file in files if file.exists())
 
 
 def stop_with_parent() -> None:

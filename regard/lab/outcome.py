@@ -137,12 +137,12 @@ def in_order(found: Sequence[Card]) -> list[Card]:
 
 def load_card(path: Path) -> Card | None:
     """A card from its file, charts included; None where nothing was concluded yet, or by rules of another kind."""
-    record = json.loads(path.read_text())
+    record = json.loads(path.read_text("utf-8"))
     if "verdict" not in record or any("median" not in rule for rule in record["rules"]):
         return None                                          # not concluded yet, or by an earlier version of the lab
     arms = record.pop("arms", {})
     record.pop("ran", None)
-    plots = [{**plot, "svg": path.with_name(plot["file"]).read_text()} for plot in record.get("plots", [])
+    plots = [{**plot, "svg": path.with_name(plot["file"]).read_text("utf-8")} for plot in record.get("plots", [])
              if path.with_name(plot["file"]).exists()]
     return {**record, "machine": path.parent.name, "plots": plots, "csv": _as_csv(record["table"]), "arms": len(arms),
             "flip_told": tell_flips(record), "looked": tell_looks(record), **_where(record.get("where", {}))}

@@ -91,7 +91,7 @@ def open_results(folder: Path, experiment: Experiment, device: str) -> ClaimResu
     if not path.exists():
         return ClaimResults(path, version)
     try:
-        record = json.loads(path.read_text())
+        record = json.loads(path.read_text("utf-8"))
         arms = record.pop("arms")
         same = record.pop("version") == version
     except (ValueError, KeyError, TypeError, AttributeError):

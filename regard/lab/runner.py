@@ -252,7 +252,7 @@ def measure_others_load(pause: float = 0.25) -> float:
     """Cores kept busy by other processes just now; 0 where that cannot be known."""
 
     def busy() -> tuple[float, float]:
-        with open("/proc/stat") as file:
+        with open("/proc/stat", encoding="utf-8") as file:
             numbers = [int(each) for each in file.readline().split()[1:9]]
         return (sum(numbers) - numbers[3] - numbers[4]) / os.sysconf("SC_CLK_TCK"), time.process_time()
 

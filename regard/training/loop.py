@@ -168,7 +168,7 @@ def validate(job: TrainingJob, position: TrainingPosition, clock: Clock) -> Trai
     with job.step.gathered():
         measured = job.measure()
         took = time.monotonic() - began
-        require_finite(position.step, **{"validation loss": measured["valid_loss"]})
+        require_finite(position.step, "", **{"validation loss": measured["valid_loss"]})
         now = cost(measured)
         better = now < position.best
         position = replace(position, best=min(now, position.best), waited=0 if better else position.waited + 1,

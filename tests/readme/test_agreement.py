@@ -27,7 +27,7 @@ CLASS = re.compile(r"`(?:[a-z_]+\.)*([A-Z][a-z]+(?:[A-Z]+[a-z]*)*)(?:\([^`]*\))?
 FILE = re.compile(r"`((?:[a-z_]+/)+\w+\.(?:py|md|json|toml|js))`")
 MODULE = re.compile(r"`(regard(?:\.\w+)+)(?:\(\))?`")
 IMPORT = re.compile(r"^from (regard(?:\.\w+)*) import (\w+(?:, \w+)*)$", re.M)
-NO_SETTINGS = {"a.b", "training.learning_rat", "model.safetensors"}      # examples of a form and of a typo, and a file
+NO_SETTINGS = {"a.b", "training.learning_rat", "model.position", "model.safetensors"}  # a form, two typos, a file
 HEADERS = {"Host", "Origin"}                 # of HTTP
 OF_TRANSFORMERS = {"AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForMaskedLM", "AutoTokenizer"}
 OF_OTHER_TOOLS = {                           # options in commands that are not ours, or of bench/ and make
@@ -59,7 +59,7 @@ def known_options() -> frozenset[str]:
         own = {text for each in command.params for text in (*each.opts, *each.secondary_opts)}
         below = [command.get_command(click.Context(command), name)
                  for name in command.list_commands(click.Context(command))] if isinstance(command, click.Group) else []
-        return own.union(*map(options_of, below)) | {"--help"}
+        return own.union(*map(options_of, below)) | {"--help", "--version"}
 
     bench = " ".join(path.read_text("utf-8") for path in (ROOT / "bench").glob("*.py"))
     return frozenset(options_of(Commands("regard")) | set(re.findall(r"\"(--[a-z-]+)\"", bench)) | OF_OTHER_TOOLS)

@@ -8,7 +8,15 @@ import pytest
 import torch
 
 from regard import storage
-from tests.soak.campaigns import disk_errors, kills, non_finite, power_loss, same_bits
+from tests.soak.campaigns import (
+    bit_flips,
+    disk_errors,
+    kills,
+    non_finite,
+    power_loss,
+    same_bits,
+    two_processes,
+)
 from tests.soak.cases import own_places
 from tests.soak.lives import FIRST
 
@@ -84,13 +92,13 @@ def test_numbers_that_are_none_and_are_saved_are_found(failures, monkeypatch):
         monkeypatch.setattr("regard.training.checkpoint.find_spoilt", lambda weights, tensors: "")
         monkeypatch.setattr("regard.training.checkpoint.find_extreme", lambda tensors, largest=0.0: "")
 
-    found = failures(non_finite, (9, 21), plant)
+    found = failures(non_finite, (6, 14), plant)
     assert len(found) == 2 and all("not finite" in why or "should be refused" in why for why in found)
 
 
 def test_memory_that_runs_out_in_a_traceback_is_found(failures, monkeypatch):
     plant = partial(monkeypatch.setattr, "regard.training.memory.out_of_memory", lambda error: False)
-    assert any("it should be refused in one line" in why for why in failures(non_finite, (8,), plant))
+    assert any("it should be refused in one line" in why for why in failures(non_finite, (5,), plant))
 
 
 def test_bits_that_a_past_changes_are_found(tmp_path, monkeypatch):
@@ -109,6 +117,24 @@ def test_bits_that_a_past_changes_are_found(tmp_path, monkeypatch):
     found = same_bits.run(0, tmp_path)
     same_bits.TWIN.close()
     assert found is not None and "other bits in checkpoints/" in found.why
+
+
+def test_hashes_that_nobody_compares_are_found(failures, monkeypatch):
+    plant = partial(monkeypatch.setattr, "regard.manifest.Manifest.matches", lambda self, name, found: True)
+    assert any("another answer, and nothing was said" in why for why in failures(bit_flips, range(2, 42), plant))
+
+
+def test_a_lock_that_locks_nothing_is_found(failures, monkeypatch):
+    def plant():
+        monkeypatch.setattr("regard.run_lock.ask_system", lambda file: None)
+        monkeypatch.setattr("regard.run_lock.read_holder", lambda file: None)
+
+    assert failures(two_processes, (0, 1, 6, 7), plant)
+
+
+def test_an_export_that_takes_the_place_of_another_is_found(failures, monkeypatch):
+    plant = partial(monkeypatch.setattr, "regard.interop.export.refuse_taken", lambda path: None)
+    assert any("both say that they wrote it" in why for why in failures(two_processes, (15,), plant))
 
 
 @pytest.mark.parametrize("variant", FIRST, ids=lambda each: each.name)

@@ -157,7 +157,8 @@ def _openmp() -> Path | None:
 def _key(threads: Path) -> str:
     """A hash of what a built library depends on: the source, the compiler's options and the CPU."""
     about = next((line for line in cpu().splitlines() if line.startswith(("flags", "Features"))), "")
-    return storage.digest("\n".join((SOURCE.read_text(), *FLAGS, threads.name, torch.__version__, about)).encode())
+    source = SOURCE.read_text("utf-8")
+    return storage.digest("\n".join((source, *FLAGS, threads.name, torch.__version__, about)).encode())
 
 
 def _first_line(error: Exception) -> str:

@@ -62,7 +62,7 @@ def there() -> bool:
 def cpu() -> str:
     """The CPU's description of itself."""
     told = Path("/proc/cpuinfo")
-    return told.read_text() if told.is_file() else platform.processor()
+    return told.read_text("utf-8") if told.is_file() else platform.processor()
 
 
 def cpu_name(told: str) -> str:

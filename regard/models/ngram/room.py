@@ -163,7 +163,7 @@ def check_memory(gigabytes: float) -> None:
 def free_memory() -> int:
     """Bytes that can be had without disturbing others, as far as the system says."""
     try:
-        with open("/proc/meminfo") as file:
+        with open("/proc/meminfo", encoding="utf-8") as file:
             return 1024 * next(int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
     except (OSError, StopIteration, ValueError):
         pass

@@ -8,9 +8,9 @@ from functools import partial
 
 from tests.soak.campaign import Campaign, Failure
 
-VALUES = (("nan", "inf", "memory"), ("-inf", "memory of torch", "nan"))      # by turns
+VALUES = (("nan", "memory"), ("inf", "memory of torch"), ("-inf", "nan"))     # by turns
 SITES = ("loss", "gradient", "update", "weights", "validation", "checkpoint", "optimizer", "best weights")
-SHORT = 3 * len(SITES)                   # cases in CI: three values at every site, of three families in turn
+SHORT = 2 * len(SITES)                   # cases in CI: a number and no memory at every site, of three families
 UNDISTURBED = None
 ALL = []
 
@@ -34,8 +34,8 @@ def chosen(seed):
     from tests.soak.lives import FIRST
 
     turn = seed // SHORT
-    value, site = VALUES[turn % 2][seed % 3], SITES[seed // 3 % len(SITES)]
-    variant = FIRST[(seed + seed // 3) % 3] if turn == 0 else ALL[(turn - 1) % len(ALL)]
+    value, site = VALUES[turn % 3][seed % 2], SITES[seed // 2 % len(SITES)]
+    variant = FIRST[seed % 3] if turn == 0 else ALL[(turn - 1) % len(ALL)]
     return variant, site, value, 1 + (seed + 3 * turn) % 6
 
 
@@ -48,6 +48,8 @@ def run(seed, folder):
     out, said = folder / "run", f"{variant.name}, {value} in {site} at step {step}"
     ended = run_apart(partial(life_with, variant, out, site, value, step))
     if ended.how == "done" and ended.noted == "fewer rows":      # halved micro-batches: other sums, and no harm
+        return None
+    if ended.how == "done" and ended.noted == "nothing struck" and site == "best weights":
         return None
     if ended.how != "refused" or "\n" in ended.line:
         return Failure(f"{said}: it should be refused in one line: {ended}")
