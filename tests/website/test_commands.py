@@ -23,7 +23,7 @@ from regard.tasks import TASKS
 
 PAGES = {place: file for place, file in pages().items() if place not in ("project/changelog.md", "log.md")}
 BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.M | re.S)
-FAILS = re.compile(r"^<!-- test: fails -->\n```sh\n.*?^```$", re.M | re.S)     # wrong on purpose, and run by tests/readme
+FAILS = re.compile(r"^<!-- test: fails -->\n```sh\n.*?^```$", re.M | re.S)     # wrong on purpose: tests/readme
 INLINE = re.compile(r"(?<!`)`(regard [^`]+)`(?!`)")
 FAMILIES_OF_PAIRS = {family for task in TASKS.values() for family in task.families}
 ENDS = {"|", "||", "&&", ";", ">", ">>", "<", "2>", "&"}
