@@ -54,8 +54,9 @@ def split(characters: int, documents: int, by: str, share: float) -> tuple[TextS
     unit = "characters" if by == "file" and documents < FEW_DOCUMENTS else "documents"
     total = characters if unit == "characters" else documents
     if total < 2:
-        raise DataError(f"too little text to hold some out: {characters:,} characters in {documents:,} "
-                        f"document{'s' * (documents != 1)}; give more, or a text of its own with --valid FILE")
+        amount = f"{characters:,} characters in " * bool(characters)         # of pairs and labelled texts, none counts
+        raise DataError(f"too little text to hold some out: {amount}{documents:,} document{'s' * (documents != 1)}; "
+                        "give more, or a text of its own with --valid FILE")
     cut = min(max(int((1 - share) * total), 1), total - 1)
     return TextSpan(unit, 0, cut), TextSpan(unit, cut, None)
 
