@@ -5,9 +5,10 @@ from __future__ import annotations
 CONTENTS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     "index.md": (
         ("Start", ("start/install", "start/text", "start/pairs", "tutorial")),
-        ("Understand", ("tour/index", "words", "lab", "course")),
+        ("Understand", ("tour/index", "words", "lab", "course", "teaching")),
         ("Do", ("how-to/index", "data", "corpora", "large-data", "families", "translation", "summarising", "captioning",
-                "classifying", "tagging", "serving", "exporting", "importing", "hub", "scaling-out")),
+                "classifying", "tagging", "serving", "serving-at-scale", "exporting", "importing", "hub",
+                "scaling-out")),
         ("Look up", ("reference", "reference/commands", "reference/settings", "reference/names", "reference/formats")),
         ("Judge", ("other-tools", "compare", "performance", "reliability", "mutants")),
         ("Behind it", ("design", "project/contributing", "releases", "project/changelog", "project/security",

@@ -172,11 +172,17 @@ def make_looks(folder: Path, cache: Path, workers: int = 2) -> None:
     """Draw every look into `folder`, as NAME.svg and NAME.html; models are trained side by side."""
     folder.mkdir(parents=True, exist_ok=True)
     code = hash_of_code(ROOT / "regard")
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=use_one_thread) as pool:
         made = [pool.submit(make_model, name, cache, code) for name in sorted(MODELS, key=slowest_first)]
         for each in made:
             for file in each.result():
                 shutil.copyfile(file, folder / file.name)
+
+
+def use_one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)
 
 
 def slowest_first(name: str) -> bool:
@@ -211,11 +217,8 @@ def make_model(name: str, cache: Path, code: str) -> list[Path]:
 def run_all(commands: Iterable[str], folder: Path) -> None:
     """Run `regard` commands in a folder, in this process."""
     os.environ["REGARD_CACHE"] = str(folder / "cache")
-    import torch
-
     from regard.cli import main
 
-    torch.set_num_threads(1)
     with chdir(folder):
         for command in commands:
             said = io.StringIO()

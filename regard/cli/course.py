@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -78,7 +79,7 @@ def pictures(folder: Path, lecture: int | None, form: str, short: bool) -> None:
 
 
 @command.command("check", short_help="Grade the solutions in a folder, or one file.")
-@click.argument("path", metavar="[DIR|FILE]", default=".", type=click.Path(path_type=Path))
+@click.argument("path", metavar="[DIR|FILE|EXERCISE]", default=".", type=click.Path(path_type=Path))
 @click.option("--exercise", metavar="NAME", help="Only this one; needed for a file that is not named like its stub.")
 @click.option("--seconds", type=click.FloatRange(1, 3600), default=15.0, show_default=True,
               help="How long a solution may run.")
@@ -89,20 +90,26 @@ def pictures(folder: Path, lecture: int | None, form: str, short: bool) -> None:
               help="Write the results.json of a Gradescope autograder here.")
 def check(path: Path, exercise: str | None, seconds: float, as_json: bool, nbgrader: bool, student: str,
           gradescope: Path | None) -> None:
-    """Grade the solutions in a folder, or one file: every check, and what is wrong, in a line each.
+    """Grade the solutions in a folder, one file, or an exercise of this folder by its name or number: every check, and
+    what is wrong, in a line each.
 
     A solution is called, never read; each runs in a process of its own, with a limit of time. The exit code is 0 if
     every check holds; with --nbgrader or --gradescope it is 0 once all is graded.
     """
     from regard.course import score_sheet
     from regard.course.solutions import check_path
+    from regard.errors import RunError
 
     machine = as_json or nbgrader or gradescope is not None
-    sheets = check_path(path, exercise, seconds, say=lambda sheet: None if machine else click.echo(sheet.text() + "\n"))
+    try:
+        sheets = check_path(path, exercise, seconds,
+                            say=lambda sheet: None if machine else click.echo(sheet.text() + "\n"))
+    except RunError as error:
+        if gradescope is not None:                        # without the file Gradescope says that the autograder failed
+            write_results(gradescope, score_sheet.nothing_for_gradescope(str(error)))
+        raise
     if gradescope is not None:
-        from regard import storage
-
-        storage.write_json(gradescope, score_sheet.as_gradescope(sheets))
+        write_results(gradescope, score_sheet.as_gradescope(sheets))
         tell(f"wrote {gradescope}: {score_sheet.tell_total(sheets)}")
     if nbgrader:
         home = path.resolve()
@@ -112,3 +119,10 @@ def check(path: Path, exercise: str | None, seconds: float, as_json: bool, nbgra
     if not machine:
         click.echo(score_sheet.tell_total(sheets))
     sys.exit(0 if nbgrader or gradescope is not None or all(sheet.passed for sheet in sheets) else 1)
+
+
+def write_results(path: Path, results: dict[str, Any]) -> None:
+    from regard import storage
+
+    storage.make_folder(path.parent)
+    storage.write_json(path, results)

@@ -1,4 +1,4 @@
-"""The course: twelve exercises, one for each idea of the lectures, and a grader that says what is wrong.
+"""The course: five lectures, twelve exercises on their ideas, and a grader that says what is wrong.
 
 `regard course new` writes the stubs, `regard course check` grades. In a notebook:
 

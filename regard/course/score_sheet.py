@@ -114,6 +114,11 @@ def as_gradescope(sheets: Sequence[ScoreSheet]) -> dict[str, Any]:
     }
 
 
+def nothing_for_gradescope(why: str) -> dict[str, Any]:
+    """`results.json` of a submission in which there is nothing to grade: no points, and a line for the student."""
+    return {"score": 0, "output": why, "output_format": "text", "visibility": "visible", "tests": []}
+
+
 def as_nbgrader(sheets: Sequence[ScoreSheet], student: str) -> dict[str, Any]:
     """A submission as nbgrader's gradebook tells of one: its scores, and a grade and a comment for each cell."""
     where = {"assignment": ASSIGNMENT, "student": student}

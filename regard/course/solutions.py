@@ -25,6 +25,8 @@ from regard.errors import DataError, RunError
 SECONDS = 15.0                                    # for the student's code
 TO_START = 40.0                                   # for importing torch, on a slow and busy machine
 KEPT = 2000                                       # characters of what is printed
+NAMES = {name for each in EXERCISES for number, _, idea in (each.partition("_"),)
+         for name in (each, number, number.lstrip("0"), idea)}
 MOST_BYTES = 10_000_000                           # of a solution
 
 
@@ -44,7 +46,12 @@ def check_path(
 
 
 def find_solutions(path: Path, only: str | None = None) -> list[tuple[CourseExercise, Path | None]]:
-    """Return each exercise with its file; in a folder, those that are missing are of the course too."""
+    """Return each exercise with its file; in a folder, those that are missing are of the course too.
+
+    Where nothing has this name, but an exercise does, that exercise of this folder is meant.
+    """
+    if not path.exists() and path.name in NAMES:
+        path, only = path.parent, path.name
     if path.is_file():
         return [(find_exercise(only or path.stem), path)]
     if not path.is_dir():
@@ -53,8 +60,9 @@ def find_solutions(path: Path, only: str | None = None) -> list[tuple[CourseExer
     found = [(each, next((path / f"{each.name}{suffix}" for suffix in (".py", ".ipynb")
                           if (path / f"{each.name}{suffix}").is_file()), None)) for each in wanted]
     if not any(file for _, file in found):
-        raise RunError(f"{path} holds no solution: files are named like {wanted[0].name}.py, as `regard course new` "
-                       "does")
+        below = next((each.parent for each in sorted(path.glob(f"*/{wanted[0].name}.*"))), None)
+        cure = f"; {below} does: `regard course check {below}`" if below else ", as `regard course new` does"
+        raise RunError(f"{path} holds no solution: files are named like {wanted[0].name}.py{cure}")
     return found
 
 
@@ -111,9 +119,10 @@ def wait(process: subprocess.Popen[bytes], results: Path, seconds: float) -> tup
         code = process.wait(seconds)
     except subprocess.TimeoutExpired:
         end(process)
-        return "too_slow", f"it ran for more than {seconds:g} s and was ended: is there a loop that never stops?"
+        return "too_slow", (f"it ran for more than {seconds:g} s, {{where}}, and was ended: is there a loop that never "
+                            "stops?")
     end(process)
-    return None if code == 0 else ("ended", f"it ended the program ({tell_exit(code)})")
+    return None if code == 0 else ("ended", f"it ended the program ({tell_exit(code)}), {{where}}")
 
 
 def wait_until_ready(process: subprocess.Popen[bytes], results: Path) -> bool:
@@ -159,8 +168,9 @@ def complete_findings(sheet: ScoreSheet, exercise: CourseExercise, end: tuple[st
     missing = [check for check in checks_of(exercise) if check.name not in names]
     if not missing:
         return
-    mistake, why = end or ("ended", "it ended the program (exit code 0)")
-    first = Finding(missing[0].name, missing[0].meaning, False, mistake, f"{why}, in the check `{missing[0].name}`")
+    mistake, why = end or ("ended", "it ended the program (exit code 0), {where}")
+    why = why.replace("{where}", f"in the check `{missing[0].name}`")
+    first = Finding(missing[0].name, missing[0].meaning, False, mistake, why)
     sheet.findings.append(first)
     sheet.findings += [Finding(each.name, each.meaning, False, "not_reached", "not tried: it did not come so far")
                        for each in missing[1:]]

@@ -65,6 +65,9 @@ def told(error: BaseException, name: str) -> str:
     place = f" (line {own[-1].lineno} of {Path(own[-1].filename).name})" if own else ""
     if isinstance(error, SystemExit):
         return f"{name} calls exit({error.code if error.code is not None else ''}): return a value instead{place}"
+    if isinstance(error, SyntaxError):
+        file = Path(error.filename or name).name
+        return f"{name} fails: {type(error).__name__}: {error.msg} (line {error.lineno} of {file})"
     words = " ".join(str(error).split())
     return f"{name} fails: {type(error).__name__}: {words[:200] + ('...' if len(words) > 200 else '')}{place}"
 
@@ -78,7 +81,9 @@ def tensor(value: Any, shape: Sequence[int], name: str) -> Tensor:
         values = value if isinstance(value, Tensor) else torch.as_tensor(value)
         values = values if values.is_floating_point() else values.to(torch.get_default_dtype())
     except Exception:
-        raise Slip("wrong_type", f"{name} returns a {type(value).__name__}, not a tensor of {expected}") from None
+        parts = isinstance(value, list | tuple) and all(isinstance(each, Tensor) for each in value)
+        cure = ": make one of its parts, with torch.stack" if parts else ""
+        raise Slip("wrong_type", f"{name} returns a {type(value).__name__}, not a tensor of {expected}{cure}") from None
     if tuple(values.shape) != tuple(shape):
         raise Slip("wrong_shape", f"{name} returns the shape {tuple(values.shape)}, not {expected}")
     return values

@@ -42,3 +42,43 @@ def test_from_stubs_to_a_graded_file(capsys, tmp_path):
     assert code == 0 and str(results) in err
     assert json.loads(results.read_text())["tests"][0]["tags"] == ["mask_upside_down"]
     assert json.loads(out)["grades"][0]["student"] == "ada"
+
+
+def test_an_empty_submission_has_results_for_gradescope_too(capsys, tmp_path):
+    (tmp_path / "homework.py").write_text("x = 1\n")
+    results = tmp_path / "results" / "results.json"
+    code, _, err = run(capsys, "check", tmp_path, "--gradescope", results)
+    told = json.loads(results.read_text())
+    assert code == 1 and len(err.splitlines()) == 1
+    assert told["score"] == 0 and told["tests"] == [] and "files are named like 01_counting.py" in told["output"]
+
+
+def test_lectures_and_pictures(capsys, tmp_path, monkeypatch):
+    from regard.course import lecture
+
+    code, out, _ = run(capsys, "lectures", tmp_path / "mine")
+    assert code == 0 and "wrote 5 notebooks" in out and len(list((tmp_path / "mine").glob("*.ipynb"))) == 5
+    toy = """# Lecture 9: a toy
+
+```python
+from regard.look.render.maps import Map
+from regard.report.charts import Chart, Line
+seen = Map("ab", "cd", [[1.0, 0.0], [0.5, 0.5]])
+```
+
+```python map
+seen
+```
+
+```python chart
+Chart("Title", "x", "y", [Line("", [1, 2], [[1.0, 2.0]])])
+```
+"""
+    monkeypatch.setattr(lecture, "read_lectures", lambda: [lecture.Lecture("9_toy", toy)])
+    for form, endings in (("svg", (".svg", ".svg")), ("png", (".png", ".png")), ("html", (".html", ".svg"))):
+        code, out, err = run(capsys, "pictures", tmp_path / form, "--form", form)
+        paths = [tmp_path / form / f"9-{name}{ending}" for name, ending in zip(("map", "chart"), endings, strict=True)]
+        assert code == 0 and out.split() == list(map(str, paths)) and "lecture 9: a toy" in err
+        assert all(path.stat().st_size > 500 for path in paths)
+    code, _, err = run(capsys, "pictures", tmp_path, "--lecture", "3")
+    assert code == 1 and err == "regard: --lecture 3: there are lectures 1 to 1\n"

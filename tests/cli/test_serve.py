@@ -60,7 +60,7 @@ def test_it_stops_while_somebody_is_written_to(runs):
 
 
 def test_elsewhere_than_on_loopback_a_token_is_made_and_told_once(runs):
-    served = Served(runs / "ngram", "--port", 0, "--host", "0.0.0.0")
+    served = Served(runs / "ngram", "--port", 0, "--host", "0.0.0.0", REGARD_TEST_NAMES="0.0.0.0")
     try:
         token = re.search(r"\?token=([\w-]{43})", served.line)[1]
         port = re.search(r":(\d+)/", served.line)[1]
@@ -164,7 +164,8 @@ def test_a_port_in_use_is_one_line(regard, runs):
         assert f"cannot listen at 127.0.0.1, port {port}" in regard("serve", runs / "ngram", "--port", port).mistake()
 
 
-def test_an_address_that_is_none_is_one_line(regard, runs):
+def test_an_address_that_is_none_is_one_line(regard, runs, monkeypatch):
+    monkeypatch.setenv("REGARD_TEST_NAMES", "no.such.host.invalid")
     said = regard("serve", runs / "ngram", "--host", "no.such.host.invalid", "--token", "a-token-of-the-tests-own")
     assert "cannot listen at no.such.host.invalid" in said.mistake()
 

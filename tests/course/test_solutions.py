@@ -1,13 +1,16 @@
 """Whatever a solution does, its score sheet comes, in time, with one line on it: loops, crashes, exits, floods."""
 
 import json
+from pathlib import Path
 
 import pytest
+import torch
 
 from regard.course import check as check_in_a_notebook
 from regard.course.new_course import write_course
 from regard.course.score_sheet import as_gradescope, as_json, as_nbgrader, tell_total
-from regard.course.solutions import KEPT, check_file, check_path
+from regard.course.solutions import KEPT, check_file, check_path, find_solutions
+from regard.course.student import Slip, tensor
 from regard.course.syllabus import EXERCISES, find_exercise
 from regard.errors import DataError, RunError, SettingError
 from tests.course.planted import HERE, functions_of
@@ -130,6 +133,29 @@ def test_in_a_notebook_the_points_are_returned_and_none_raises(capsys):
 @pytest.mark.parametrize("name", ["07_attention", "7", "07", "attention", "attention.py", "07_attention.ipynb"])
 def test_an_exercise_has_several_names(name):
     assert find_exercise(name).name == "07_attention"
+
+
+@pytest.mark.parametrize("name", ["averaging", "2", "02", "02_averaging"])
+def test_an_exercise_of_this_folder_is_checked_by_its_name(tmp_path, monkeypatch, name):
+    (tmp_path / "02_averaging.py").write_text(RIGHT)
+    monkeypatch.chdir(tmp_path)
+    assert find_solutions(Path(name)) == [(AVERAGE, Path("02_averaging.py"))]
+
+
+def test_a_folder_above_the_solutions_names_the_one_that_holds_them(tmp_path):
+    write_course(tmp_path / "mine")
+    with pytest.raises(RunError, match=r"mine does: `regard course check .*mine`$"):
+        check_path(tmp_path)
+
+
+def test_parts_that_were_not_put_together_are_told_of():
+    with pytest.raises(Slip, match=r"a list, not a tensor of \(2, 3\): make one of its parts, with torch.stack"):
+        tensor([torch.ones(3, 2), torch.ones(3, 2)], (2, 3), "scan")
+
+
+def test_a_syntax_error_has_its_own_line_and_no_other(tmp_path):
+    message = tried(tmp_path, "import torch\n\ndef average(x, lengths)\n    return x\n").failed[0].message
+    assert message == ("02_averaging.py cannot be loaded: SyntaxError: expected ':' (line 3 of 02_averaging.py)")
 
 
 def test_mistakes_of_the_caller_are_one_line(tmp_path):

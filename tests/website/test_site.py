@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.site import excerpts, links, looks, reference, stage, verdicts
+from docs.site import excerpts, links, looks, reference, stage, timed, verdicts
 from docs.site.contents import CONTENTS
 
 ROOT = Path(__file__).parents[2]
@@ -123,3 +123,11 @@ def test_every_setting_in_the_reference_says_what_it_is():
     rows = re.findall(r"^\| `(\w+)` \| .*? \| (.*) \|$", text, re.M)
     silent = sorted({name for name, about in rows if not about.strip()})
     assert len(rows) > 200 and len(silent) < 60
+
+
+def test_the_commands_that_are_timed_are_those_of_the_page():
+    page = ("<!-- test: run -->\n```sh\nregard info      # says it\nregard data list\n```\n\n"
+            "```sh\nregard serve runs/a\n```\n")
+    assert list(timed.commands_of(page)) == ["regard info", "regard data list"]
+    with pytest.raises(SystemExit, match="ended with 3"):
+        timed.run("exit 3", ROOT, ROOT)

@@ -75,9 +75,11 @@ def own_position(student: Student) -> None:
     if not changed.any():
         return
     row, t = changed.nonzero()[0].tolist()
-    if row == 0 and close(usual, normed(X, (1, 2))):
+    whole = any(close(usual, normed(X, (1, 2), unbiased=unbiased)) for unbiased in (True, False))
+    if whole or (changed[0].any() and changed[1:].any()):
         raise Slip("norm_over_everything", f"position {t} changed when position 3 did: mean and variance are over the "
-                                           "whole text. Take them over the last dimension alone")
+                                           f"whole {'text' if whole else 'batch'}. Take them over the last dimension "
+                                           "alone")
     if row == 0:
         raise Slip("norm_over_time", f"position {t} changed when position 3 did: mean and variance are taken over "
                                      "time. Take them over the last dimension, the D numbers of one position")
