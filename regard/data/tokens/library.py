@@ -24,7 +24,7 @@ GROWTH = 64                      # times as long as it was is the most that a te
 LONGEST_PATTERN = 10_000         # characters; ours has 500, those of large models 300
 LONGEST_ENTRY = 256              # bytes that a table of SentencePiece may put in the place of a character
 REPEATED = re.compile(r"\)[*+{]|\\[1-9]|\\k")       # a repeated group, or a reference back: these may take for ever
-# `pattern != WORDS`: the groups of our own repeat, but cannot overlap.
+# Our own pattern, WORDS, has repeated groups that cannot overlap.
 
 
 def open_library(value: dict[str, Any]) -> Any:
