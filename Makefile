@@ -73,9 +73,10 @@ types: setup
 mutants: setup
 	@$(BIN)/python -m mutants --count $(COUNT) --seed $(SEED) --workers $(WORKERS)
 
-# Every family and task on 2 and 4 ranks, and every way to lose one: some 10 minutes.
+# Training on 2, 3 and 4 ranks, every family and task on 2 to 4, and every way to lose one: some 25 minutes.
 ranks: setup
-	@for count in 2 4; do REGARD_RANKS=$$count OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/training/test_ranks.py || exit 1; done
+	@for count in 2 3 4; do REGARD_RANKS=$$count OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/training/test_ranks.py \
+	  tests/training/test_sharded_ranks.py || exit 1; done
 	@REGARD_RANKS=2 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/training/test_every_family_on_ranks.py \
 	  tests/training/test_lost_ranks.py
 

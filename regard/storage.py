@@ -17,9 +17,8 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from io import BufferedReader
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any
 
 from regard.errors import StorageError
 from regard.plain_files import open_plain
@@ -27,6 +26,10 @@ from regard.plain_files import open_plain
 # A test sets this to see, fail or kill an operation before it happens. Called with its name and path.
 before_operation: Callable[[str, Path], None] | None = None
 
+# Operations and pieces of files that were done: of several processes, each sees by it that another gets on.
+pieces_done = 0
+
+PIECE = 2**26               # bytes of a file that are written, synced or hashed at once
 TEMPORARY = ".part-"        # what an unfinished file or folder is called; swept up by `remove_unfinished`
 
 
@@ -38,6 +41,23 @@ def perform(operation: str, path: Path, act: Callable[[], Any]) -> Any:
         return act()
     except OSError as error:
         raise StorageError(explain(operation, path, error)) from error
+    finally:
+        count_piece()
+
+
+def count_piece() -> None:
+    """Note that a piece of work on the disk was done."""
+    global pieces_done
+    pieces_done += 1
+
+
+def write_synced(file: IO[bytes], raw: bytes) -> None:
+    """Write and sync a file piece by piece: a disk that is slow gets on, one that hangs does not."""
+    for first in range(0, len(raw) or 1, PIECE):
+        file.write(memoryview(raw)[first:first + PIECE])
+        file.flush()
+        os.fsync(file.fileno())
+        count_piece()
 
 
 def explain(operation: str, path: Path, error: OSError) -> str:
@@ -121,9 +141,7 @@ def write_part(path: Path, data: bytes | str) -> None:
 
     def act() -> None:
         with open(path, "wb") as file:
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
+            write_synced(file, raw)
 
     perform("write", path, act)
 
@@ -277,5 +295,9 @@ def _throw_away(path: Path) -> None:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a plain file, read in pieces: it may be larger than memory."""
+    found = hashlib.sha256()
     with open_plain(path) as file:
-        return hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest()
+        while piece := file.read(PIECE):
+            found.update(piece)
+            count_piece()
+    return found.hexdigest()

@@ -53,8 +53,9 @@ class Stack(SequenceLayer):
 
 
 def stacked_layers(model: nn.Module) -> list[SequenceLayer]:
-    """Return the layers of all stacks of a model."""
-    return [layer for stack in model.modules() if isinstance(stack, Stack) for layer in stack]
+    """Return the layers of all stacks of a model; a stack among them is none itself."""
+    return [layer for stack in model.modules() if isinstance(stack, Stack) for layer in stack
+            if not isinstance(layer, Stack)]
 
 
 class Block(SequenceLayer):

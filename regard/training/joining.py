@@ -13,6 +13,7 @@ import signal
 import socket
 import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -34,12 +35,12 @@ from regard.run_folder import SETTINGS, TOKENIZERS, RunFolder, unpack
 from regard.trained import pick_device
 from regard.training.checkpoint import Checkpoints, saved_state, shares_path, split_weights
 from regard.training.parallel import DAY, RankGroup, RankLost
-from regard.training.rank_watch import RankWatch
+from regard.training.rank_watch import MISSED, RankWatch
 from regard.training.request import TrainRequest
 from regard.training.sharded_checkpoint import ShardedCheckpoints
 from regard.training.step import TrainingPosition
 
-MEET = 120.0                   # seconds for all ranks to meet
+MEET = 45.0                    # seconds for all ranks to meet, from when one has come
 MEETINGS = count()             # of this process
 
 
@@ -86,9 +87,12 @@ def meet(device: str, clean_up: Callable[[], None]) -> RankGroup:
         shared, number, several = next(iter(rendezvous("env://", timeout=timedelta(seconds=MEET))))
         # After a restart by torchrun the store may still hold what the ranks before said in it.
         store = dist.PrefixStore(f"regard/{restarts()}/{next(MEETINGS)}", shared)
+        wait_for_all(store, number, several)
         dist.init_process_group("gloo", store=dist.PrefixStore("gloo", store), rank=number, world_size=several,
                                 timeout=timedelta(seconds=2 * DAY))        # the watch is quicker
     except (RuntimeError, ValueError) as error:
+        if number := int(os.environ.get("RANK", "0")):         # rank 0 says it; where it is not there, torchrun
+            raise EndedTogether from None
         raise SettingError(f"the ranks did not meet ({str(error).splitlines()[0]}): start them with torchrun") from None
     name = f"rank {number} on {socket.gethostname()}"
     agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
@@ -97,6 +101,22 @@ def meet(device: str, clean_up: Callable[[], None]) -> RankGroup:
     group = RankGroup(watch, number, several)
     watch.names = group.names = group.everyone(name)
     return group
+
+
+def wait_for_all(store: Any, number: int, count: int) -> None:
+    """Wait until every rank has come to the store; the lowest that is there says who has not."""
+    here = [f"here/{rank}" for rank in range(count)]
+    store.set(here[number], "1")
+    with suppress(RuntimeError):
+        store.wait(here, timedelta(seconds=MEET))
+        return
+    there = [rank for rank in range(count) if store.check([here[rank]])]
+    lost = " and ".join(f"rank {rank}" for rank in range(count) if rank not in there)
+    if number != there[0]:
+        raise EndedTogether
+    time.sleep(MISSED)                                         # the store may end with this process
+    raise SettingError(f"{lost} did not come within {MEET:.0f} seconds: start all with torchrun, and look whether each "
+                       "machine reaches the first one")
 
 
 def check_members(group: RankGroup, device: str) -> None:

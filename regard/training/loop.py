@@ -156,8 +156,7 @@ def should_save(job: TrainingJob, step: int) -> bool:
 def save_all(job: TrainingJob, position: TrainingPosition) -> None:
     """Save a checkpoint; the time it takes is none of a step's."""
     began = time.monotonic()
-    with job.step.ranks.busy():
-        job.checkpoints.save(position)
+    job.checkpoints.save(position)
     if job.pace is not None:
         job.pace.count_saving(time.monotonic() - began)
 
@@ -177,9 +176,9 @@ def validate(job: TrainingJob, position: TrainingPosition, clock: Clock) -> Trai
         job.report.say(f"step {position.step:,} · {format_seconds(position.seconds)} · validation {describe(measured)}"
                        + (" (best)" if better else ""))
         job.step.ranks.name_straggler(job.report.say)
+        if better:
+            job.checkpoints.keep_weights()
         with job.step.ranks.busy():
-            if better:
-                job.checkpoints.keep_weights()
             job.sample(position)
     if job.pace is not None:
         job.pace.count_validation(took, time.monotonic() - began - took)

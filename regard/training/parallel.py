@@ -13,6 +13,7 @@ import hashlib
 import json
 import math
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -30,9 +31,9 @@ from regard.training.exchange import FIGURES, Exchange, Stopwatch, deal_matrices
 from regard.training.rank_watch import RankWatch
 from regard.training.traffic import bytes_a_step, say_bytes
 
-SHORT, LONG = 45.0, 1200.0     # seconds that a rank waits for another: in a step; beside steps, or while one compiles
+SHORT, LONG = 45.0, 1200.0     # seconds that a rank waits for another, at least; while one compiles
 DAY = 86_400.0                 # the same, before training: one may have to read all the text
-SLOWER = 4.0                   # times its own slowest step that it waits for the others', where these take long
+SLOWER = 4.0                   # times what it took itself, since they last met, that it waits for others
 LOOKS = 100                    # at the clock in a run of so many minutes
 STRAGGLES, NOTABLE = 1.25, 5.0 # times the seconds of the rank in the middle; and so many seconds more
 SEED_BITS = 2**63
@@ -71,7 +72,7 @@ class RankGroup(RankShare):
         self.shapes: set[Any] = set()
         self.asked: Callable[[], bool] = lambda: False
         self.stopping, self.quick, self.training = False, False, False
-        self.patience = DAY
+        self.patience, self.met = DAY, time.monotonic()        # with the next message; when the last one came
 
     @property
     def name(self) -> str:
@@ -85,15 +86,22 @@ class RankGroup(RankShare):
     def send(self, kind: str, tensor: Tensor, message: Callable[[], Any], quick: bool = False) -> None:
         """Send a message that all ranks take part in, once all have come to it."""
         self.sent[kind] = self.sent.get(kind, 0) + tensor.numel() * tensor.element_size()
-        self.patience = LONG if self.training else DAY
-        if quick and self.quick:
-            self.patience = max(SHORT, SLOWER * self.stopwatch.longest)
+        self.patience = self.choose_patience(quick)
         self.quick = self.quick or quick                       # the first step has code to compile
         with self.waiting():
             try:
                 message()
             except RuntimeError as error:
                 raise RankLost(str(error).splitlines()[0]) from None
+        self.met = time.monotonic()
+
+    def choose_patience(self, quick: bool) -> float:
+        """Return how many seconds to wait for the others: they have had about as much to do as this rank."""
+        if not self.training:
+            return DAY
+        if quick:
+            return max(SHORT, SLOWER * self.stopwatch.longest) if self.quick else LONG
+        return max(SHORT, SLOWER * (time.monotonic() - self.met))
 
     def waiting(self) -> AbstractContextManager[None]:
         return self.watch.waiting(self.patience)

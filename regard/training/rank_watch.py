@@ -1,9 +1,9 @@
 """A watch over the ranks of a run: where each of them is, and what to say when one is gone.
 
-Every rank tells the others twice a second, through the store at which they met, how many messages it has come to. A
-rank whose beat stops is dead or cut off; one that beats but does not come to the message that all others wait for
-hangs, unless it says that it is busy with what is its alone. Whoever waits for such a rank ends, and one of them says
-which rank it was.
+Every rank tells the others twice a second, through the store at which they met, how many messages it has come to, and
+how many pieces of work its disk has done. A rank whose beat stops is dead or cut off. One that beats, but neither comes
+to the message that all others wait for nor gets on with a file, hangs, unless it says that it is busy with what is its
+alone. Whoever waits for such a rank ends, and one of them says which rank it was.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from regard import storage
+
 BEAT = 0.5                     # seconds between two beats
 DEAD = 20.0                    # seconds without a beat after which a rank counts as dead
 MISSED = 5.0                   # the same, once a connection broke: somebody is gone for certain
 NOTICED = 2.0                  # seconds in a message before one asks who keeps it
 GRACE = 20.0                   # seconds to end by itself, once the run is over for all
-BUSY = 1200.0                  # seconds that others wait for a rank that is busy: it writes a checkpoint, say
+BUSY = 1200.0                  # seconds that others wait for a rank that is busy: it writes a sample, say
 
 
 class RankWatch:
@@ -35,8 +37,9 @@ class RankWatch:
         self.entered, self.patience, self.since = 0, 0.0, 0.0      # messages come to; of the present one
         self.is_busy = False
         self.seen: dict[int, tuple[bytes, float]] = {}             # the last beat of each rank, and when it came
-        self.busy_until: dict[int, float] = {}                     # when each rank was last seen to be busy
+        self.progress: dict[int, tuple[int, float]] = {}           # what the disk of each has done, and since when
         self.over_since = 0.0
+        self.accused: set[int] = set()                             # ranks that hang, as this one finds
         self.done = threading.Event()
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.beat(self.store)
@@ -83,12 +86,15 @@ class RankWatch:
                 self.abandon(why)
 
     def beat(self, store: Any, number: int = 0) -> None:
-        store.set(f"beat/{self.number}", json.dumps([number, self.entered, self.is_busy]))
+        store.set(f"beat/{self.number}", json.dumps([number, self.entered, self.is_busy, storage.pieces_done]))
 
     def why_not_waiting(self, store: Any) -> str:
         """Return why to wait no longer; empty while there is hope."""
         since, now = self.since, time.monotonic()
         self.look(store)
+        if store.check([f"accused/{self.number}"]):                # it was said by who waits for this one
+            self.clean_up()
+            os._exit(1)
         if store.check(["over"]):
             self.over_since = self.over_since or now
             if now - self.over_since > GRACE:
@@ -111,8 +117,9 @@ class RankWatch:
         for rank, beat in zip(others, store.multi_get([f"beat/{rank}" for rank in others]), strict=True):
             if rank not in self.seen or self.seen[rank][0] != beat:
                 self.seen[rank] = beat, time.monotonic()
-            if json.loads(beat)[2]:
-                self.busy_until[rank] = time.monotonic()
+            done = json.loads(beat)[3]
+            if rank not in self.progress or self.progress[rank][0] != done:
+                self.progress[rank] = done, time.monotonic()
 
     def failure(self, store: Any) -> str:
         """Return what the first rank that failed said of it."""
@@ -131,14 +138,16 @@ class RankWatch:
         return f"{' and '.join(lost)} {'are' if len(lost) > 1 else 'is'} gone, killed or cut off" if lost else ""
 
     def hanging(self, since: float) -> str:
-        """Return which ranks have not come to where this one waits, so long after they had a reason."""
-        now, behind = time.monotonic(), []
+        """Return which ranks have not come to where this one waits, nor got on with a file, for so long."""
+        behind, longest = [], 0.0
         for rank, (beat, _) in sorted(self.seen.items()):
-            waited = now - max(since, self.busy_until.get(rank, 0.0))
-            late = waited > self.patience or now - since > max(BUSY, self.patience)
-            if json.loads(beat)[1] < self.entered and late:
+            _, entered, is_busy, _ = json.loads(beat)
+            limit = max(BUSY, self.patience) if is_busy else self.patience
+            if entered < self.entered and time.monotonic() - max(since, self.progress[rank][1]) > limit:
                 behind.append(self.names[rank])
-        return f"{' and '.join(behind)} did not come on for {self.patience:.0f} seconds" if behind else ""
+                self.accused.add(rank)
+                longest = max(longest, limit)
+        return f"{' and '.join(behind)} did not come on for {longest:.0f} seconds" if behind else ""
 
     def store_gone(self) -> str:
         """Return what it means that the store is gone: its keeper is."""
@@ -167,21 +176,27 @@ class RankWatch:
 
     def tell(self, store: Any, why: str) -> None:
         """Say why the run ends, if no lower rank is left to say it; else wait until it has."""
+        said = False
         try:
             store.set("over", "1")
             if self.is_told(store):
                 store.set(f"heard/{self.number}", "1")
                 return
             print(f"regard: {why}", file=sys.stderr, flush=True)
+            said = True
             store.set("said", "1")
             self.wait_for_hearers(store)
+            for rank in self.accused:
+                store.set(f"accused/{rank}", "1")
         except RuntimeError:                                       # the store is gone, and nobody can be asked
+            if said:
+                return
             if self.number == 1 or (self.keeper and self.number == 0):
                 print(f"regard: {why}", file=sys.stderr, flush=True)
 
     def is_told(self, store: Any) -> bool:
         """Wait for the lower ranks, as far as they are alive; return whether one has said why the run ends."""
-        until, lower = time.monotonic() + 4 * MISSED, set(range(self.number))
+        until, lower = time.monotonic() + 4 * MISSED, set(range(self.number)) - self.accused
         while lower - set(self.silent(MISSED)) and time.monotonic() < until:
             if store.check(["said"]):
                 return True
@@ -191,7 +206,7 @@ class RankWatch:
 
     def wait_for_hearers(self, store: Any) -> None:
         """Wait until the others know that it was said: the store may end with this process."""
-        until, others = time.monotonic() + 2 * MISSED, set(range(len(self.names))) - {self.number}
+        until, others = time.monotonic() + 2 * MISSED, set(range(len(self.names))) - {self.number} - self.accused
         while time.monotonic() < until:
             others -= set(self.silent(MISSED))
             others -= {rank for rank in others if store.check([f"heard/{rank}"])}

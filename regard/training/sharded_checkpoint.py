@@ -25,7 +25,6 @@ from regard.errors import RunError
 from regard.plain_files import parse_json
 from regard.run_folder import SHARE, pack
 from regard.training.checkpoint import Checkpoints, holding_what_is_needed, load_state, set_random_states
-from regard.training.parallel import RankLost
 from regard.training.sharded_step import ShardedStep
 from regard.training.sharding import Shards
 from regard.training.step import TrainingPosition
@@ -51,8 +50,8 @@ class ShardedCheckpoints(Checkpoints):
         ranks.require_equal([shards.own[name] for name in sorted(shards.replicated)])
         small, dealt = self.tables()
         part = Path(ranks.decide(str(self.folder.begin_checkpoint(position.step).resolve()) if ranks.first else ""))
-        with told_of_loss():
-            write_shares(part, {name: shards.as_dtensor(path_name(name), mine) for name, mine in dealt.items()})
+        write_shares(part, ranks.number, {name: shards.as_dtensor(path_name(name), mine)
+                                          for name, mine in dealt.items()})
         mine = {path.name: storage.file_digest(path) for path in part.glob(f"{SHARE}{ranks.number + 1:05d}-*")}
         digests = {name: digest for found in shards.group.everyone(mine) for name, digest in found.items()}
         if ranks.first:
@@ -146,28 +145,32 @@ def path_name(path: str) -> str:
 # --------------------------------------------------------------------------------------------- torch's checkpoints
 
 
-@contextmanager
-def told_of_loss() -> Iterator[None]:
-    """Turn what torch says when a rank is lost into one error; a disk that refuses is said by who has it."""
+def write_shares(folder: Path, number: int, tensors: Mapping[str, Any]) -> None:
+    """Write this rank's rows of all tensors.
+
+    Each rank writes by itself, and torch sends no messages: nobody waits in them, unwatched, for a rank that is lost.
+    """
     import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.metadata import Metadata
 
-    try:
-        yield
-    except dcp.CheckpointException as error:
-        for _, (why, _) in sorted(error.failures.items()):
-            if isinstance(why, OSError):
-                raise RunError(f"could not write a checkpoint: {why.strerror or why}") from None
-        raise
-    except RuntimeError as error:
-        raise RankLost(str(error).splitlines()[0]) from None
+    class Planner(dcp.DefaultSavePlanner):
+        def create_global_plan(self, all_plans: Any) -> Any:
+            self.global_plan, self.metadata = all_plans, Metadata({})
+            return all_plans, self.metadata
 
+    class Writer(dcp.HuggingFaceStorageWriter):
+        def prepare_global_plan(self, plans: Any) -> Any:
+            return [replace(plan, storage_data={"shard_index": number + 1}) for plan in plans]
 
-def write_shares(folder: Path, tensors: Mapping[str, Any]) -> None:
-    """Write this rank's rows of all tensors; all ranks do so together."""
-    import torch.distributed.checkpoint as dcp
+    def write() -> None:
+        try:
+            dcp.save(dict(tensors), storage_writer=Writer(str(folder), save_distributed=True), planner=Planner(),
+                     no_dist=True)
+        except dcp.CheckpointException as error:
+            raise next((why for why, _ in error.failures.values() if isinstance(why, OSError)), error) from None
 
     with quiet_torch():
-        dcp.save(dict(tensors), storage_writer=dcp.HuggingFaceStorageWriter(str(folder), save_distributed=True))
+        storage.perform("write", folder, write)
 
 
 def share_reader(folder: Path) -> Any:

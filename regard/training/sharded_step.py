@@ -111,9 +111,10 @@ class ShardedStep(TrainingStep):
 
     def norm(self) -> Tensor:
         """Return the norm of the gradients of the whole model: of rows that are dealt out, squares are summed."""
-        square = step.gradient_norm(gradients_of(self.dealt)).square().to(self.model.device).reshape(1)
+        norm = nn.utils.get_total_norm if self.ahead else step.gradient_norm           # a GPU: all in a few kernels
+        square = norm(gradients_of(self.dealt)).square().to(self.model.device).reshape(1)
         self.ranks.sum(square, quick=True)
-        return (square[0] + step.gradient_norm(gradients_of(self.trained)).square().to(square.device)).sqrt()
+        return (square[0] + norm(gradients_of(self.trained)).square().to(square.device)).sqrt()
 
     # ---------------------------------------------------------------------------------------- whole weights
 
@@ -146,12 +147,14 @@ def stopped_by_memory(error: BaseException, rows: int) -> TrainingStopped:
 
 
 def make_sharded_passes(shards: Shards, settings: TrainingSettings) -> ForwardBackward:
-    """Return forward and backward passes over the sharded model; on a GPU each layer is compiled by itself, once for
-    all that are alike, between the messages that bring its weights and take them away."""
+    """Return forward and backward passes over the sharded model; on a GPU layers are compiled, those together whose
+    weights come and go together, and once for all that are alike."""
     model, gpu = shards.sharded, shards.device.type == "cuda"
     compiled = settings.compile in ("yes", "graphs") or (settings.compile == "auto" and gpu)
     if compiled:
-        for layer in stacked_layers(model):
+        units = [] if settings.recompute == "layers" else shards.units
+        inside = {layer for unit in units for layer in unit.modules()}
+        for layer in (*units, *(layer for layer in stacked_layers(model) if layer not in inside)):
             layer.forward = torch.compile(layer.forward, dynamic=False)                # type: ignore[method-assign]
     passes = ForwardBackward(model, bfloat16=uses_bfloat16(model, settings), recompute=settings.recompute)
     passes.compiled = compiled

@@ -1,9 +1,8 @@
 """A model dealt out over ranks by FSDP2: each holds some rows of every matrix, and sees whole ones while it works.
 
-`fully_shard` gathers the matrices of a layer (or of neighbours, where layers are small) for its forward pass and again
-for its backward pass, and adds up their gradients, each rank's rows on that rank. What is small and must stay exact
-(gains, biases, decays) every rank holds whole, in float32: its gradients travel with the message of the step, as in
-data parallel training.
+`fully_shard` gathers the matrices of a layer for its forward pass and again for its backward pass, and adds up their
+gradients, each rank's rows on that rank. What is small and must stay exact (gains, biases, decays) every rank holds
+whole, in float32: its gradients travel with the message of the step, as in data parallel training.
 
 Optimisers, clipping and averages never see FSDP's wrappers: they work on `own`, this rank's rows as plain tensors.
 """
@@ -13,6 +12,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -22,11 +22,11 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor, Shard
 
-from regard.contract import Encoder, Learner
+from regard.contract import Encoder, Learner, SequenceLayer
 from regard.layers.roles import find_roles
 from regard.layers.stack import Stack, stacked_layers
 
-UNIT = 2**25                 # weights that come and go together, at least: each unit costs the CPU time
+UNIT_BYTES = 2**26             # of the weights that are gathered at a time, at least
 
 
 class Shards:
@@ -49,9 +49,9 @@ class Shards:
         free(self._dealt(self.whole).values())
         together: Any = group.tensors or dist.group.WORLD
         self.mesh = DeviceMesh.from_group(together, device.type)
-        shard(self.sharded, self, bfloat16=bfloat16, carries=carries)
+        self.units = shard(self.sharded, self, bfloat16=bfloat16, carries=carries)
         self.sharded.train()
-        self.named = dict(self.sharded.named_parameters())
+        self.named = dict(zip(self.shapes, self.sharded.parameters(), strict=True))     # layers may be joined: by order
         self.own = {name: self._own_tensor(name, weight) for name, weight in self.named.items()}
 
     def _own_tensor(self, name: str, weight: Any) -> nn.Parameter:
@@ -124,19 +124,21 @@ def free(weights: Any) -> None:
         weight.untyped_storage().resize_(0)
 
 
-def shard(model: Any, shards: Shards, *, bfloat16: bool, carries: bool) -> None:
-    """Deal out the weights of a model: layer by layer where that can be, and the rest as one.
+def shard(model: Any, shards: Shards, *, bfloat16: bool, carries: bool) -> list[SequenceLayer]:
+    """Deal out the weights of a model: some layers at a time where that can be, and the rest as one; return the modules
+    of these layers.
 
-    Gradients are summed, not averaged: each is that of the rank's part of the one global loss.
+    Gradients are summed, not averaged: each is that of the rank's part of the one global loss. Small layers come and go
+    together: each message and each module of FSDP's takes the host some time.
     """
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16 if bfloat16 else None,
                                   reduce_dtype=torch.float32 if bfloat16 else None, cast_forward_inputs=False)
-    kept = {weight for name, weight in model.named_parameters() if name in shards.replicated}
+    units = [] if carries else join_layers(model, separate_layers(model), UNIT_BYTES // shards.weight_bytes)
+    kept = {weight for name, weight in zip(shards.shapes, model.parameters(), strict=True) if name in shards.replicated}
     for weight in kept:
         weight.data = weight.data.to(shards.device)
-    for unit in (*([] if carries else find_units(model)), [model]):
-        fully_shard(unit, mesh=shards.mesh, mp_policy=policy, ignored_params=kept)
-        module = unit[0]                                       # they share one state
+    for module in (*units, model):
+        fully_shard(module, mesh=shards.mesh, mp_policy=policy, ignored_params=kept)
         module.set_gradient_divide_factor(1.0)
         module.set_force_sum_reduction_for_comms(True)
         module.set_custom_all_gather(AllGather(shards.group))
@@ -146,23 +148,10 @@ def shard(model: Any, shards: Shards, *, bfloat16: bool, carries: bool) -> None:
                            for name, each in module._buffers.items()}
     for method in ("loss", *(["start"] if carries else [])):
         register_fsdp_forward_method(model, method)
-
-
-def find_units(model: nn.Module) -> list[list[nn.Module]]:
-    """Return the separate layers, neighbours together until they have `UNIT` weights."""
-    units: list[list[nn.Module]] = []
-    for stack in (each for each in model.modules() if isinstance(each, Stack)):
-        room = 0
-        for layer in (each for each in separate_layers(model) if any(each is one for one in stack)):
-            if room <= 0:
-                units.append([])
-                room = UNIT
-            units[-1].append(layer)
-            room -= sum(weight.numel() for weight in layer.parameters())
     return units
 
 
-def separate_layers(model: nn.Module) -> list[nn.Module]:
+def separate_layers(model: nn.Module) -> list[SequenceLayer]:
     """Return the layers of stacks whose weights can come and go one by one.
 
     Not those of a decoder, whose state is started from the source by their own weights, before they are called. And
@@ -179,6 +168,24 @@ def separate_layers(model: nn.Module) -> list[nn.Module]:
             for weight in module.parameters(recurse=False):
                 users.setdefault(id(weight), set()).add(id(module))
     return [layer for layer in dict.fromkeys(found) if all(len(users[id(each)]) == 1 for each in layer.parameters())]
+
+
+def join_layers(model: nn.Module, layers: Sequence[SequenceLayer], least: int) -> list[SequenceLayer]:
+    """Put neighbours among these layers into stacks of their own, of so many weights at least; return what stands for
+    them now. Names of parameters change, their order does not."""
+    wanted, joined = set(layers), list[SequenceLayer]()
+    for stack in [each for each in model.modules() if isinstance(each, Stack)]:
+        inside = list(stack)
+        if wanted.issuperset(inside):
+            weights = sum(weight.numel() for weight in stack.parameters())
+            count = max(1, min(len(inside), weights // max(1, least)))
+            ends = [len(inside) * number // count for number in range(count + 1)]
+            parts = [inside[begin:end] for begin, end in pairwise(ends)]
+            stack.layers = nn.ModuleList(part[0] if len(part) == 1 else Stack(part) for part in parts)
+            joined += stack
+        else:
+            joined += [layer for layer in inside if layer in wanted]
+    return joined
 
 
 def reads_source(model: nn.Module) -> bool:

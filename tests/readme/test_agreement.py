@@ -33,7 +33,8 @@ OF_TRANSFORMERS = {"AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelFo
 OF_OTHER_TOOLS = {                           # options in commands that are not ours, or of bench/ and make
     "--break-system-packages", "--json", "--lf", "--count", "--seed", "--workers", "--tree", "--list", "--model",
     "--tasks", "--standalone", "--nproc-per-node", "--nnodes", "--max-restarts", "--rdzv-backend", "--rdzv-endpoint",
-    "--rdzv-id", "--ntasks-per-node", "--gpus-per-node", "--cpus-per-task", "--nodes"}
+    "--rdzv-id", "--ntasks-per-node", "--gpus-per-node", "--cpus-per-task", "--nodes", "--dtype",
+    "--served-model-name", "--max-model-len", "--tensor-parallel-size"}
 
 
 @cache

@@ -131,7 +131,7 @@ def folder(tmp_path, monkeypatch):
     torch.set_num_threads(1)
     yield tmp_path
     torch.set_num_threads(before)
-    for name in ("leaky", "running_mean"):
+    for name in ("leaky", "running_mean", "translating"):
         sys.modules.pop(name, None)
 
 

@@ -177,7 +177,8 @@ def own_places(folder: Path) -> dict[str, str]:
     """The environment of a process whose files all lie in its folder."""
     temporary = folder / "tmp"
     temporary.mkdir(parents=True, exist_ok=True)
-    return {"TMPDIR": str(temporary), "REGARD_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+    return {"TMPDIR": str(temporary), "REGARD_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1",
+            "OMP_WAIT_POLICY": "PASSIVE"}                    # two threads on a busy core would wait by spinning
 
 
 def describe_end(status: int, log: Path) -> str:

@@ -43,7 +43,9 @@ def life_with(variant, out, site: str, value: str, step: int) -> str | None:
         for owner, name, made in (count_steps(injection), SITES[site](injection)):
             stack.enter_context(patch.object(owner, name, made))
         train(variant, out)
-    return "fewer rows" if injection.struck and site == "loss" and "memory" in value else None
+    if not injection.struck:
+        return "nothing struck"                              # no weights were the best from that step on, say
+    return "fewer rows" if site == "loss" and "memory" in value else None
 
 
 def stop_after(variant, out, step: int) -> None:

@@ -17,6 +17,7 @@ from regard.cli import main
 from regard.training import parallel, step
 
 AT = 5                                                       # the step in which it comes
+SAVED = ("session.json",)                                    # the file of a checkpoint that it comes before
 os.fsync = os.fstat
 
 
@@ -85,12 +86,36 @@ def in_save():
     seen = []
 
     def count(operation, path):
-        if operation == "write" and path.name == "model.safetensors" and "checkpoints" in str(path):
+        if operation == "write" and path.name in SAVED and "checkpoints" in str(path):
             seen.append(path)
             if len(seen) == 2:
                 kill()
 
     storage.before_operation = count
+
+
+def hang_in_save():
+    """This rank hangs while it writes its second checkpoint."""
+    seen = []
+
+    def count(operation, path):
+        if operation == "write" and path.name in SAVED and "checkpoints" in str(path):
+            seen.append(path)
+            if len(seen) == 2:
+                time.sleep(1000)
+
+    storage.before_operation = count
+
+
+def slow_save():
+    """This rank writes for longer than others wait, but gets on; files are written in pieces."""
+    def slow(operation, path):
+        if operation == "write" and path.name in SAVED and "checkpoints" in str(path):
+            for _ in range(8):
+                time.sleep(0.5)
+                storage.count_piece()
+
+    storage.before_operation = slow
 
 
 def at_barrier():
@@ -104,7 +129,8 @@ def at_barrier():
 
 
 FAULTS = {
-    "none": lambda: None, "forward": lambda: before(kill), "save": in_save, "barrier": at_barrier,
+    "none": lambda: None, "forward": lambda: before(kill), "save": in_save, "hang in save": hang_in_save,
+    "slow save": slow_save, "barrier": at_barrier,
     "hang": lambda: before(lambda: time.sleep(1000)), "frozen": lambda: before(lambda: os.kill(os.getpid(), 19)),
     "nan": lambda: in_forward(not_a_number), "memory": lambda: in_forward(no_memory),
     "little memory": lambda: in_forward(little_memory), "bug": lambda: in_forward(no_value),
@@ -115,6 +141,7 @@ FAULTS = {
 if __name__ == "__main__":
     fault, number, arguments = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
     torch.set_num_threads(1)
+    parallel.SHORT = float(os.environ.get("TEST_SHORT", parallel.SHORT))
     if os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
         if fault == "all-reduce":
             in_all_reduce(number)

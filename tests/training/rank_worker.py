@@ -156,13 +156,13 @@ def run_case(case, out, ranks=ALONE):
     """Train one case; return what stopped it, or nothing."""
     torch.set_default_dtype(NAMES[case.get("dtype", "float64")])
     with ExitStack() as stack:
+        stack.enter_context(patch.object(sharding, "UNIT_BYTES", case.get("unit", 1)))
         stack.enter_context(recorded_rows(case["name"]))
         stack.enter_context(patch.object(classify, "fit_bag", in_float32(classify.fit_bag)))
         if ranks is not ALONE:
             stack.enter_context(counted_bytes(case["name"]))
         if "stop" in case and out.name == "together":
             stack.enter_context(stopped_at(case["stop"], ranks.number))
-        stack.enter_context(patch.object(sharding, "UNIT", case.get("unit", 1)))
         if case.get("plant") and ranks is not ALONE:
             stack.enter_context(patch.object(*plants(ranks.number)[case["plant"]]))
         try:

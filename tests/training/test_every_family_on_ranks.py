@@ -1,4 +1,5 @@
-"""Every neural family of every task on 2 and 4 ranks, by `make ranks`: too long for every change."""
+"""Every neural family of every task on 2, 3 and 4 ranks, with all weights on each and dealt out, by `make ranks`: too
+long for every change."""
 
 import json
 import os
@@ -21,23 +22,25 @@ def undropped(task, name):
     return {"dropout": 0.0, **({"word_dropout": 0.0} if (task, name) == ("classify", "average") else {})}
 
 
-def case(label):
+def case(label, parallel):
     task, name, model = NAMES[label]
     training = dict(steps=6, batch=8 if task in ("lm", "masked", "classify", "tag") else 64, valid_every=3,
                     samples=False, ema=0.5, clip=0.1, optimizer="muon" if len(label) % 2 else "adamw")
     shared = {"shared": False} if "separate" in name else {}
-    return {"name": label, "task": task, "family": family_of(task, name), "dtype": "float64",
+    return {"name": label, "parallel": parallel, "task": task, "family": family_of(task, name), "dtype": "float64",
             "files": [str(HERE / "data" / each) for each in FILES[task]],
             "settings": {"model": {**model, **undropped(task, name)}, "training": training,
                          "tokenizer": {"kind": "word", **shared},
                          "data": {"size": model["image"]} if task == "caption" else {}}}
 
 
-@pytest.fixture(scope="module", params=[2, 4], ids=lambda count: f"{count} ranks")
+@pytest.fixture(scope="module", params=[(2, "data"), (4, "data"), (2, "fsdp"), (3, "fsdp")],
+                ids=lambda how: f"{how[0]} ranks, {how[1]}")
 def folder(tmp_path_factory, request):
     path = tmp_path_factory.mktemp("families")
-    (path / "cases.json").write_text(json.dumps([case(label) for label in NAMES]))
-    for code, _, err in run_ranks(request.param, ["-m", "tests.training.rank_worker", path], deadline=900):
+    count, parallel = request.param
+    (path / "cases.json").write_text(json.dumps([case(label, parallel) for label in NAMES]))
+    for code, _, err in run_ranks(count, ["-m", "tests.training.rank_worker", path], deadline=900):
         assert code == 0, err
     return path
 

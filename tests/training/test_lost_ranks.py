@@ -74,6 +74,29 @@ def test_wherever_a_rank_is_killed_all_end(tmp_path, where, rank, count):
 
 
 @ALL
+@pytest.mark.parametrize("where, rank, count", [
+    ("forward", 1, 2), ("all-reduce", 0, 3), ("save", 0, 2), ("barrier", 1, 3)])
+def test_wherever_a_rank_with_a_share_of_the_weights_is_killed_all_end(tmp_path, where, rank, count):
+    codes, errs, _ = fault(tmp_path, where, rank, "--parallel", "fsdp", count=count)
+    assert codes == [-signal.SIGKILL if each == rank else 1 for each in range(count)]
+    said = [line for err in errs for line in mistakes(err)]
+    assert len(said) == 1 and f"rank {rank} on {HERE} is gone, killed or cut off" in said[0]
+    check_newest(tmp_path, least=2)
+
+
+@ALL
+@pytest.mark.parametrize("name, line", [
+    ("hang", "did not come on for 45 seconds"), ("memory", ": out of memory with 3 rows"), ("nan", "")])
+def test_a_rank_with_a_share_of_the_weights_that_hangs_or_fails_ends_all(tmp_path, name, line):
+    ended = run_ranks(2, ["-m", "tests.training.rank_faults", name, 1, *command(tmp_path), "--parallel", "fsdp"],
+                      deadline=120, REGARD_CACHE=str(tmp_path / "cache"))
+    assert [code for code, _, _ in ended] == [1, 1]
+    said = [each for _, _, err in ended for each in mistakes(err)]
+    assert len(said) == 1 and f"rank 1 on {HERE}{' ' * line.startswith('did')}{line}" in said[0]
+    check_newest(tmp_path)
+
+
+@ALL
 @pytest.mark.parametrize("name, line", [
     ("hang", "rank 1 on {} did not come on for 45 seconds"), ("frozen", "rank 1 on {} is gone, killed or cut off"),
     ("memory", "rank 1 on {}: out of memory with a single row at once"), ("bug", "rank 1 on {}: ValueError: a bug"),
@@ -92,6 +115,32 @@ def test_a_rank_that_hangs_or_fails_ends_all_and_is_named(tmp_path, name, line):
 
 
 @ALL
+def test_a_rank_that_hangs_while_it_saves_ends_all_in_time(tmp_path):
+    processes = start_ranks(2, ["-m", "tests.training.rank_faults", "hang in save", 0, *command(tmp_path)],
+                            REGARD_CACHE=str(tmp_path / "cache"))
+    (hung, _, said), (code, _, err) = end_ranks(processes, deadline=100)           # it ends by itself, too
+    assert hung == code == 1 and mistakes(err) == [f"regard: rank 0 on {HERE} did not come on for 45 seconds"]
+    assert not mistakes(said)
+    check_newest(tmp_path, least=2)
+
+
+@ALL
+def test_a_disk_that_is_slow_but_gets_on_is_waited_for(tmp_path):
+    codes, errs, _ = fault(tmp_path, "slow save", 0, TEST_SHORT="2.5")
+    assert codes == [0, 0] and not [line for err in errs for line in mistakes(err)]
+
+
+@ALL
+def test_a_rank_that_never_comes_is_named_in_time(tmp_path):
+    began = time.monotonic()
+    processes = start_ranks(3, ["-m", "regard", *command(tmp_path)], REGARD_CACHE=str(tmp_path / "cache"))
+    processes[2].kill()
+    ended = end_ranks(processes, deadline=90)
+    assert [code for code, _, _ in ended] == [1, 1, -signal.SIGKILL] and time.monotonic() - began < SOON + 30
+    assert len(mistakes(ended[0][2])) == 1 and not mistakes(ended[1][2])
+
+
+@ALL
 def test_a_signal_to_one_rank_stops_all_at_one_step_saved(tmp_path):
     codes, errs, _ = fault(tmp_path, "signal", 1)
     assert codes == [130, 130]
@@ -105,19 +154,22 @@ def test_a_rank_short_of_memory_goes_on_with_fewer_rows_at_once(tmp_path):
     assert codes == [0, 0] and f"rank 1 on {HERE}: out of memory with 3 rows at once: going on with 1" in errs[1]
 
 
-def torchrun(folder, name, rank, out, *flags):
+def torchrun(folder, name, rank, out, *flags, more=()):
     shared = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "REGARD_CACHE": str(folder / "cache")}
     return subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0", *flags, "-m",
-         "tests.training.rank_faults", name, str(rank), *map(str, command(folder, out))],
+         "tests.training.rank_faults", name, str(rank), *map(str, command(folder, out, *more))],
         env=os.environ | shared, cwd=ROOT, capture_output=True, text=True, timeout=180, check=False)
 
 
 @ALL
-@pytest.mark.parametrize("where, rank", [("forward", 1), ("all-reduce", 0), ("save", 0)])
-def test_torchrun_starts_again_and_the_run_ends_with_the_bits_of_an_undisturbed_one(tmp_path, where, rank):
-    assert torchrun(tmp_path, "none", 0, "undisturbed", "--standalone").returncode == 0
-    done = torchrun(tmp_path, where, rank, "run", "--standalone", "--max-restarts=1")
+@pytest.mark.parametrize("where, rank, parallel", [
+    ("forward", 1, "data"), ("all-reduce", 0, "data"), ("save", 0, "data"), ("forward", 0, "fsdp"),
+    ("save", 0, "fsdp")])
+def test_torchrun_starts_again_and_the_run_ends_with_the_undisturbed_bits(tmp_path, where, rank, parallel):
+    more = ("--parallel", parallel)
+    assert torchrun(tmp_path, "none", 0, "undisturbed", "--standalone", more=more).returncode == 0
+    done = torchrun(tmp_path, where, rank, "run", "--standalone", "--max-restarts=1", more=more)
     assert done.returncode == 0, done.stderr
     assert f"rank {rank} on {HERE} is gone" in done.stderr and "resuming" in done.stderr
     assert difference(tmp_path / "run", tmp_path / "undisturbed") == 0.0
@@ -168,6 +220,11 @@ def test_wrong_use_is_one_line_of_rank_0(tmp_path):
     assert "gpu" in refused(tmp_path, [*command(tmp_path), "--device", "gpu"])[0]
     assert "-: 2 ranks cannot all read the standard input" in refused(tmp_path, ["train", "lm", "-"])[0]
     streams = ["--family", "gru", "--set=training.reading=streams", "--steps", "2", "--batch", "1", "--device", "cpu"]
+    counted = refused(tmp_path, command(tmp_path, "counted", "--parallel", "fsdp", family="ngram"))
+    assert counted == ["regard: --parallel fsdp: a ngram is counted, by one process: leave it out"]
+    timed = [*command(tmp_path, "timed", "--parallel", "fsdp", "--minutes", "1")]
+    del timed[timed.index("--steps"):timed.index("--steps") + 2]
+    assert "give --steps or --tokens" in refused(tmp_path, timed)[0]
     few = refused(tmp_path, ["train", "lm", tmp_path / "lines.txt", *streams, "--out", tmp_path / "few"])
     assert "--batch 1: each of 2 ranks reads a row of every batch" in few[0] and not (tmp_path / "few").exists()
 

@@ -195,11 +195,15 @@ def test_who_is_gone_and_who_hangs_is_told_by_beats(monkeypatch):
     watch.number, watch.names, watch.entered, watch.patience = 0, ["rank 0", "rank 1", "rank 2"], 7, 45.0
     now = 1000.0
     monkeypatch.setattr("regard.training.rank_watch.time", SimpleNamespace(monotonic=lambda: now))
-    watch.seen, watch.busy_until = {1: (b"[3, 7, false]", 999.0), 2: (b"[3, 6, false]", 970.0)}, {}
+    watch.seen = {1: (b"[3, 7, false, 0]", 999.0), 2: (b"[3, 6, false, 0]", 970.0)}
+    watch.accused, watch.progress = set(), {1: (0, 900.0), 2: (0, 900.0)}
     assert watch.gone(20.0) == "rank 2 is gone, killed or cut off" and watch.gone(60.0) == ""
     assert watch.hanging(since=960.0) == "" and watch.hanging(since=950.0) == "rank 2 did not come on for 45 seconds"
-    watch.busy_until = {2: 990.0}
-    assert watch.hanging(since=950.0) == ""                    # it wrote a checkpoint until a moment ago
+    assert watch.accused == {2}
+    watch.progress[2] = 1, 990.0
+    assert watch.hanging(since=950.0) == ""                    # it wrote a piece of a checkpoint a moment ago
+    watch.progress[2], watch.seen[2] = (1, 900.0), (b"[3, 6, true, 1]", 970.0)
+    assert watch.hanging(since=950.0) == ""                    # it is busy with what is its alone
 
 
 def test_one_process_keeps_what_it_is_given():

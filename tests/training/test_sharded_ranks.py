@@ -9,6 +9,7 @@ import json
 import pytest
 
 from regard.families.transformer import TransformerSettings, build_transformer
+from regard.layers.stack import stacked_layers
 from regard.run_folder import SHARE, RunFolder
 from regard.training import sharding
 from tests.training.test_ranks import (
@@ -31,9 +32,8 @@ SHORT = ("transformer", "accumulated", "mamba", "translate", "fewer rows than ra
 LONG = COUNT > 2
 LAYERS = case("recomputed", "transformer", dict(heads=2, layers=2), optimizer="adamw", recompute="layers",
               micro_batch=1, batch=5)
-UNITS = {**case("in units", "transformer", dict(heads=2, layers=3), optimizer="adamw", recompute="layers"),
-         "unit": 4000}                                         # two layers of 3,000 weights, then one
-WHOLE = [*(each for each in CASES if LONG or each["name"] in SHORT), STREAMS, LAYERS, UNITS]
+JOINED = {**case("joined", "transformer", dict(heads=2, layers=3), optimizer="muon"), "unit": 2**15}
+WHOLE = [*(each for each in CASES if LONG or each["name"] in SHORT), STREAMS, LAYERS, JOINED]
 PLANTED = ("sharded mean", "rows of another", "sharded parts", "partial norm", "sharded norm", "drift")
 RESUMED = {"with one process": ("fsdp", None, "fsdp"), "with data parallel": ("fsdp", "data", "fsdp"),
            "from data parallel": ("data", "fsdp", None)}
@@ -88,13 +88,15 @@ def test_a_checkpoint_has_a_file_for_each_rank_and_no_pickle(folder):
     assert max(sizes) < 2 * sum(sizes) / COUNT
 
 
-def test_small_layers_come_and_go_together(monkeypatch):
-    model = build_transformer(TransformerSettings(layers=5, width=16, heads=2, context=8), 9)
-    of_layer = sum(weight.numel() for weight in sharding.separate_layers(model)[0].parameters())
-    for unit, found in ((1, [1, 1, 1, 1, 1]), (of_layer + 1, [2, 2, 1]), (10 * of_layer, [5])):
-        monkeypatch.setattr(sharding, "UNIT", unit)
-        assert [len(each) for each in sharding.find_units(model)] == found
-        assert [layer for unit in sharding.find_units(model) for layer in unit] == sharding.separate_layers(model)
+def test_small_layers_come_and_go_together():
+    for least, found in ((1, [1, 1, 1, 1, 1]), (2, [2, 3]), (10, [5])):
+        model = build_transformer(TransformerSettings(layers=5, width=16, heads=2, context=8), 9)
+        layers, weights = sharding.separate_layers(model), list(model.parameters())
+        of_layer = sum(weight.numel() for weight in layers[0].parameters())
+        joined = sharding.join_layers(model, layers, least * of_layer)
+        assert [len(stacked_layers(each)) or 1 for each in joined] == found
+        assert stacked_layers(model) == layers
+        assert all(one is other for one, other in zip(weights, model.parameters(), strict=True))
 
 
 @pytest.mark.parametrize("plant", PLANTED)

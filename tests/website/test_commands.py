@@ -8,17 +8,24 @@ import ast
 import importlib
 import re
 import shlex
+from dataclasses import fields
+from itertools import pairwise
 
 import click
 import pytest
 
 from docs.site.looks import LOOKS, MODELS
+from docs.site.reference import every_table
 from docs.site.stage import pages
 from regard.cli import root
+from regard.families import FAMILIES
+from regard.tasks import TASKS
 
 PAGES = {place: file for place, file in pages().items() if place not in ("project/changelog.md", "log.md")}
 BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.M | re.S)
+FAILS = re.compile(r"^<!-- test: fails -->\n```sh\n.*?^```$", re.M | re.S)     # wrong on purpose: tests/readme
 INLINE = re.compile(r"(?<!`)`(regard [^`]+)`(?!`)")
+FAMILIES_OF_PAIRS = {family for task in TASKS.values() for family in task.families}
 ENDS = {"|", "||", "&&", ";", ">", ">>", "<", "2>", "&"}
 
 
@@ -72,12 +79,31 @@ def exists(words):
 
 @pytest.mark.parametrize("place", PAGES)
 def test_every_command_of_a_page_parses(place):
-    text = PAGES[place].read_text("utf-8")
+    text = FAILS.sub("", PAGES[place].read_text("utf-8"))
     for block in blocks(text, "sh"):
         for words in commands_of(block):
             told(parse, words)
+            told(check_settings, words)
     for command in INLINE.findall(BLOCK.sub("", text)):
         told(exists, command.split()[1:])
+        if "..." not in command:
+            told(check_settings, command.split()[1:])
+
+
+SETTINGS = {re.match(r"\[(\w+)\]", title)[1]: set() for title, _, _ in every_table()}
+for _title, _, _tables in every_table():
+    SETTINGS[re.match(r"\[(\w+)\]", _title)[1]] |= {field.name for _, kind in _tables for field in fields(kind)}
+
+
+def check_settings(words):
+    """Every --set of a command names a setting that there is; in `compare` it may begin with a family."""
+    for option, value in pairwise(words):
+        if option == "--set":
+            *family, table, name = value.partition("=")[0].split(".")
+            known = SETTINGS["model"] if table in FAMILIES or table in FAMILIES_OF_PAIRS else SETTINGS.get(table, set())
+            if name not in known:
+                raise click.UsageError(f"no setting {value}")
+            assert not family or words[0] == "compare", value
 
 
 def told(check, words):
@@ -119,6 +145,12 @@ def test_a_wrong_command_is_seen(line):
     (words,) = commands_of(line)
     with pytest.raises(click.ClickException):
         parse(words)
+
+
+@pytest.mark.parametrize("setting", ["training.micro_bach=2", "trainig.batch=2", "modell.layers=1", "rnn.layer=2"])
+def test_a_wrong_setting_is_seen(setting):
+    with pytest.raises(click.ClickException):
+        check_settings(["compare", "lm", "--set", setting])
 
 
 @pytest.mark.parametrize("line", ["regard trian lm", "regard train lm --step", "regard data got"])

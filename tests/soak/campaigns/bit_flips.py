@@ -91,11 +91,13 @@ def resume(variant, folder, chance):
     _, half, _, expected, _ = good(variant)
     path = folder / "run"
     shutil.copytree(half, path)
+    others = len(list((path / "checkpoints").glob("[0-9]*"))) > 1            # the first one has none before it
     name, how = damage(path, chance)
     said = f"{variant.name}, {name}: {how}, and resumed"
     ended = run_apart(partial(resume_told, variant, path))
     if ended.how == "refused" and "\n" not in ended.line:
-        return f"{said}: a checkpoint should give way: {ended.line}" if name.startswith("checkpoints/") else ""
+        gives_way = others and name.startswith("checkpoints/")
+        return f"{said}: a checkpoint should give way: {ended.line}" if gives_way else ""
     if ended.how != "done":
         return f"{said}: {ended}"
     differs = [each for each in difference(outcome(path), expected).split(", ") if each and "damaged-" not in each]

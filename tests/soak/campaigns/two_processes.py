@@ -2,6 +2,7 @@
 disk, so that each moment of the first is met. One is refused in a line, or both are whole.
 """
 
+from dataclasses import replace
 from functools import partial
 from random import Random
 
@@ -25,7 +26,9 @@ def prepare(folder):
     from tests.soak.lives import Undisturbed, every_variant
 
     UNDISTURBED, FOLDER = Undisturbed(folder), folder
-    ALL[:] = every_variant()
+    for each in every_variant():                             # threads of OpenMP do not come along into a fork
+        training = {**each.settings["training"], **({"threads": 1} if each.settings["training"] else {})}
+        ALL.append(replace(each, settings={**each.settings, "training": training}))
 
 
 def run(seed, folder):
