@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import shutil
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,8 +50,13 @@ class Kind:
 
     def changed(self, raw, number, seed):
         if self.name.endswith(".gz"):
-            chance = number % 2                                  # half of them are whole, with something else inside
-            return gzip.compress(mutate(gzip.decompress(raw), number, seed), 1) if chance else mutate(raw, number, seed)
+            if number % 2 == 0:                                  # half of them are whole, with something else inside
+                return mutate(raw, number, seed)
+            try:
+                inside = gzip.decompress(raw)
+            except (OSError, EOFError, zlib.error):              # it was changed before
+                return mutate(raw, number, seed)
+            return gzip.compress(mutate(inside, number, seed), 1, mtime=0)
         return mutate(raw, number, seed, self.structure)
 
 

@@ -1,4 +1,4 @@
-"""Open the built site in Chromium: `python -m docs.site.seen`. Every page at three widths, and what barriers axe finds.
+"""Open the built site in Chromium, `python -m tests.website.seen`: every page at three widths, and what axe finds.
 
     widths     no page is wider than the window, on a phone (360), a tablet (800) and a screen (1280)
     scripts    no page reports an error; without scripts the same text is there
