@@ -99,7 +99,7 @@ docs: $(SITE)
 
 # The built site in Chromium: three widths, light and dark, axe, search, looks. It wants `make docs` and `make test` before.
 seen: docs setup
-	@$(BIN)/python -m docs.site.seen
+	@$(BIN)/python -m tests.website.seen
 
 $(SITE): | $(PIP)
 	@echo "Installing into $(VENV) what builds the site ..."

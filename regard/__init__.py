@@ -69,10 +69,12 @@ _HOME = {
 __all__ = ["__version__", *sorted(_HOME)]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'regard' has no attribute {name!r}")
-    return getattr(import_module(f"regard.{_HOME[name]}"), name)
+if not TYPE_CHECKING:                                        # with it any name would be one, a misspelt one too
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module 'regard' has no attribute {name!r}")
+        return getattr(import_module(f"regard.{_HOME[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -297,7 +297,8 @@ def file_digest(path: Path) -> str:
     """SHA-256 of a plain file, read in pieces: it may be larger than memory."""
     found = hashlib.sha256()
     with open_plain(path) as file:
-        while piece := file.read(PIECE):
+        room = min(PIECE, os.fstat(file.fileno()).st_size + 1)           # it is taken whole, also for a small file
+        while piece := file.read(room):
             found.update(piece)
             count_piece()
     return found.hexdigest()

@@ -30,7 +30,7 @@ def test_importing_regard_does_not_import_torch():
 
 def names_for_type_checkers(source: str) -> dict[str, str]:
     """Name -> module of what `if TYPE_CHECKING:` imports, and exports by `as`."""
-    (block,) = (node for node in ast.parse(source).body if isinstance(node, ast.If))
+    block, _ = (node for node in ast.parse(source).body if isinstance(node, ast.If))
     return {each.asname: node.module.removeprefix("regard.") for node in block.body
             if isinstance(node, ast.ImportFrom) and node.module for each in node.names if each.asname == each.name}
 

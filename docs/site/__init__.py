@@ -9,7 +9,6 @@
     peers.py        what was measured beside other tools
     directives.py   the words that our Markdown has for these
     links.py        every link of the finished site, followed without a network
-    seen.py         the built site in a browser: widths, barriers, search, looks
     timed.py        the commands of a page as they stand there, each with its seconds
     conf.py         what Sphinx is told
 """

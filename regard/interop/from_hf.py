@@ -67,6 +67,9 @@ def rotary(config: Config, width: int, share: float = 1.0) -> tuple[dict[str, An
     base = parameters.number("rope_theta", default=config.number("rope_theta", "rotary_emb_base", default=10000.0))
     share = parameters.number("partial_rotary_factor", default=config.number(
         "partial_rotary_factor", "rotary_pct", default=share))
+    if not (width and share <= 1):
+        raise DataError(f"{config.name}: {share:g} of the {width} channels of a head cannot turn: take the file from "
+                        "where the model came from")
     turned = int(width * share)
     return {"rotary_base": base, "rotary_share": turned / width}, turned
 

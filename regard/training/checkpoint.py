@@ -71,9 +71,7 @@ class Checkpoints:
 
     def write(self, position: TrainingPosition, weights: dict[str, Tensor], tensors: dict[str, Tensor]) -> None:
         began = time.monotonic()
-        if wrong := find_spoilt(weights, tensors):
-            raise TrainingStopped(f"{wrong} at step {position.step:,}; nothing of it is saved and the last checkpoint "
-                                  "is good: go on with --resume and a lower --rate")
+        refuse_spoilt(position, find_spoilt(weights, tensors))
         files = {
             "model.safetensors": pack(weights),
             "training.safetensors": pack(tensors),
@@ -246,6 +244,13 @@ def find_spoilt(weights: dict[str, Tensor], tensors: dict[str, Tensor]) -> str:
     """Name a weight, or what an optimizer or the average keeps of it, that is not finite; "" where none is."""
     kept = {name: each for name, each in tensors.items() if name.startswith(("optimizer/", "average/"))}
     return find_extreme(weights) or find_extreme(kept, sys.float_info.max)
+
+
+def refuse_spoilt(position: TrainingPosition, wrong: str) -> None:
+    """Stop the training before it is saved, if something is wrong with it."""
+    if wrong:
+        raise TrainingStopped(f"{wrong} at step {position.step:,}; nothing of it is saved and the last checkpoint is "
+                              "good: go on with --resume and a lower --rate")
 
 
 def load_state(model: Learner, tensors: dict[str, Tensor]) -> Any:

@@ -24,7 +24,15 @@ from regard.config import fill
 from regard.errors import RunError
 from regard.plain_files import parse_json
 from regard.run_folder import SHARE, pack
-from regard.training.checkpoint import Checkpoints, holding_what_is_needed, load_state, set_random_states
+from regard.training.checkpoint import (
+    Checkpoints,
+    find_spoilt,
+    holding_what_is_needed,
+    load_state,
+    refuse_spoilt,
+    set_random_states,
+    split_weights,
+)
 from regard.training.sharded_step import ShardedStep
 from regard.training.sharding import Shards
 from regard.training.step import TrainingPosition
@@ -49,6 +57,8 @@ class ShardedCheckpoints(Checkpoints):
         ranks, shards = self.step.ranks, self.shards
         ranks.require_equal([shards.own[name] for name in sorted(shards.replicated)])
         small, dealt = self.tables()
+        found = shards.group.everyone(find_spoilt(*split_weights({**small, **dealt})))         # all stop, or none
+        refuse_spoilt(position, next(filter(None, found), ""))
         part = Path(ranks.decide(str(self.folder.begin_checkpoint(position.step).resolve()) if ranks.first else ""))
         write_shares(part, ranks.number, {name: shards.as_dtensor(path_name(name), mine)
                                           for name, mine in dealt.items()})

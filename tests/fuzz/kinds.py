@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import shutil
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,8 +50,13 @@ class Kind:
 
     def changed(self, raw, number, seed):
         if self.name.endswith(".gz"):
-            chance = number % 2                                  # half of them are whole, with something else inside
-            return gzip.compress(mutate(gzip.decompress(raw), number, seed), 1) if chance else mutate(raw, number, seed)
+            if number % 2 == 0:                                  # half of them are whole, with something else inside
+                return mutate(raw, number, seed)
+            try:
+                inside = gzip.decompress(raw)
+            except (OSError, EOFError, zlib.error):              # it was changed before
+                return mutate(raw, number, seed)
+            return gzip.compress(mutate(inside, number, seed), 1, mtime=0)
         return mutate(raw, number, seed, self.structure)
 
 
@@ -154,6 +160,8 @@ PO = ('msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\nLanguage: en\
     f'#: a.c:{at}\nmsgid "{at} {one}"\nmsgstr "{at} {other}"\n\n' for at, (one, other) in enumerate(PAIRS))).encode()
 JSONL = "".join(
     json.dumps({"source": one, "target": other, "text": f"{one} {other}"}) + "\n" for one, other in PAIRS).encode()
+LABELLED = "".join(f"{'en' if at % 2 else 'fr'}\t{one} {at}\n" for at, (one, _) in enumerate(PAIRS)).encode()
+TAGGED = "".join(f"{at}/NUM the/DET dog/NOUN saw/VERB it/PRON\n" for at in range(9)).encode()
 TSV = "".join(f"{one}\t{other}\n" for one, other in PAIRS).encode()
 
 
@@ -215,6 +223,73 @@ def use_arpa(path):
     model.score(tokens[:, :-1], tokens[:, 1:])
 
 
+def arrow_stream(kind):
+    def make(folder):
+        import pyarrow as arrow
+
+        held = arrow.table({"text": ["a cat", "the dog", "à table"] * 4})
+        maker = arrow.ipc.new_stream if kind == "arrow" else arrow.ipc.new_file
+        with arrow.OSFile(str(folder / f"a.{kind}"), "wb") as sink, maker(sink, held.schema) as file:
+            file.write_table(held)
+        return folder / f"a.{kind}"
+
+    return make
+
+
+def of_dataset(name):
+    """A file of a dataset as Hugging Face saves it."""
+    def make(folder):
+        from tests.data.saved import save_splits
+
+        saved = save_splits(folder / "saved", train={"text": ["a cat", "the dog"] * 4})
+        return saved / name
+
+    return make
+
+
+def use_dataset(path):
+    folder = path.parents[1] if path.parent.name == "train" else path.parent
+    from regard.data.reading.saved_datasets import find_splits
+
+    find_splits(folder)
+    read_all_text(folder / "train")
+
+
+def read_labels(path):
+    from regard.data.labels.labelled_texts import OF_TEXTS, LabelSettings, read_labelled
+
+    list(read_labelled(LabelSettings((str(path),)), OF_TEXTS))
+
+
+def read_tags(path):
+    from regard.data.labels.labelled_texts import LabelSettings, read_labelled
+    from regard.data.labels.tagged_sentences import OF_WORDS
+
+    list(read_labelled(LabelSettings((str(path),)), OF_WORDS))
+
+
+# ------------------------------------------------------------------------------------------------ other programs
+
+
+def of_transformers(name):
+    """A file of a model as transformers has it, made by our own export."""
+    def make(folder):
+        from regard.interop.export import export
+
+        export(RUNS / "lm-transformer", "hf", folder / "model", check=False)
+        return folder / "model" / name
+
+    return make
+
+
+def import_folder(path):
+    from regard.interop.importing import import_run
+
+    out = path.parents[1] / "imported"
+    shutil.rmtree(out, ignore_errors=True)
+    import_run(path.parent, out)
+
+
 # ------------------------------------------------------------------------------------------------ pictures
 
 
@@ -256,4 +331,13 @@ KINDS = {kind.name: kind for kind in (
     Kind("PO", writer("a.po", PO), read_all_pairs), Kind("MO", compiled, read_all_pairs),
     Kind("jsonl", writer("a.jsonl", JSONL), read_both, "jsonl"), Kind("tsv", writer("a.tsv", TSV), read_both),
     Kind("parquet", table, read_both, needs="pyarrow"),
+    Kind("arrow", arrow_stream("arrow"), read_all_text, needs="pyarrow"),
+    Kind("feather", arrow_stream("feather"), read_all_text, needs="pyarrow"),
+    *(Kind(f"{name} of a saved dataset", of_dataset(place + name), use_dataset, "json", needs="pyarrow") for place, name
+      in (("", "dataset_dict.json"), ("train/", "state.json"), ("train/", "dataset_info.json"))),
+    Kind("labels.tsv", writer("a.tsv", LABELLED), read_labels), Kind("tagged text", writer("a.txt", TAGGED), read_tags),
+    Kind("config.json of transformers", of_transformers("config.json"), import_folder, "json"),
+    Kind("tokenizer.json of transformers", of_transformers("tokenizer.json"), import_folder, "json"),
+    Kind("tokenizer_config.json of transformers", of_transformers("tokenizer_config.json"), import_folder, "json"),
+    Kind("safetensors of transformers", of_transformers("model.safetensors"), import_folder, "safetensors"),
     *(Kind(name, picture(name.lower()), use_picture) for name in ("PNG", "JPEG", "GIF", "WebP", "BMP")))}

@@ -70,7 +70,7 @@ def change_json(raw, chance):
     """An odd value in the place of some part of the value; or a part gone, or there twice."""
     try:
         value = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):                     # a change before made it something else
         return flip(raw, chance)
     places = list(parts_of(value))
     if not places:

@@ -86,19 +86,29 @@ def quieten():
     warnings.simplefilter("ignore")
 
 
-def run_some(kind, folder, numbers, seed, seconds, until, write):
-    raw = kind.good(folder)
+def limit_memory():
+    """Allow this process so much more than it has, and let it end when its time is over."""
     with open("/proc/self/statm") as file:
         taken = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (taken + MEGABYTES * 2**20,) * 2)
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (taken + MEGABYTES * 2**20, most))
     signal.signal(signal.SIGPROF, signal.SIG_DFL)                # nothing can catch it: it ends the process
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def limit_time(seconds):
+    signal.setitimer(signal.ITIMER_PROF, SECONDS + 2 * seconds)
+    signal.alarm(PATIENCE)
+
+
+def run_some(kind, folder, numbers, seed, seconds, until, write):
+    raw = kind.good(folder)
+    limit_memory()
     for number in numbers:
         if until is not None and time.monotonic() > until:
             return
         path = kind.place(folder, kind.changed(raw, number, seed))
-        signal.setitimer(signal.ITIMER_PROF, SECONDS + 2 * seconds)
-        signal.alarm(PATIENCE)
+        limit_time(seconds)
         write(f"{number} {use(kind, path)}")
 
 

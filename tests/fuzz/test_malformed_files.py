@@ -12,8 +12,9 @@ if not sys.platform.startswith("linux"):
 from tests.fuzz.kinds import KINDS, Kind, writer
 from tests.fuzz.running import run_cases, use
 
-COUNT, SEED = 100, 0
-NOTED = ("manifest.json", "metrics.jsonl")       # what is damaged of these is told in a note, and the run is used
+COUNT, SEED = 70, 0
+# What is damaged of these is told in a note, or is not needed, and the run or the text is used.
+NOTED = ("manifest.json", "metrics.jsonl", "dataset_info.json of a saved dataset")
 
 
 @pytest.mark.parametrize("name", list(KINDS))

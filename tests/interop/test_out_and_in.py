@@ -41,8 +41,9 @@ def test_the_weights_come_back_bit_by_bit(name, tmp_path):
         assert (tmp_path / "out-again" / file).read_bytes() == (tmp_path / "out" / file).read_bytes(), file
 
 
-def test_a_tokenizer_that_is_read_as_another_programs_leaves_as_it_was_found(tmp_path):
-    ours = make_trained("lm", "transformer", kind="char", heads=4, **LLAMA)
+@pytest.mark.parametrize("kind", ["char", "word", "whitespace"])
+def test_a_tokenizer_that_is_read_as_another_programs_leaves_as_it_was_found(kind, tmp_path):
+    ours = make_trained("lm", "transformer", kind=kind, heads=4, **LLAMA)
     export(ours, "hf", tmp_path / "out", check=False)
     again = import_model(tmp_path / "out", tmp_path / "run")
     assert again.tokenizer.kind == "foreign" and again.tokenizer.added == 0

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, cast
 
 from regard.data.reading.lines import BLOCK
 from regard.data.reading.readers import TextFile, open_source
+from regard.data.reading.unpacking import FROM, MOST
 from regard.errors import DataError
 
 ROWS_AT_ONCE = 256
@@ -34,11 +35,13 @@ def table_rows(source: TextFile, choose: Choose) -> Iterator[tuple[str, Row]]:
             unpack(stream, unpacked, source)
         try:
             opened = open_parquet if source.format == "parquet" else open_arrow
-            schema, batches = opened(cast(BinaryIO, unpacked) if source.packed else stream, choose)
-            for number, row in enumerate(rows_of(schema, batches), 1):
+            plain = cast(BinaryIO, unpacked) if source.packed else stream
+            schema, batches = opened(plain, choose)
+            rows = refuse_bombs(rows_of(schema, batches), plain, source.name)
+            for number, row in enumerate(rows, 1):
                 yield f"{source.name} row {number}", row
-        except (arrow.ArrowException, UnicodeDecodeError) as error:
-            reason = " ".join(str(error).split())[:200]
+        except (arrow.ArrowException, UnicodeDecodeError, MemoryError) as error:
+            reason = " ".join(str(error).split())[:200] or "it asks for more memory than there is"
             raise DataError(f"{source.name} is not a readable {TITLES[source.format]} file ({reason}): write it "
                             "again") from None
 
@@ -76,8 +79,11 @@ def open_parquet(stream: BinaryIO, choose: Choose) -> tuple[Any, Iterable[Any]]:
 
 
 def open_arrow(stream: BinaryIO, choose: Choose) -> tuple[Any, Iterable[Any]]:
+    """Return the schema and the record batches, each checked whole: its numbers would else lead outside its bytes."""
     from pyarrow import ipc
 
+    size = stream.seek(0, io.SEEK_END)
+    stream.seek(0)
     begins = stream.read(len(FILE_MARK))
     stream.seek(0)
     if begins == FILE_MARK:
@@ -86,15 +92,58 @@ def open_arrow(stream: BinaryIO, choose: Choose) -> tuple[Any, Iterable[Any]]:
     else:
         table = batches = ipc.open_stream(stream)
     columns = choose(table.schema.names)
-    return table.schema, (batch.select(columns) for batch in batches)
+    return table.schema, checked((batch.select(columns) for batch in batches), max(FEW_ROWS, DENSEST * size))
+
+
+def checked(batches: Iterable[Any], most: int) -> Iterator[Any]:
+    """Yield record batches without damage, and with at most so many entries in all: an entry may take no byte."""
+    entries = 0
+    for batch in batches:
+        batch.validate(full=True)
+        entries += sum(map(count_entries, batch.columns))
+        if entries > most:
+            raise DataError(f"an Arrow file says that it has more than {most:,} entries, as no text of its size does: "
+                            "write it again")
+        yield batch
+
+
+def count_entries(array: Any) -> int:
+    """Return the number of entries of an array and of all that it holds."""
+    inside = getattr(array, "values", None)                          # of lists
+    if inside is not None and hasattr(inside, "type"):
+        return len(array) + count_entries(inside)
+    return len(array) + sum(count_entries(array.field(at)) for at in range(array.type.num_fields)
+                            if hasattr(array, "field"))
+
+
+def refuse_bombs(rows: Iterable[Row], stream: BinaryIO, name: str) -> Iterator[Row]:
+    """Yield rows as long as they hold no more than text is packed: many may share the bytes of one."""
+    place, held = stream.tell(), 0
+    size = stream.seek(0, io.SEEK_END)
+    stream.seek(place)
+    for row in rows:
+        held += sum(len(value) for value in row.values() if isinstance(value, str | bytes | list))
+        if held > max(FROM, MOST * size):
+            raise DataError(f"{name} unpacks to more than {MOST} times its size, as no text does: write it again")
+        yield row
+
+
+def rows_at_once(batch: Any) -> int:
+    """Return how many rows are made at once: one, where rows may share the bytes of a long text."""
+    from pyarrow import types
+
+    shared = any(types.is_dictionary(each) or types.is_run_end_encoded(each) or "view" in str(each)
+                 for each in batch.schema.types)
+    return 1 if shared else ROWS_AT_ONCE
 
 
 def rows_of(schema: Any, batches: Iterable[Any]) -> Iterator[Row]:
     """Yield the rows of record batches, few at a time, with the names of labels in the place of their numbers."""
     labels = label_names(schema)
     for batch in batches:
-        for first in range(0, batch.num_rows, ROWS_AT_ONCE):
-            for row in batch.slice(first, ROWS_AT_ONCE).to_pylist():
+        step = rows_at_once(batch)
+        for first in range(0, batch.num_rows, step):
+            for row in batch.slice(first, step).to_pylist():
                 yield {name: spell(value, labels[name]) if name in labels else value for name, value in row.items()}
 
 

@@ -25,7 +25,15 @@ Name = str | os.PathLike[str]
 
 def is_saved_dataset(folder: Path) -> bool:
     """True for one dataset, without splits."""
-    return (folder / STATE).is_file() and (folder / INFO).is_file()
+    return is_there(folder / STATE) and is_there(folder / INFO)
+
+
+def is_there(path: Path) -> bool:
+    """True for a file; also a name that no file can have, such as one that is too long, is simply not there."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def find_dataset_files(folder: Path) -> list[Path]:
@@ -37,9 +45,9 @@ def find_dataset_files(folder: Path) -> list[Path]:
         raise DataError(f"{folder / STATE} names no files of its own (_data_files): save the dataset again")
     if state.get("_indices_data_files"):
         raise DataError(f"{folder} is a selection of rows (_indices_data_files): save it again with a newer `datasets`")
-    missing = next((name for name in names if not (folder / name).is_file()), None)
+    missing = next((name for name in names if not is_there(folder / name)), None)
     if missing is not None:
-        raise DataError(f"{folder} has no {missing}, which its {STATE} names: save the dataset again")
+        raise DataError(f"{folder} has no {missing[:200]}, which its {STATE} names: save the dataset again")
     return [folder / name for name in names]
 
 

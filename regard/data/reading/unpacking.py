@@ -11,14 +11,16 @@ from regard.errors import DataError
 
 MOST = 200                     # times its packed size is the most that a text has: prose has 3 to 10, logs 20 to 50
 FROM = 2**21                   # bytes from which on it is asked: small ones may repeat themselves
+HEADER = 2**16                 # bytes of a name or a comment in a header; gzip reads them one by one
 SIP = 2**13                    # packed bytes that gzip is given at once: it may not have unpacked them yet
 
 
 class _Sips(io.RawIOBase):
-    """A stream of which no more than a sip is read at once."""
+    """A stream of which no more than a sip is read at once, and no header without an end."""
 
     def __init__(self, stream: BinaryIO):
         self.stream = stream
+        self.one_by_one = 0
 
     def readable(self) -> bool:
         return True
@@ -30,6 +32,9 @@ class _Sips(io.RawIOBase):
         return self.stream.seek(place, whence)
 
     def read(self, size: int = -1) -> bytes:
+        self.one_by_one = self.one_by_one + 1 if size == 1 else 0
+        if self.one_by_one > HEADER:
+            raise gzip.BadGzipFile("its header has no end")
         return self.stream.read(min(size, SIP) if size >= 0 else SIP)
 
 

@@ -16,6 +16,7 @@ from regard.data.labels.labelled_texts import OF_TEXTS, LabelSettings, find_labe
 from regard.data.labels.tagged_sentences import OF_WORDS
 from regard.data.pairs import pair_corpus, pair_readers
 from regard.data.pairs.pair_readers import PairSettings
+from regard.data.pairs.pairs import find_pair_sources
 from regard.data.reading import two_fields
 from regard.data.reading.text_cache import Cache
 from regard.errors import DataError
@@ -135,6 +136,23 @@ def test_what_is_not_to_lose_its_duplicates_keeps_them(tmp_path, monkeypatch):
     (tmp_path / "a.tsv").write_bytes(b"un\tone\n" * 300)
     (line,) = both_ways(tmp_path, monkeypatch, clean_pairs(tmp_path / "a.tsv", drop_duplicates=False))
     assert line.startswith("300 pairs read: 300 kept")
+
+
+def test_files_at_addresses_are_cleaned_one_by_one(tmp_path, monkeypatch):
+    pytest.importorskip("fsspec")
+    for seed, name in enumerate("ab"):
+        (tmp_path / f"{name}.tsv").write_bytes(table_lines(seed, 2))
+    addresses = [f"file://{tmp_path}/{name}.tsv" for name in "ab"]
+    both_ways(tmp_path, monkeypatch, clean_pairs(*addresses))
+    found = cuts.cut_pairs(find_pair_sources(addresses), 1500)
+    assert [[file.address for file in segment.files] for segment in found] == [[each] for each in addresses]
+    assert not clean_segments.can_be_shared(find_sources_in_memory())
+
+
+def find_sources_in_memory():
+    fsspec = pytest.importorskip("fsspec")
+    fsspec.filesystem("memory").pipe("/pairs.tsv", b"un\tone\n")
+    return find_pair_sources(["memory://pairs.tsv"])
 
 
 def clean_texts(path, labelling, shuffled, **options):

@@ -3,6 +3,7 @@
 import gzip
 import struct
 import time
+import tracemalloc
 
 import pytest
 
@@ -82,6 +83,23 @@ def test_packed_text_that_unpacks_to_much_is_refused_as_it_streams(tmp_path):
     assert len(list(read(find_sources([str(path)]), ReadSettings("line")))) == 1000
 
 
+def test_a_header_without_an_end_is_refused_at_once(tmp_path, monkeypatch):
+    """gzip reads the name in a header byte by byte: ten megabytes took seconds."""
+    from regard.data.reading import unpacking
+    from regard.data.reading.readers import ReadSettings, find_sources, read
+
+    path, taken = tmp_path / "a.txt.gz", []
+    path.write_bytes(b"\x1f\x8b\x08\x08\0\0\0\0\0\3" + b"x" * 10**6)
+    honest = unpacking._Sips.read
+    monkeypatch.setattr(unpacking._Sips, "read", lambda self, size=-1: taken.append(size) or honest(self, size))
+    with pytest.raises(DataError, match=r"a\.txt\.gz is not a whole gzip file \(its header has no end\)"):
+        list(read(find_sources([str(path)]), ReadSettings("line")))
+    assert len(taken) < 2 * unpacking.HEADER
+    with gzip.GzipFile("n" * 60_000, "wb", fileobj=path.open("wb")) as file:            # a long name is one
+        file.write(b"a cat\n")
+    assert len(list(read(find_sources([str(path)]), ReadSettings("line")))) == 1
+
+
 def test_a_table_of_more_rows_than_its_bytes_can_hold_is_refused(tmp_path):
     arrow = pytest.importorskip("pyarrow")
     import pyarrow.parquet as parquet
@@ -92,3 +110,53 @@ def test_a_table_of_more_rows_than_its_bytes_can_hold_is_refused(tmp_path):
     parquet.write_table(arrow.table({"text": column}), tmp_path / "a.parquet")
     with pytest.raises(DataError, match="says that it has 1,000,000 rows, as no text does"):
         next(read(find_sources([str(tmp_path / "a.parquet")]), ReadSettings("line")))
+
+
+# ------------------------------------------------------------------------------------------------ Arrow
+
+
+def arrow_file(path, table):
+    import pyarrow
+
+    with pyarrow.OSFile(str(path), "wb") as sink, pyarrow.ipc.new_stream(sink, table.schema) as file:
+        file.write_table(table)
+    return path
+
+
+def rows_of_text(path):
+    from regard.data.reading.readers import ReadSettings, find_sources, read
+
+    return [piece.text for piece in read(find_sources([str(path)]), ReadSettings("line"))]
+
+
+def test_offsets_of_arrow_that_lead_outside_its_bytes_are_refused(tmp_path):
+    """They were followed: what lay in memory behind the file was read as text, or the process ended."""
+    arrow = pytest.importorskip("pyarrow")
+    path = arrow_file(tmp_path / "a.arrow", arrow.table({"text": ["a cat", "sat!"]}))
+    raw, good = path.read_bytes(), struct.pack("<3i", 0, 5, 9)
+    assert raw.count(good) == 1
+    path.write_bytes(raw.replace(good, struct.pack("<3i", 0, 5, 2**30)))
+    with pytest.raises(DataError, match=r"a\.arrow is not a readable Arrow file"):
+        rows_of_text(path)
+
+
+def test_rows_of_arrow_that_take_no_bytes_are_refused(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    for column in (arrow.nulls(50_000_000), arrow.FixedSizeListArray.from_arrays(arrow.nulls(50_000_000), 25_000_000)):
+        with pytest.raises(DataError, match="says that it has more than"):
+            rows_of_text(arrow_file(tmp_path / "a.arrow", arrow.table({"text": column})))
+
+
+def test_rows_of_arrow_that_share_one_long_text_are_refused(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    import numpy
+
+    column = arrow.DictionaryArray.from_arrays(arrow.array(numpy.zeros(90_000, numpy.int8)), ["x" * 200_000])
+    path = arrow_file(tmp_path / "a.arrow", arrow.table({"text": column}))
+    tracemalloc.start()
+    with pytest.raises(DataError, match="unpacks to more than 200 times its size"):
+        rows_of_text(path)
+    assert tracemalloc.get_traced_memory()[1] < 2**27                  # and not 18 GB
+    tracemalloc.stop()
+    few = arrow.DictionaryArray.from_arrays(arrow.array([0, 1, 0], arrow.int8()), ["a cat", "the dog"])
+    assert rows_of_text(arrow_file(path, arrow.table({"text": few}))) == ["a cat", "the dog", "a cat"]

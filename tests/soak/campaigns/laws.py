@@ -1,10 +1,12 @@
 """The laws over every family and task, at sizes and settings that are drawn; compiled steps; and training on ranks."""
 
+from itertools import count, islice
 from random import Random
 
 from tests.soak.campaign import Campaign, Failure
 
 NAMES = []
+AT_ONCE = 8                              # trainings in one start of the ranks
 ALSO = ("tests/laws/drawn_models.py", "tests/laws/drawn_settings.py")
 
 
@@ -50,6 +52,24 @@ def run_compiled(seed, folder):
     return Failure(f"{wrong}: {name}, {told}") if wrong else None
 
 
+def run_on_ranks(seeds, folder):
+    """Some trainings in one start of the ranks."""
+    from tests.laws.drawn_ranks import wrong_together
+
+    seeds = iter(seeds)
+    for block in count():
+        if not (some := list(islice(seeds, AT_ONCE))):
+            return
+        own = folder / str(block)
+        own.mkdir()
+        for seed, wrong in wrong_together(some, own).items():
+            yield seed, Failure(wrong) if wrong else None
+
+
+def run_one_on_ranks(seed, folder):
+    return next(run_on_ranks([seed], folder))[1]
+
+
 CAMPAIGNS = (
     Campaign("laws", "a law on a model of one of 33 families, of settings, sizes and rows that are drawn", ci=990,
              soak=165_000, run=run, prepare=prepare, short="tests/laws/test_drawn_sizes.py", also=ALSO,
@@ -57,4 +77,8 @@ CAMPAIGNS = (
     Campaign("laws-compiled", "a model's step is compiled, and it reads some tokens", ci=16, soak=2_000,
              run=run_compiled, prepare=prepare_compiling, short="tests/models/test_compiled_families.py",
              also=(*ALSO, "tests/laws/drawn_steps.py"), holds="one graph, the eager step's numbers to 1e-12"),
+    Campaign("laws-ranks", "a drawn model of one of 29 families trains on two ranks, and in one process", ci=0,
+             soak=290, run=run_one_on_ranks, run_many=run_on_ranks, prepare=prepare, patience=600.0,
+             short="tests/training/test_ranks.py", also=(*ALSO, "tests/laws/drawn_ranks.py", "tests/training"),
+             holds="the same weights to 1e-10 in float64"),
 )

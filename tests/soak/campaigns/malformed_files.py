@@ -39,6 +39,6 @@ def run(seed, folder):
 
 
 CAMPAIGN = Campaign(
-    "malformed-files", "one of 27 kinds of files is changed at random, and used", ci=2_700, soak=1_000_000, run=run,
+    "malformed-files", "one of 39 kinds of files is changed at random, and used", ci=2_730, soak=1_000_000, run=run,
     run_many=run_many, prepare=prepare, short="tests/fuzz", patience=900.0, also=("tests/fuzz",),
     holds="read, or refused in one line, within 1 s and 256 MB beyond the good file's")

@@ -1,4 +1,4 @@
-"""Open the built site in Chromium: `python -m docs.site.seen`. Every page at three widths, and what barriers axe finds.
+"""Open the built site in Chromium, `python -m tests.website.seen`: every page at three widths, and what axe finds.
 
     widths     no page is wider than the window, on a phone (360), a tablet (800) and a screen (1280)
     scripts    no page reports an error; without scripts the same text is there
@@ -84,7 +84,7 @@ def too_wide(browser: Any, url: str, names: list[str], shots: Path) -> Iterator[
         page = browser.new_page(viewport={"width": width, "height": 900})
         said: list[str] = []
         page.on("pageerror", lambda error, said=said: said.append(str(error)))
-        page.on("response", lambda it, said=said: None if it.ok else said.append(f"{it.url}: {it.status}"))
+        page.on("response", lambda it, said=said: it.status >= 400 and said.append(f"{it.url}: {it.status}"))
         for name in names:
             page.goto(f"{url}/{name}.html")
             over = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
