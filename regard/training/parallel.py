@@ -87,7 +87,6 @@ class RankGroup(RankShare):
         """Send a message that all ranks take part in, once all have come to it."""
         self.sent[kind] = self.sent.get(kind, 0) + tensor.numel() * tensor.element_size()
         self.patience = self.choose_patience(quick)
-        self.quick = self.quick or quick                       # the first step has code to compile
         with self.waiting():
             try:
                 message()
@@ -191,6 +190,8 @@ class RankGroup(RankShare):
         said = [float(self.asked()), self.stopwatch.seconds(loss.is_cuda), float(tokens)]
         self.exchanges.fill(self.number, loss, said)
         self.sum(self.exchanges.flat, quick=True)
+        if not self.quick:                                     # this one had code to compile: it says nothing
+            self.quick, self.stopwatch.longest = True, 0.0
         return self.exchanges.put_back()
 
     def end_training(self) -> None:

@@ -188,6 +188,7 @@ class RankWatch:
             self.wait_for_hearers(store)
             for rank in self.accused:
                 store.set(f"accused/{rank}", "1")
+            time.sleep(4 * BEAT if self.accused else 0)            # for them to see it: the store may end with us
         except RuntimeError:                                       # the store is gone, and nobody can be asked
             if said:
                 return
