@@ -35,10 +35,10 @@ $(DEV): | $(PIP)
 	@rm -f $(VENV)/.demo-* $(VENV)/.dev-* && touch $(DEMO) $@
 	@echo "Ready: $(BIN)/regard, and the tests"
 
-# A Python of 3.11 to 3.13; where one is asked for by PYTHON=..., .venv must have that one.
+# A Python of 3.11 to 3.14; where one is asked for by PYTHON=..., .venv must have that one.
 same-python:
 	@test -n "$(PYTHON)" || { test -z "$(ASKED)" || echo "PYTHON=$(ASKED) does not run here, or is another version."; \
-	  echo "Regard needs Python 3.11, 3.12 or 3.13: install one, then run make again."; exit 1; }
+	  echo "Regard needs Python 3.11, 3.12, 3.13 or 3.14: install one, then run make again."; exit 1; }
 	@test -z "$(ASKED)" || test ! -x $(BIN)/python || test "$$($(BIN)/python --version)" = "$$($(PYTHON) --version)" || { \
 	  echo "$(VENV) has $$($(BIN)/python --version), not $$($(PYTHON) --version): run make clean first, or leave PYTHON out."; \
 	  exit 1; }
