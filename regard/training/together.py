@@ -30,8 +30,8 @@ def follow(request: TrainRequest, ranks: Any) -> None:
     folder, way = receive_run(ranks)
     if folder is None:
         return
-    plan = plan_resumed(follower_request(request), folder, say_nothing, f"{ranks.name} reads another text than rank 0: "
-                        "give every machine the same files")
+    plan = plan_resumed(follower_request(request), folder, say_nothing, "the text here is not that of rank 0: give "
+                        "every machine the same files")
     with kept_conditions():
         torch.manual_seed(plan.training.seed)
         job = Parts(plan, build_model(plan), folder, TrainingProgress(quiet=True), ranks, way).make_job(plan)

@@ -226,8 +226,8 @@ def test_wrong_use_is_one_line_of_rank_0(tmp_path):
     arguments = [*command(tmp_path)]
     arguments[2] = "text.txt"
     other = refused(tmp_path, arguments, environments=[{"HOME": str(tmp_path / name)} for name in ("one", "two")])
-    assert other == [f"regard: rank 1 on {HERE}: rank 1 on {HERE} reads another text than rank 0: give every machine "
-                     "the same files"]
+    assert other == [f"regard: rank 1 on {HERE}: the text here is not that of rank 0: give every machine the "
+                     "same files"]
     assert "gpu" in refused(tmp_path, [*command(tmp_path), "--device", "gpu"])[0]
     assert "-: 2 ranks cannot all read the standard input" in refused(tmp_path, ["train", "lm", "-"])[0]
     streams = ["--family", "gru", "--set=training.reading=streams", "--steps", "2", "--batch", "1", "--device", "cpu"]
