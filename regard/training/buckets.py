@@ -29,7 +29,7 @@ BUCKET_BYTES = 2**25           # of gradients, at least: each message has a dela
 
 
 @dataclass
-class Bucket:
+class GradientBucket:
     """Neighbours among the weights, and the part of the message that carries their gradients."""
 
     weights: slice
@@ -43,7 +43,7 @@ class BucketedExchange(Exchange):
     def __init__(self, weights: Sequence[Any], group: RankGroup):
         super().__init__(weights, group.count, weights[0])
         self.group = group
-        self.buckets = [Bucket(each, self.part(each)) for each in cut_buckets(weights)]
+        self.buckets = [GradientBucket(each, self.part(each)) for each in cut_buckets(weights)]
         self.home = {number: bucket for bucket in self.buckets
                      for number in range(bucket.weights.start, bucket.weights.stop)}
         for number, weight in enumerate(weights):
