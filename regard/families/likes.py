@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from regard.errors import SettingError, did_you_mean
@@ -18,7 +18,9 @@ class Likeness:
 
     task: str
     family: str
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Any]            # of the [model] table
+    tokenizer: Mapping[str, Any] = field(default_factory=dict)       # of the [tokenizer] table
+    kind: str = ""                         # of tokenizer, where the user names none; empty: as without --like
 
 
 RMS = {"norm": "rms", "activation": "swiglu", "positions": "rotary"}
@@ -35,7 +37,7 @@ LIKES = {
     "marian": Likeness("translate", "transformer", {
         **LAYER, "positions": "sinusoidal", "placement": "post", "activation": "silu", "logit_bias": True}),
     "pegasus": Likeness("translate", "transformer", {
-        **LAYER, "positions": "sinusoidal", "placement": "pre", "activation": "relu"}),
+        **LAYER, "positions": "sinusoidal", "placement": "pre", "activation": "relu"}, {"shared": True}, "bpe"),
 }
 
 
@@ -44,8 +46,10 @@ def likes_of(task: str) -> tuple[str, ...]:
     return tuple(name for name, like in LIKES.items() if like.task == task)
 
 
-def settings_like(name: str, task: str, family: str | None, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the family and the [model] table with the settings of a known model; one that was `given` otherwise is a
+def settings_like(
+    name: str, task: str, family: str | None, given: Mapping[str, Mapping[str, Any]]
+) -> tuple[str, dict[str, Any]]:
+    """Return the family and all tables of settings, with those of a known model; one that was `given` otherwise is a
     SettingError, as is a model of another task."""
     known = likes_of(task)
     if name not in known:
@@ -54,11 +58,20 @@ def settings_like(name: str, task: str, family: str | None, given: Mapping[str, 
     like = LIKES[name]
     if family not in (None, like.family):
         raise SettingError(f"--like {name} is a {like.family}, not --family {family}: leave one of the two out")
-    for setting, value in like.settings.items():
+    found: dict[str, Any] = dict(given)
+    for table, settings in (("model", like.settings), ("tokenizer", like.tokenizer)):
+        refuse_others(name, table, settings, given.get(table, {}))
+        found[table] = {**settings, **given.get(table, {})}
+    if like.kind:
+        found["tokenizer"] = {"kind": like.kind, **found["tokenizer"]}
+    return like.family, found
+
+
+def refuse_others(name: str, table: str, settings: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    for setting, value in settings.items():
         if setting in given and not same(given[setting], value):
-            raise SettingError(f"--like {name} has model.{setting} = {spell(value)}, not {spell(given[setting])}: "
+            raise SettingError(f"--like {name} has {table}.{setting} = {spell(value)}, not {spell(given[setting])}: "
                                "leave one of the two out")
-    return like.family, {**like.settings, **given}
 
 
 def same(given: Any, value: Any) -> bool:

@@ -143,10 +143,15 @@ def find_architecture(target: str, layout: Layout) -> Architecture:
     row, conflicts = min(found, key=lambda each: len(each[1]))               # of equals the first
     if not conflicts:
         return row
-    stands = ", ".join(f"model.{name} = {_spell(traits[name])}" for name in conflicts)
-    could = ", ".join(f"model.{name} = {_spell(value)}" for name, value in conflicts.items())
+    stands = ", ".join(f"{_setting(name)} = {_spell(traits[name])}" for name in conflicts)
+    could = ", ".join(f"{_setting(name)} = {_spell(value)}" for name, value in conflicts.items())
     raise SettingError(f"{stands}: --to {target} cannot hold it; the nearest that it can is {could} ({row.name}), or "
                        "export with --to onnx")
+
+
+def _setting(trait: str) -> str:
+    """Return the name of a trait in run.toml."""
+    return f"{'tokenizer' if trait == 'shared' else 'model'}.{trait}"
 
 
 def _spell(value: Any) -> str:

@@ -5,7 +5,8 @@ Log-probabilities on held-out lines, and what each would write, token by token. 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from regard.contract import Source
 from regard.decoding.sampling import Sampling
 from regard.decoding.special_tokens import text_special_tokens
 from regard.decoding.stream import generate_tokens
-from regard.errors import RunError
+from regard.errors import RegardError, RunError
 from regard.interop.target import ExportSubject, OpenedExport, Tolerance
 
 LINES, LONGEST, WRITTEN = 100, 64, 50
@@ -46,7 +47,7 @@ class Checked:
 
     def describe(self) -> str:
         choices = "all choices equal" if self.choices == 1.0 else f"{self.choices:.2%} of choices equal"
-        text = "" if self.same_text else "; both write the same up to a tie"
+        text = "" if self.same_text else "; the greedy texts part where choices are close"
         return (f"checked in {self.program} {self.version} on {self.lines} {self.of}: largest difference "
                 f"{self.difference:.1e}, {choices}{text}")
 
@@ -179,7 +180,9 @@ def check_export(
     largest, same, wrong, positions, seen = 0.0, 0, 0, 0, 0
     for line in lines:
         ours = subject.counting.columns(our_log_probs(network, line))
-        told = opened.log_probs(subject.counting.theirs(line.tokens), their_source(subject, line))
+        read = subject.counting.theirs(line.tokens)
+        with asked(opened):
+            told = opened.log_probs(read, their_source(subject, line))
         theirs = torch.as_tensor(np.asarray(told), dtype=torch.float32)
         if theirs.shape != ours.shape:
             raise RunError(f"{opened.program} {opened.version} gives {tuple(theirs.shape)} log-probabilities where the "
@@ -204,6 +207,22 @@ def check_export(
     return checked
 
 
+@contextmanager
+def asked(opened: OpenedExport) -> Iterator[None]:
+    """Turn whatever the other program raises at a question into one line."""
+    try:
+        yield
+    except RegardError:
+        raise
+    except Exception as error:
+        raise RunError(f"{opened.program} {opened.version} opens what was written, and then fails "
+                       f"({first_line(error)}): the export was not kept") from error
+
+
+def first_line(error: Exception) -> str:
+    return str(error).split("\n")[0] or type(error).__name__
+
+
 def their_source(subject: ExportSubject, line: CheckLine) -> Any:
     """Return the source of a line as the target reads it: its ids, or the pixels."""
     source = line.source
@@ -218,7 +237,9 @@ def _compare_tokens(subject: ExportSubject, opened: OpenedExport, lines: Sequenc
     counting = subject.counting if ours is subject.tokenizer else subject.source_counting
     for line in lines:
         text = ours.decode(line.tokens if line.source is None else line.source)
-        if opened.encode(text) != counting.theirs(ours.encode(text).tolist()):
+        with asked(opened):
+            theirs = opened.encode(text)
+        if theirs != counting.theirs(ours.encode(text).tolist()):
             raise RunError(f"{opened.program} {opened.version} cuts {text[:60]!r} into other tokens: the export was "
                            "not kept")
 
@@ -242,7 +263,8 @@ def _compare_texts(
         count = min(count, context - len(prompt.tokens))
     written, margins = our_greedy(subject.network, prompt, count, subject.tokenizer.eos)
     ours = subject.counting.theirs(written)
-    theirs = opened.greedy(subject.counting.theirs(prompt.tokens), count, their_source(subject, prompt))
+    with asked(opened):
+        theirs = opened.greedy(subject.counting.theirs(prompt.tokens), count, their_source(subject, prompt))
     for mine, other, margin in zip(ours, theirs, margins, strict=False):
         if mine != other:
             return False, margin > 2 * tolerance.difference

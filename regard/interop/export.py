@@ -14,7 +14,7 @@ from typing import Any
 from regard import storage
 from regard.errors import RegardError, RunError, SettingError
 from regard.interop import TARGETS, TargetRow, find_target
-from regard.interop.checking import Checked, check_export
+from regard.interop.checking import Checked, check_export, first_line
 from regard.interop.mixtures import beside, describe_cost, write_beside
 from regard.interop.target import ExportSubject, ExportTarget
 from regard.trained import load
@@ -49,9 +49,11 @@ def export(
     name = Path(trained.path).name if trained.path else "model"
     subject = ExportSubject(trained, choose_precision(to, precision), name, row.counted, row.recounted)
     path = Path(out) if out is not None else Path(f"{name}-{to}{row.suffix}")
-    refuse_taken(path)
+    mixed = subject.ngram is not None and not row.counted
+    places = (path, beside(path, row.is_folder)) if mixed else (path,)
+    refuse_taken(*places)
     storage.make_folder(path.parent)
-    part, mixed = storage.own_part(path), subject.ngram is not None and not row.counted
+    part = storage.own_part(path)
     try:
         began = time.monotonic()
         kind = target.write(subject, part)
@@ -85,7 +87,7 @@ def _move(part: Path, path: Path, row: TargetRow) -> tuple[Path, ...]:
     ngram = beside(part, row.is_folder)
     other = beside(path, row.is_folder) if ngram.exists() else None
     with storage.locked(path.parent):
-        refuse_taken(path)
+        refuse_taken(path, *() if other is None else (other,))
         if not row.is_folder and other is not None:
             storage.perform("rename", other, lambda: ngram.replace(other))
         if part.is_dir():
@@ -95,9 +97,10 @@ def _move(part: Path, path: Path, row: TargetRow) -> tuple[Path, ...]:
     return () if other is None else (other,)
 
 
-def refuse_taken(path: Path) -> None:
-    if path.exists():
-        raise SettingError(f"-o {path} exists already: give another path, or remove it")
+def refuse_taken(*paths: Path) -> None:
+    for path in paths:
+        if path.exists():
+            raise SettingError(f"-o {path} exists already: give another path, or remove it")
 
 
 def _check(
@@ -111,8 +114,8 @@ def _check(
     except RegardError:
         raise
     except Exception as error:             # a program may raise anything at a file that it does not like
-        reason = str(error).split("\n")[0] or type(error).__name__
-        raise RunError(f"{row.program} does not open what was written ({reason}): the export was not kept") from error
+        raise RunError(f"{row.program} does not open what was written ({first_line(error)}): the export was not "
+                       "kept") from error
     try:
         return check_export(subject, opened, target.tolerance(subject, kind)), opened.notes
     finally:

@@ -135,7 +135,10 @@ def open_written(subject: ExportSubject, path: Path) -> OpenedExport:
             written = model.generate(**given, attention_mask=real, max_new_tokens=count)[0].tolist()
         return written[len(tokens):]
 
+    def encode(text: str) -> list[int]:
+        with quiet(transformers.utils.logging):            # it warns of texts longer than the context
+            return list(tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
+
     return OpenedExport(
-        "transformers", transformers.__version__, log_probs, greedy if subject.writes_on else None,
-        encode=lambda text: tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True),
+        "transformers", transformers.__version__, log_probs, greedy if subject.writes_on else None, encode,
         decode=lambda tokens: str(tokenizer.decode(tokens)))

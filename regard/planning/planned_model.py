@@ -91,7 +91,7 @@ def of_size(request: PlanRequest) -> PlannedModel:
     if not 2 <= vocab <= 2**24:
         raise SettingError(f"--vocab {vocab}: a vocabulary has 2 to {2**24:,} tokens")
     if request.like is not None:
-        name, wanted["model"] = settings_like(request.like, USUAL, name, wanted.get("model", {}))
+        name, wanted = settings_like(request.like, USUAL, name, wanted)
     family = task.family(name or task.usual)
     refuse_counted(family)
     scale = Scale(tokens=request.tokens, vocab=vocab, gpu=True, minutes=DEFAULT_MINUTES, budget=request.tokens)

@@ -147,9 +147,8 @@ def as_like(request: TrainRequest) -> TrainRequest:
         return request
     if request.resume or request.base is not None:
         raise SettingError(f"--like {request.like}: a run that is gone on with has its settings; leave it out")
-    tables = dict(request.settings or {})
-    family, model = settings_like(request.like, request.task, request.family, tables.get("model", {}))
-    return replace(request, family=family, settings={**tables, "model": model}, like=None)
+    family, settings = settings_like(request.like, request.task, request.family, request.settings or {})
+    return replace(request, family=family, settings=settings, like=None)
 
 
 def hold_out(task: Task, wanted: Mapping[str, Any]) -> dict[str, Any]:

@@ -100,6 +100,8 @@ def test_the_traits_of_a_layout_are_the_settings_that_it_was_built_from():
     names = {each.name for kind in (TransformerSettings, MambaSettings, Mamba2Settings)
              for each in dataclasses.fields(kind)} | {"shared", "score"}
     assert set(PLAIN) <= names                                     # so that an error names a setting that exists
+    with pytest.raises(SettingError, match=r"^tokenizer.shared = false: .* tokenizer.shared = true \(Pegasus"):
+        find_architecture("hf", read_layout(make_trained("translate", shared=False, positions="sinusoidal").model))
 
 
 def test_halves_turn_as_neighbours_do():
@@ -182,6 +184,21 @@ def test_a_program_that_does_not_open_it_is_one_line_and_nothing_stays(tmp_path,
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("question", ["log_probs", "greedy", "encode"])
+def test_a_program_that_fails_at_a_question_is_one_line_and_nothing_stays(question, tmp_path, monkeypatch):
+    def fail(*asked):
+        raise ValueError("no such kernel\nand more")
+
+    def half_right(subject, path):
+        opened = OpenedExport("a program", "1.0", opened_as(lambda x: x)(subject.network))
+        return dataclasses.replace(opened, **{question: fail})
+
+    monkeypatch.setattr(to_safetensors, "open_written", half_right)
+    with pytest.raises(RunError, match=r"^a program 1.0 opens what was written, and then fails \(no such kernel\)"):
+        export(make_trained(), "safetensors", tmp_path / "out.safetensors")
+    assert list(tmp_path.iterdir()) == []
+
+
 # ------------------------------------------------------------------------------------ safetensors, arpa
 
 
@@ -244,6 +261,13 @@ def test_a_mixed_run_leaves_its_ngram_beside_the_network_and_says_so(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"w.safetensors", "w-ngram.arpa", "out"}
 
 
+def test_an_ngram_beside_a_file_replaces_nothing(tmp_path):
+    (tmp_path / "w-ngram.arpa").write_text("of another run")
+    with pytest.raises(SettingError, match=r"w-ngram.arpa exists already"):
+        export(make_mixed(), "safetensors", tmp_path / "w.safetensors", check=False)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["of another run"]
+
+
 def test_the_cost_of_leaving_the_ngram_out_is_that_of_the_test_part(tmp_path, monkeypatch):
     from regard.interop import mixtures
 
@@ -261,22 +285,25 @@ def test_the_cost_of_leaving_the_ngram_out_is_that_of_the_test_part(tmp_path, mo
 @pytest.mark.parametrize("name", LIKES)
 def test_what_is_like_a_known_model_can_be_exported(name):
     like = LIKES[name]
-    family, settings = settings_like(name, like.task, None, {"context": 16})
-    trained = make_trained(like.task, family, layers=1, **settings)
+    family, tables = settings_like(name, like.task, None, {"model": {"context": 16}})
+    trained = make_trained(like.task, family, layers=1, shared=tables["tokenizer"].get("shared", False),
+                           **tables["model"])
     kinds = {"gpt2": "GPT2", "llama": "Llama", "qwen3": "Qwen3", "neox": "GPTNeoX", "mamba": "MambaF",
              "mamba2": "Mamba2F", "eurobert": "EuroBert", "marian": "Marian", "pegasus": "Pegasus"}
     assert find_architecture("hf", read_layout(trained.model)).name.startswith(kinds[name])
 
 
 def test_a_setting_that_contradicts_a_likeness_is_one_line():
-    assert settings_like("llama", "lm", None, {"norm": "rms", "width": "64"})[1]["width"] == "64"
-    assert settings_like("qwen3", "lm", "transformer", {"qk_norm": "True"})[0] == "transformer"
+    assert settings_like("llama", "lm", None, {"model": {"norm": "rms", "width": "64"}})[1]["model"]["width"] == "64"
+    assert settings_like("qwen3", "lm", "transformer", {"model": {"qk_norm": "True"}})[0] == "transformer"
+    with pytest.raises(SettingError, match=r"tokenizer\.shared = true, not false"):
+        settings_like("pegasus", "translate", None, {"tokenizer": {"shared": False}})
     for name, task, family, given, says in (
             ("llama", "lm", None, {"norm": "layer"}, "model.norm = rms, not layer"),
             ("llama", "lm", "gru", {}, "not --family gru"), ("marian", "lm", None, {}, "of the task translate"),
             ("lama", "lm", None, {}, "did you mean llama")):
         with pytest.raises(SettingError, match=says):
-            settings_like(name, task, family, given)
+            settings_like(name, task, family, {"model": given})
     assert likes_of("masked") == ("eurobert",)
 
 
