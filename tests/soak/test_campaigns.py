@@ -8,7 +8,8 @@ from tests.soak.campaign import find_campaigns
 from tests.soak.cases import run_forked
 
 if not hasattr(sys, "getwindowsversion"):
-    SHORT = {name: each for name, each in find_campaigns().items() if not each.short and each.device == "cpu"}
+    SHORT = {name: each for name, each in find_campaigns().items()
+             if each.here and not each.short and each.device == "cpu"}
 else:
     pytest.skip("campaigns run in forks, which are POSIX's", allow_module_level=True)
 

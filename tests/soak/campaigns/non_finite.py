@@ -6,7 +6,7 @@ nothing happened to. Memory that runs out in a pass may also be met by fewer row
 
 from functools import partial
 
-from tests.soak.campaign import Campaign, Failure
+from tests.soak.campaign import LIVES, Campaign, Failure
 
 VALUES = (("nan", "memory"), ("inf", "memory of torch"), ("-inf", "nan"))     # by turns
 SITES = ("loss", "gradient", "update", "weights", "validation", "checkpoint", "optimizer", "best weights")
@@ -86,4 +86,4 @@ CAMPAIGN = Campaign(
     "non-finite", "NaN, Inf or no memory in the loss, the gradients, the update, a validation, what is saved or loaded",
     holds="one line before an update or a file is spoilt; it goes on from the last checkpoint to the same bits",
     ci=SHORT, soak=2_400, run=run, prepare=prepare, warm=warm,
-    also=("tests/soak/lives.py", "tests/soak/disk.py", "tests/soak/injected.py"))
+    also=(*LIVES, "tests/soak/injected.py"))
