@@ -21,8 +21,9 @@ def warm():
 
 def prepare(folder):
     global UNDISTURBED
-    from tests.soak.lives import Undisturbed, every_variant
+    from tests.soak.lives import Undisturbed, every_variant, rehearse
 
+    rehearse(folder)
     UNDISTURBED = Undisturbed(folder)
     ALL[:] = every_variant()
 

@@ -41,12 +41,19 @@ def chosen(seed):
 
 def run(seed, folder):
     from tests.soak.injected import life_with
-    from tests.soak.lives import difference, live, outcome, run_apart
+    from tests.soak.lives import run_apart
 
     variant, site, value, step = chosen(seed)
     _, expected = UNDISTURBED(variant)
     out, said = folder / "run", f"{variant.name}, {value} in {site} at step {step}"
     ended = run_apart(partial(life_with, variant, out, site, value, step))
+    return check(said, variant, out, ended, site, expected)
+
+
+def check(said, variant, out, ended, site, expected):
+    """What is wrong after an injection, and after the run went on; nothing if all held."""
+    from tests.soak.lives import difference, live, outcome
+
     if ended.how == "done" and ended.noted == "fewer rows":      # halved micro-batches: other sums, and no harm
         return None
     if ended.how == "done" and ended.noted == "nothing struck" and site == "best weights":

@@ -24,8 +24,9 @@ def warm():
 
 def prepare(folder):
     global UNDISTURBED, FOLDER
-    from tests.soak.lives import Undisturbed, every_variant
+    from tests.soak.lives import Undisturbed, every_variant, rehearse
 
+    rehearse(folder)
     UNDISTURBED, FOLDER = Undisturbed(folder / "undisturbed"), folder
     ALL[:] = every_variant()
 
