@@ -101,19 +101,6 @@ def warm_up() -> None:
         assert TASKS[task].name == task
 
 
-def rehearse(folder: Path) -> None:
-    """Train what CI does once in this process: caches and pages that each life would else fill and copy by itself."""
-    kept = os.environ.get("REGARD_CACHE")
-    os.environ["REGARD_CACHE"] = str(folder / "rehearsed.cache")
-    for at, variant in enumerate(FIRST):
-        train(variant, folder / f"rehearsed-{at}")
-    del os.environ["REGARD_CACHE"]
-    if kept is not None:
-        os.environ["REGARD_CACHE"] = kept
-    gc.collect()
-    gc.freeze()
-
-
 def steady() -> None:
     """In a fork: one thread, nothing by the clock, and no wait for the disk, whose syncs no killed process needs."""
     import torch

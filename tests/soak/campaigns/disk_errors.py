@@ -21,9 +21,8 @@ def warm():
 
 def prepare(folder):
     global UNDISTURBED
-    from tests.soak.lives import Undisturbed, every_variant, rehearse
+    from tests.soak.lives import Undisturbed, every_variant
 
-    rehearse(folder)
     UNDISTURBED = Undisturbed(folder)
     ALL[:] = every_variant()
 

@@ -24,9 +24,8 @@ def warm():
 
 def prepare(folder):
     global UNDISTURBED, FOLDER
-    from tests.soak.lives import Undisturbed, every_variant, rehearse
+    from tests.soak.lives import Undisturbed, every_variant
 
-    rehearse(folder)
     UNDISTURBED, FOLDER = Undisturbed(folder / "undisturbed"), folder
     ALL[:] = every_variant()
 
