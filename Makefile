@@ -83,7 +83,7 @@ ranks: setup
 # Campaigns of faults in turns, for hours; stopped, it goes on. `make soak MINUTES=30 ONLY=name`; tests/soak/ says more.
 soak: setup
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --minutes $(MINUTES) --workers $(WORKERS) $(if $(ONLY),--only $(ONLY)) \
-	  $(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(if $(filter command line,$(origin COUNT)),--count $(COUNT))
+	  $(if $(DEVICE),--device $(DEVICE)) $(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(if $(filter command line,$(origin COUNT)),--count $(COUNT))
 
 # The lectures' notebooks, each from top to bottom; with their outputs and pictures they are in build/notebooks.
 notebooks: setup
