@@ -35,10 +35,10 @@ $(DEV): | $(PIP)
 	@rm -f $(VENV)/.demo-* $(VENV)/.dev-* && touch $(DEMO) $@
 	@echo "Ready: $(BIN)/regard, and the tests"
 
-# A Python of 3.11 to 3.13; where one is asked for by PYTHON=..., .venv must have that one.
+# A Python of 3.11 to 3.14; where one is asked for by PYTHON=..., .venv must have that one.
 same-python:
 	@test -n "$(PYTHON)" || { test -z "$(ASKED)" || echo "PYTHON=$(ASKED) does not run here, or is another version."; \
-	  echo "Regard needs Python 3.11, 3.12 or 3.13: install one, then run make again."; exit 1; }
+	  echo "Regard needs Python 3.11, 3.12, 3.13 or 3.14: install one, then run make again."; exit 1; }
 	@test -z "$(ASKED)" || test ! -x $(BIN)/python || test "$$($(BIN)/python --version)" = "$$($(PYTHON) --version)" || { \
 	  echo "$(VENV) has $$($(BIN)/python --version), not $$($(PYTHON) --version): run make clean first, or leave PYTHON out."; \
 	  exit 1; }
@@ -83,7 +83,7 @@ ranks: setup
 # Campaigns of faults in turns, for hours; stopped, it goes on. `make soak MINUTES=30 ONLY=name`; tests/soak/ says more.
 soak: setup
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --minutes $(MINUTES) --workers $(WORKERS) $(if $(ONLY),--only $(ONLY)) \
-	  $(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(if $(filter command line,$(origin COUNT)),--count $(COUNT))
+	  $(if $(DEVICE),--device $(DEVICE)) $(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(if $(filter command line,$(origin COUNT)),--count $(COUNT))
 
 # The lectures' notebooks, each from top to bottom; with their outputs and pictures they are in build/notebooks.
 notebooks: setup

@@ -1,6 +1,6 @@
 """Whether pip finds a version of everything with each Python that Regard runs on: `make resolve`.
 
-For every Python of 3.11, 3.12 and 3.13 found here, pip resolves all that the tests and the site need, under
+For every Python from 3.11 to 3.14 found here, pip resolves all that the tests and the site need, under
 constraints.txt, and installs nothing. The demo and the wheel need a part of that: where the whole resolves, so does a
 part. Of a wheel on an index pip reads the metadata alone, not the gigabytes.
 """
@@ -18,14 +18,14 @@ from pathlib import Path
 
 from requirements import CONSTRAINTS, ROOT, normalize, required
 
-PYTHONS = ("3.11", "3.12", "3.13")
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
 
 def main() -> int:
     with ThreadPoolExecutor(len(PYTHONS)) as pool:
         resolved = list(pool.map(resolve, PYTHONS))
     if set(resolved) == {None}:
-        print("nothing was resolved: install Python 3.11, 3.12 or 3.13")
+        print("nothing was resolved: install Python 3.11, 3.12, 3.13 or 3.14")
     return 0 if True in resolved and False not in resolved else 1
 
 

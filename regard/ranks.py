@@ -19,6 +19,7 @@ class Ranks:
     """One process by itself."""
 
     number, count = 0, 1
+    machines = 1                           # that the ranks are on
 
     @property
     def first(self) -> bool:

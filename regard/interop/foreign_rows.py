@@ -48,16 +48,16 @@ def load_foreign_tokenizer(
     wanted = {role: token_of(role, folder, config, value, rows) for role in ROLES}
     for role, name in usual.items():
         wanted[role] = id_of(name, value) if wanted[role] is None else wanted[role]
-    taken: dict[str, int] = {}
+    roles: dict[str, int] = {}
     for role in FIRST_SERVED:
         own = wanted[role]
-        taken[role] = ADDED if own is None or own in (*taken.values(), mask) else own
+        roles[role] = ADDED if own is None or own in (*roles.values(), mask) else own
     alike = {n: own for n, role in enumerate(ROLES)
-             if taken[role] == ADDED and (own := wanted[role]) is not None and own != mask}
-    if taken["bos"] == ADDED and BOS not in alike and wanted["eos"] is not None:
+             if roles[role] == ADDED and (own := wanted[role]) is not None and own != mask}
+    if roles["bos"] == ADDED and BOS not in alike and wanted["eos"] is not None:
         alike[BOS] = wanted["eos"]                             # no token begins texts: they begin where others end
     with readable_tokenizer(folder, folder / TOKENIZER):
-        return ForeignTokenizer(value, [taken[role] for role in ROLES], rows, alike=alike, mask=mask,
+        return ForeignTokenizer(value, [roles[role] for role in ROLES], rows, alike=alike, mask=mask,
                                 files=files_beside(folder))
 
 
@@ -111,15 +111,15 @@ def tokenizer_value(folder: Path) -> dict[str, Any]:
 
 def token_of(role: str, folder: Path, config: Config, value: dict[str, Any], rows: int) -> int | None:
     """Return the id of the token in a role: as config.json says, or by the name that the tokenizer's files give it."""
-    found = config.values.get(f"{role}_token_id")
-    found = found[0] if isinstance(found, list) and found else found
-    if found is None:
-        found = id_of(token_name(role, folder, value), value)
-    if found is None:
+    token = config.values.get(f"{role}_token_id")
+    token = token[0] if isinstance(token, list) and token else token
+    if token is None:
+        token = id_of(token_name(role, folder, value), value)
+    if token is None:
         return None
-    if type(found) is not int or not 0 <= found < rows:
-        raise DataError(f"{config.name}: {role}_token_id = {found!r}: the model has {rows:,} tokens, from 0 on")
-    return found
+    if type(token) is not int or not 0 <= token < rows:
+        raise DataError(f"{config.name}: {role}_token_id = {token!r}: the model has {rows:,} tokens, from 0 on")
+    return token
 
 
 def token_name(role: str, folder: Path, value: dict[str, Any]) -> str | None:

@@ -146,8 +146,8 @@ def convert_neox(config: Config, weights: FoundWeights) -> Converted:
     """Queries, keys and values are one matrix there, head by head."""
     width, layers, heads, vocab, inner = (config.size(name) for name in (
         "hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size", "intermediate_size"))
-    own = width // heads
-    turning, turned = rotary(config, own, 0.25)
+    head_width = width // heads
+    turning, turned = rotary(config, head_width, 0.25)
     tensors = {"embedding.weight": weights.take("gpt_neox.embed_in.weight", vocab, width)}
 
     def put(theirs: str, ours: str, *shape: int) -> None:
@@ -160,7 +160,7 @@ def convert_neox(config: Config, weights: FoundWeights) -> Converted:
         put(f"{here}.attention.query_key_value", f"{ours}.mixer.qkv", 3 * width, width)
         for part in ("weight", "bias"):
             if (both := tensors.get(name := f"{ours}.mixer.qkv.{part}")) is not None:
-                q, k, v = both.unflatten(0, (heads, 3, own)).unbind(1)                 # each (H, K, ...)
+                q, k, v = both.unflatten(0, (heads, 3, head_width)).unbind(1)          # each (H, K, ...)
                 tensors[name] = torch.cat((neighbours(q.flatten(0, 1), heads, turned),
                                            neighbours(k.flatten(0, 1), heads, turned), v.flatten(0, 1)))
         put(f"{here}.attention.dense", f"{ours}.mixer.out", width, width)
@@ -196,14 +196,14 @@ class LlamaNames:
         width, layers, heads, vocab, inner = (config.size(name) for name in (
             "hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size", "intermediate_size"))
         kv_heads = config.size("num_key_value_heads", default=heads)
-        own = config.size("head_dim", default=max(1, width // heads))
-        turning, turned = rotary(config, own)
-        if turned != own:
+        head_width = config.size("head_dim", default=max(1, width // heads))
+        turning, turned = rotary(config, head_width)
+        if turned != head_width:
             kind = config.text("model_type")
             raise DataError(f"{config.name}: partial_rotary_factor: a {kind} turns all channels of its heads")
         tensors = {"embedding.weight": weights.take("model.embed_tokens.weight", vocab, width)}
         for number in range(layers):
-            self.put_block(tensors, weights, number, width, inner, own, turned, heads, kv_heads)
+            self.put_block(tensors, weights, number, width, inner, head_width, turned, heads, kv_heads)
         self.put(tensors, weights, "model.norm", "norm", width)
         biased = biases(tensors)
         if (bias := weights.maybe("lm_head.bias", vocab)) is not None:
@@ -216,38 +216,39 @@ class LlamaNames:
         context = config.size("max_position_embeddings")
         return Converted("transformer", {
             "layers": layers, "width": width, "heads": heads, "context": context, **turning,
-            "kv_heads": 0 if kv_heads == heads else kv_heads, "head_width": 0 if own * heads == width else own,
+            "kv_heads": 0 if kv_heads == heads else kv_heads,
+            "head_width": 0 if head_width * heads == width else head_width,
             "qk_norm": "stack.layers.0.mixer.q_norm.weight" in tensors, "window": 0 if window >= context else window,
             "norm": self.norm, "eps": config.number(self.eps, default=1e-6), "bias": biased,
             "logit_bias": bias is not None, "activation": "swiglu" if self.gated else named,
             "expand": inner / width * (1.5 if self.gated else 1), "tied": tied}, tensors)
 
     def put_block(
-        self, tensors: dict[str, Tensor], weights: FoundWeights, number: int, width: int, inner: int, own: int,
+        self, tensors: dict[str, Tensor], weights: FoundWeights, number: int, width: int, inner: int, head_width: int,
         turned: int, heads: int, kv_heads: int,
     ) -> None:
         here, ours = f"model.layers.{number}", f"stack.layers.{number}"
-        taken: dict[str, Tensor] = {}
+        pieces: dict[str, Tensor] = {}
         for name, each in (("q", heads), ("k", kv_heads), ("v", kv_heads)):
-            self.put(taken, weights, f"{here}.self_attn.{name}_proj", name, each * own, width)
+            self.put(pieces, weights, f"{here}.self_attn.{name}_proj", name, each * head_width, width)
         for part in ("weight", "bias"):
-            if any(f"{name}.{part}" in taken for name in "qkv"):
+            if any(f"{name}.{part}" in pieces for name in "qkv"):
                 tensors[f"{ours}.mixer.qkv.{part}"] = torch.cat((
-                    neighbours(taken[f"q.{part}"], heads, turned), neighbours(taken[f"k.{part}"], kv_heads, turned),
-                    taken[f"v.{part}"]))
+                    neighbours(pieces[f"q.{part}"], heads, turned), neighbours(pieces[f"k.{part}"], kv_heads, turned),
+                    pieces[f"v.{part}"]))
         for name in ("q_norm", "k_norm"):
-            if (gain := weights.maybe(f"{here}.self_attn.{name}.weight", own)) is not None:
+            if (gain := weights.maybe(f"{here}.self_attn.{name}.weight", head_width)) is not None:
                 tensors[f"{ours}.mixer.{name}.weight"] = neighbours(gain, 1, turned)
-        self.put(tensors, weights, f"{here}.self_attn.o_proj", f"{ours}.mixer.out", width, heads * own)
+        self.put(tensors, weights, f"{here}.self_attn.o_proj", f"{ours}.mixer.out", width, heads * head_width)
         self.put(tensors, weights, f"{here}.input_layernorm", f"{ours}.mixer_norm", width)
         self.put(tensors, weights, f"{here}.post_attention_layernorm", f"{ours}.feed_norm", width)
         self.put(tensors, weights, f"{here}.{self.down}", f"{ours}.feed.down", width, inner)
-        self.put(taken, weights, f"{here}.{self.up}", "up", inner, width)
+        self.put(pieces, weights, f"{here}.{self.up}", "up", inner, width)
         if self.gated:
-            self.put(taken, weights, f"{here}.mlp.gate_proj", "gate", inner, width)
+            self.put(pieces, weights, f"{here}.mlp.gate_proj", "gate", inner, width)
         for part in ("weight", "bias"):
-            if f"up.{part}" in taken:
-                both = (taken[f"gate.{part}"], taken[f"up.{part}"]) if self.gated else (taken[f"up.{part}"],)
+            if f"up.{part}" in pieces:
+                both = (pieces[f"gate.{part}"], pieces[f"up.{part}"]) if self.gated else (pieces[f"up.{part}"],)
                 tensors[f"{ours}.feed.up.{part}"] = torch.cat(both)
 
     def put(self, tensors: dict[str, Tensor], weights: FoundWeights, theirs: str, ours: str, *shape: int) -> None:

@@ -34,18 +34,18 @@ def convert_mamba(config: Config, weights: FoundWeights) -> Converted:
     for number in range(layers):
         here, ours = f"backbone.layers.{number}", f"stack.layers.{number}"
         tensors[f"{ours}.mixer_norm.weight"] = weights.take(f"{here}.norm.weight", width)
-        own, theirs = f"{ours}.mixer", f"{here}.mixer"
-        tensors[f"{own}.into.weight"] = weights.take(f"{theirs}.in_proj.weight", 2 * inner, width)
-        tensors[f"{own}.conv.weight"] = weights.take(f"{theirs}.conv1d.weight", inner, 1, taps)
+        mixer, theirs = f"{ours}.mixer", f"{here}.mixer"
+        tensors[f"{mixer}.into.weight"] = weights.take(f"{theirs}.in_proj.weight", 2 * inner, width)
+        tensors[f"{mixer}.conv.weight"] = weights.take(f"{theirs}.conv1d.weight", inner, 1, taps)
         bias = weights.maybe(f"{theirs}.conv1d.bias", inner)
-        tensors[f"{own}.conv.bias"] = torch.zeros(inner) if bias is None else bias
+        tensors[f"{mixer}.conv.bias"] = torch.zeros(inner) if bias is None else bias
         steps, codes = weights.take(f"{theirs}.x_proj.weight", rank + 2 * states, inner).split((rank, 2 * states))
-        tensors[f"{own}.codes.weight"], tensors[f"{own}.steps.0.weight"] = codes, steps
-        tensors[f"{own}.steps.1.weight"] = weights.take(f"{theirs}.dt_proj.weight", inner, rank)
-        tensors[f"{own}.step_bias"] = weights.take(f"{theirs}.dt_proj.bias", inner)
-        tensors[f"{own}.log_rate"] = weights.take(f"{theirs}.A_log", inner, states).flatten()
-        tensors[f"{own}.skip"] = weights.take(f"{theirs}.D", inner)
-        tensors[f"{own}.out.weight"] = weights.take(f"{theirs}.out_proj.weight", width, inner)
+        tensors[f"{mixer}.codes.weight"], tensors[f"{mixer}.steps.0.weight"] = codes, steps
+        tensors[f"{mixer}.steps.1.weight"] = weights.take(f"{theirs}.dt_proj.weight", inner, rank)
+        tensors[f"{mixer}.step_bias"] = weights.take(f"{theirs}.dt_proj.bias", inner)
+        tensors[f"{mixer}.log_rate"] = weights.take(f"{theirs}.A_log", inner, states).flatten()
+        tensors[f"{mixer}.skip"] = weights.take(f"{theirs}.D", inner)
+        tensors[f"{mixer}.out.weight"] = weights.take(f"{theirs}.out_proj.weight", width, inner)
     tensors["norm.weight"] = weights.take("backbone.norm_f.weight", width)
     tied = put_head(tensors, weights, (vocab, width), config.flag("tie_word_embeddings", True), "lm_head.weight")
     return Converted("mamba", {
@@ -59,9 +59,9 @@ def convert_mamba2(config: Config, weights: FoundWeights) -> Converted:
     config.require("use_bias", False, default=False)
     if (named := activation(config, "hidden_act", default="silu")) != "silu":
         raise DataError(f"{config.name}: hidden_act = {named!r}: Regard's Mamba-2 has silu")
-    width, layers, vocab, states, taps, heads, own = (config.size(name) for name in (
+    width, layers, vocab, states, taps, heads, head_width = (config.size(name) for name in (
         "hidden_size", "num_hidden_layers", "vocab_size", "state_size", "conv_kernel", "num_heads", "head_dim"))
-    groups, inner = config.size("n_groups", default=8), heads * own
+    groups, inner = config.size("n_groups", default=8), heads * head_width
     if heads % groups:
         raise DataError(f"{config.name}: n_groups = {groups}: {heads} heads cannot be parted into groups of one size")
     mixed = inner + 2 * groups * states
@@ -70,23 +70,23 @@ def convert_mamba2(config: Config, weights: FoundWeights) -> Converted:
     for number in range(layers):
         here, ours = f"backbone.layers.{number}", f"stack.layers.{number}"
         tensors[f"{ours}.mixer_norm.weight"] = weights.take(f"{here}.norm.weight", width)
-        own_name, theirs = f"{ours}.mixer", f"{here}.mixer"
+        mixer, theirs = f"{ours}.mixer", f"{here}.mixer"
         bias = weights.maybe(f"{theirs}.conv1d.bias", mixed)
         tensors |= {
-            f"{own_name}.into.weight": weights.take(f"{theirs}.in_proj.weight", inner + mixed + heads, width),
-            f"{own_name}.conv.weight": weights.take(f"{theirs}.conv1d.weight", mixed, 1, taps),
-            f"{own_name}.conv.bias": torch.zeros(mixed) if bias is None else bias,
-            f"{own_name}.step_bias": weights.take(f"{theirs}.dt_bias", heads),
-            f"{own_name}.log_rate": weights.take(f"{theirs}.A_log", heads),
-            f"{own_name}.skip": weights.take(f"{theirs}.D", heads),
-            f"{own_name}.norm.weight": weights.take(f"{theirs}.norm.weight", inner),
-            f"{own_name}.out.weight": weights.take(f"{theirs}.out_proj.weight", width, inner)}
+            f"{mixer}.into.weight": weights.take(f"{theirs}.in_proj.weight", inner + mixed + heads, width),
+            f"{mixer}.conv.weight": weights.take(f"{theirs}.conv1d.weight", mixed, 1, taps),
+            f"{mixer}.conv.bias": torch.zeros(mixed) if bias is None else bias,
+            f"{mixer}.step_bias": weights.take(f"{theirs}.dt_bias", heads),
+            f"{mixer}.log_rate": weights.take(f"{theirs}.A_log", heads),
+            f"{mixer}.skip": weights.take(f"{theirs}.D", heads),
+            f"{mixer}.norm.weight": weights.take(f"{theirs}.norm.weight", inner),
+            f"{mixer}.out.weight": weights.take(f"{theirs}.out_proj.weight", width, inner)}
     tensors["norm.weight"] = weights.take("backbone.norm_f.weight", width)
     tied = put_head(tensors, weights, (vocab, width), config.flag("tie_word_embeddings", False), "lm_head.weight")
     least, most = step_limits(config)
     return Converted("mamba2", {
         "layers": layers, "width": width, "context": NO_LIMIT, "state": states, "expand": inner / width, "conv": taps,
-        "head_width": own, "groups": groups, "least_step": least, "most_step": most, "norm": "rms",
+        "head_width": head_width, "groups": groups, "least_step": least, "most_step": most, "norm": "rms",
         "eps": config.number("layer_norm_epsilon", default=1e-5), "tied": tied}, tensors)
 
 

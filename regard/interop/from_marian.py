@@ -151,11 +151,11 @@ def pieces_by_id(path: Path, rows: int) -> list[str]:
 
 
 def piece_id(folder: Path, pieces: list[str], config: Config, name: str, token: str) -> int:
-    found = config.values.get(name)
-    if found is None and token in pieces:
-        found = pieces.index(token)
-    if found is None:
+    id = config.values.get(name)
+    if id is None and token in pieces:
+        id = pieces.index(token)
+    if id is None:
         raise DataError(f"{config.name} has no {name}, and {folder / VOCAB} no {token}: fetch them again")
-    if type(found) is not int or not 0 <= found < len(pieces):
-        raise DataError(f"{config.name}: {name} = {found!r}: the model has {len(pieces):,} tokens, from 0 on")
-    return found
+    if type(id) is not int or not 0 <= id < len(pieces):
+        raise DataError(f"{config.name}: {name} = {id!r}: the model has {len(pieces):,} tokens, from 0 on")
+    return id

@@ -71,16 +71,16 @@ def pattern_of(tokenizer: ForeignTokenizer) -> str:
     cut = tokenizer.value.get("pre_tokenizer") or {}
     parts = cut.get("pretokenizers", []) if cut.get("type") == "Sequence" else [cut]
     kinds, last = [part.get("type") for part in parts], parts[-1] if parts else {}
-    found = None
+    rule = None
     if kinds == ["ByteLevel"] and last.get("use_regex", True) and not last.get("add_prefix_space"):
-        found = GPT2
+        rule = GPT2
     elif kinds == ["Split", "ByteLevel"] and not last.get("use_regex", True):
         split = parts[0]
-        found = PATTERNS.get(split["pattern"].get("Regex", "")) if split["behavior"] == "Isolated" else None
-    if found is None or not tokenizer.is_byte_level:
+        rule = PATTERNS.get(split["pattern"].get("Regex", "")) if split["behavior"] == "Isolated" else None
+    if rule is None or not tokenizer.is_byte_level:
         raise SettingError("the tokenizer that this model came with cuts texts by none of the rules of llama.cpp that "
                            "Regard writes (byte pairs of GPT-2, Llama 3 or Qwen); export with --to hf")
-    return found
+    return rule
 
 
 def merges_of(model: dict[str, Any], tokens: list[str]) -> tuple[str, ...]:

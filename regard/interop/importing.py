@@ -87,17 +87,18 @@ def import_run(
     path = Path(out) if out is not None else Path("runs") / source.name.split(".")[0]
     if path.exists():
         raise SettingError(f"-o {path} exists already: give another path, or remove it")
-    found = read_source(source, context, None if tokenizer is None else Path(tokenizer))
+    foreign = read_source(source, context, None if tokenizer is None else Path(tokenizer))
     storage.make_folder(path.parent)
     part = storage.own_part(path)
     try:
-        write_run(RunFolder(part), source, found)
+        write_run(RunFolder(part), source, foreign)
         storage.move_folder(part, path)
     finally:
         if part.exists():
             shutil.rmtree(part, ignore_errors=True)
-    return Imported(path, found.kind, found.family, count_parameters(found.model), found.tokenizer.vocab_size,
-                    getattr(getattr(found.tokenizer, "main", found.tokenizer), "added", 0), time.monotonic() - began)
+    main = getattr(foreign.tokenizer, "main", foreign.tokenizer)
+    return Imported(path, foreign.kind, foreign.family, count_parameters(foreign.model), foreign.tokenizer.vocab_size,
+                    getattr(main, "added", 0), time.monotonic() - began)
 
 
 def import_from_hub(
@@ -113,16 +114,16 @@ def import_from_hub(
         return import_run(folder, path, context=context, tokenizer=tokenizer)
 
 
-def write_run(folder: RunFolder, source: Path, found: ForeignModel) -> None:
+def write_run(folder: RunFolder, source: Path, foreign: ForeignModel) -> None:
     """Write the files of a run; what only training knows is as a run that reads this text anew would begin."""
     folder.begin()
     training = replace(TrainingSettings(), optimizer="adamw", learning_rate=RATE, muon_rate=RATE)
-    folder.save_tokenizer(found.tokenizer)
+    folder.save_tokenizer(foreign.tokenizer)
     folder.save_settings({
-        "run": {"format": FORMAT, "task": found.task, "family": found.family, "imported": source.name},
-        "data": as_values(found.data), "tokenizer": as_values(found.tokens), "model": as_values(found.settings),
+        "run": {"format": FORMAT, "task": foreign.task, "family": foreign.family, "imported": source.name},
+        "data": as_values(foreign.data), "tokenizer": as_values(foreign.tokens), "model": as_values(foreign.settings),
         "training": as_values(training)})
-    folder.save_weights(found.model.saved_tensors())
+    folder.save_weights(foreign.model.saved_tensors())
 
 
 # ------------------------------------------------------------------------------------------ what is read

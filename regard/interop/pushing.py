@@ -68,14 +68,11 @@ def push(
     trained = load(run, "cpu", trust=trust)
     folder = RunFolder.open(run)
     files, digests = run_files(folder)
-    with TemporaryDirectory(prefix="regard-push-") as made:
+    with TemporaryDirectory(prefix="regard-push-") as scratch:
         kind, checked, notes = (None, None, ()) if to == "run" else write_for_transformers(
-            trained, Path(made) / "hf", check, must=to == "hf")
+            trained, Path(scratch) / "hf", check, must=to == "hf")
         if kind is not None:
-            found = [path for path in sorted((Path(made) / "hf").rglob("*")) if path.is_file()]
-            without = (beside(Path(made) / "hf", True), Path(made) / "hf" / CARD)
-            files |= {path.relative_to(Path(made) / "hf").as_posix(): as_upload(path) for path in found
-                      if path not in without}
+            files |= exported_files(Path(scratch) / "hf")
         files[CARD] = write_card(ExportSubject(trained, "float32", name), kind, pushed=True).encode()
         url = hub.create(private, revision)
         before = hub.list_files(revision)
@@ -117,6 +114,14 @@ def run_files(folder: RunFolder) -> tuple[dict[str, bytes | Path], dict[str, str
             raise RunError(f"{folder.path / name} is not as it was written: {folder.cure(name)}")
     return ({f"{FOLDER}/{name}": data for name, data in files.items()},
             {f"{FOLDER}/{name}": digest for name, digest in manifest.files.items()})
+
+
+def exported_files(folder: Path) -> dict[str, bytes | Path]:
+    """Return the files of an export by their paths in the repository; the card is another one, and the n-gram lies in
+    the run."""
+    left_out = (beside(folder, True), folder / CARD)
+    return {path.relative_to(folder).as_posix(): as_upload(path) for path in sorted(folder.rglob("*"))
+            if path.is_file() and path not in left_out}
 
 
 def portable_settings(folder: RunFolder) -> bytes:

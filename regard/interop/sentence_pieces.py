@@ -17,6 +17,7 @@ from regard.errors import DataError
 LARGEST = 2**26                # bytes
 PIECES, TRAINER, NORMALISER = 1, 2, 3                          # fields of the file
 UNIGRAM, FROM_TEXT = 1, (1, 4)                                 # a kind of model, and types of pieces that texts have
+WHOLE, COUNTED, SIZES = 0, 2, {1: 8, 5: 4}                     # kinds of values; the bytes of those of a fixed size
 UNMATCHED = "no piece"         # what is unknown: spaces are marks by then, so that no text has it
 METASPACE = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}
 
@@ -82,27 +83,33 @@ def check_table(table: bytes) -> None:
 
 def fields(raw: bytes) -> Iterator[tuple[int, Any]]:
     """Yield the number and the value of each field: a whole number, or bytes."""
-    at = 0
-    while at < len(raw):
-        key, at = varint(raw, at)
-        if key & 7 == 0:
-            value, at = varint(raw, at)
-            yield key >> 3, value
+    place = 0
+    while place < len(raw):
+        key, place = varint(raw, place)
+        number, kind = key >> 3, key & 7
+        if kind == WHOLE:
+            value, place = varint(raw, place)
+            yield number, value
             continue
-        size, at = varint(raw, at) if key & 7 == 2 else ({1: 8, 5: 4}[key & 7], at) if key & 7 in (1, 5) else (-1, at)
-        if size < 0 or at + size > len(raw):
-            raise ValueError("it is no SentencePiece model, or cut off")
-        yield key >> 3, raw[at:at + size]
-        at += size
+        if kind == COUNTED:
+            size, place = varint(raw, place)
+        elif kind in SIZES:
+            size = SIZES[kind]
+        else:
+            raise ValueError("it is no SentencePiece model")
+        if place + size > len(raw):
+            raise ValueError("it is cut off")
+        yield number, raw[place:place + size]
+        place += size
 
 
-def varint(raw: bytes, at: int) -> tuple[int, int]:
+def varint(raw: bytes, place: int) -> tuple[int, int]:
     value = shift = 0
     while True:
-        byte = raw[at]
+        byte = raw[place]
         value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
+        place, shift = place + 1, shift + 7
         if byte < 128:
-            return value, at
+            return value, place
         if shift > 63:
             raise ValueError("it is no SentencePiece model")

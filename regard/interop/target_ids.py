@@ -101,18 +101,18 @@ def recount_network(network: Any, counting: Counting, of_source: Counting) -> An
     rows = counting.rows
     if rows is None:
         return network
-    made = deepcopy(network)
-    made.vocab = len(rows)
-    sides: list[tuple[Any, Tensor | None]] = [(made, rows), (getattr(made, "encoder", None), of_source.rows)]
+    copied = deepcopy(network)
+    copied.vocab = len(rows)
+    sides: list[tuple[Any, Tensor | None]] = [(copied, rows), (getattr(copied, "encoder", None), of_source.rows)]
     for side, some in sides:
         if some is not None and "embedding" in getattr(side, "_modules", {}):
             side.embedding = recount_embedding(side.embedding, some)
-    head = made.head
+    head = copied.head
     learned = head._parameters.get("bias")
     del head.bias
     head.bias = None if learned is None else nn.Parameter(learned.detach()[rows])
-    head.weight = made.embedding.weight if head.tied else nn.Parameter(head.weight.detach()[rows])
-    return made.eval()
+    head.weight = copied.embedding.weight if head.tied else nn.Parameter(head.weight.detach()[rows])
+    return copied.eval()
 
 
 def recount_embedding(embedding: Any, rows: Tensor) -> Embedding:

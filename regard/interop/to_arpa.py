@@ -46,15 +46,15 @@ def spell_words(tokenizer: Any) -> list[str]:
 def picture_spaces(tokens: Iterable[str]) -> list[str]:
     """Return the tokens with a picture for each ASCII white space; where that word is taken, with another behind it."""
     tokens = list(tokens)
-    taken = {token for token in tokens if not holds_space(token)}
+    used = {token for token in tokens if not holds_space(token)}
     spelled = []
     for token in tokens:
         word = token
         if holds_space(token):
             word = "".join(chr(PICTURES + ord(each)) if holds_space(each) else each for each in token)
-            while word in taken:
+            while word in used:
                 word += chr(PICTURES + ord(" "))
-            taken.add(word)
+            used.add(word)
         spelled.append(word)
     return spelled
 

@@ -53,20 +53,20 @@ def convert(source: str, folder: str) -> None:
     from safetensors.torch import save_file
 
     try:                                   # of a file of today the optimizer's tensors are not even read
-        found = torch.load(source, map_location="cpu", weights_only=True, mmap=True)
+        checkpoint = torch.load(source, map_location="cpu", weights_only=True, mmap=True)
     except RuntimeError:
-        found = torch.load(source, map_location="cpu", weights_only=True)
-    if not isinstance(found, dict) or not isinstance(found.get("model"), dict) or \
-            not isinstance(found.get("model_args"), dict):
+        checkpoint = torch.load(source, map_location="cpu", weights_only=True)
+    if not isinstance(checkpoint, dict) or not isinstance(checkpoint.get("model"), dict) or \
+            not isinstance(checkpoint.get("model_args"), dict):
         fail("it is no checkpoint of nanoGPT: those hold `model` and `model_args`")
     tensors = {}
-    for name, tensor in found["model"].items():
+    for name, tensor in checkpoint["model"].items():
         if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
             fail("its `model` holds something else than named tensors")
         tensors[name.removeprefix(COMPILED)] = tensor
     if OUTPUT in tensors and EMBEDDING in tensors and torch.equal(tensors[OUTPUT], tensors[EMBEDDING]):
         del tensors[OUTPUT]                # one matrix under two names
-    settings = {name: found["model_args"].get(name) for name in SETTINGS}
+    settings = {name: checkpoint["model_args"].get(name) for name in SETTINGS}
     for name, value in settings.items():
         if value is not None and type(value) is not SETTINGS[name]:
             fail(f"its model_args have {name} = {str(value)[:40]!r}: expected {SETTINGS[name].__name__}")

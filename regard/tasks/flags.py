@@ -121,8 +121,9 @@ COMMON: list[click.Parameter] = [
     Flag("--deterministic", "training.deterministic", is_flag=True, default=None,
          help="The same bits every time on a GPU, more slowly."),
     DEVICE,
-    click.Option(["--parallel"], type=choice("auto", "data", "fsdp"), default="auto", show_default=True,
-                 help="Of several ranks that torchrun started: each holds all weights, or a share of them."),
+    click.Option(["--parallel"], type=choice("auto", "data", "buckets", "fsdp"), default="auto", show_default=True,
+                 help="Of several ranks that torchrun started: each holds all weights (buckets: gradients travel "
+                 "during the backward pass), or a share of them."),
     WORKERS,
     click.Option(["--resume"], is_flag=True, help="Go on with the run in --out."),
     click.Option(["--start-over"], is_flag=True, help="With --resume: from step 0 if no checkpoint is left."),

@@ -20,29 +20,42 @@ class Exchange:
 
     def __init__(self, weights: Sequence[Tensor], count: int, like: Tensor):
         self.weights, head = list(weights), aligned(count * len(FIGURES))
-        begins = [head]
+        self.begins = [head]
         for weight in self.weights:
-            begins.append(begins[-1] + aligned(weight.numel()))
-        self.flat = torch.zeros(begins[-1], dtype=like.dtype, device=like.device)
+            self.begins.append(self.begins[-1] + aligned(weight.numel()))
+        self.flat = torch.zeros(self.begins[-1], dtype=like.dtype, device=like.device)
         self.table = self.flat[:count * len(FIGURES)].view(count, len(FIGURES))
         self.gradients = self.flat[head:]
         self.views = [self.flat[begin:begin + weight.numel()].view_as(weight)
-                      for begin, weight in zip(begins, self.weights, strict=False)]
+                      for begin, weight in zip(self.begins, self.weights, strict=False)]
+
+    def fill(self, number: int, loss: Tensor, said: Sequence[float]) -> None:
+        """Copy this rank's gradients, and what it says, into the tensor."""
+        self.copy(slice(None))
+        self.say(number, loss, said, self.gradients.sum())
 
     @torch.no_grad()
-    def fill(self, number: int, loss: Tensor, said: Sequence[float]) -> None:
-        """Copy this rank's gradients, and what it says, into the tensor; a weight out of reach has a gradient of 0."""
-        pairs = [(view, weight.grad) for view, weight in zip(self.views, self.weights, strict=True)
+    def copy(self, which: slice) -> None:
+        """Copy the gradients of some weights into the tensor; a weight out of reach has a gradient of 0."""
+        views, weights = self.views[which], self.weights[which]
+        pairs = [(view, weight.grad) for view, weight in zip(views, weights, strict=True)
                  if weight.grad is not None and weight.grad is not view]
         if pairs:
             torch._foreach_copy_([view for view, _ in pairs], [gradient for _, gradient in pairs])
-        for view, weight in zip(self.views, self.weights, strict=True):
+        for view, weight in zip(views, weights, strict=True):
             if weight.grad is None:
                 view.zero_()
+
+    def say(self, number: int, loss: Tensor, said: Sequence[float], total: Tensor) -> None:
+        """Write down this rank's loss, what else it says, and whether the total of its gradients is finite."""
         self.table.zero_()
         self.table[number, 0] = loss
-        self.table[number, 1] = (~torch.isfinite(self.gradients.sum())).to(self.flat.dtype)
+        self.table[number, 1] = (~torch.isfinite(total)).to(self.flat.dtype)
         self.table[number, 2:] = sent(torch.tensor(said, dtype=self.flat.dtype), self.flat.device)
+
+    def add_up(self, group: Any) -> None:
+        """Add up the tensors of all ranks of a group."""
+        group.sum(self.flat, quick=True)
 
     def put_back(self) -> Tensor:
         """Give the weights the gradients of the whole batch; return its loss. What no rank reached has none."""

@@ -167,26 +167,26 @@ def restarts() -> int:
 # ----------------------------------------------------------------------------------------------- following
 
 
-def send_run(ranks: Ranks, folder: RunFolder | None, sharded: bool = False) -> None:
-    """Let the others follow the run of this folder, with its weights dealt out or not; None: there is nothing to do."""
+def send_run(ranks: Ranks, folder: RunFolder | None, way: str = "data") -> None:
+    """Let the others follow the run of this folder, in the way that was chosen; None: there is nothing to do."""
     if not isinstance(ranks, RankGroup):
         return
     names = () if folder is None else (SETTINGS, *TOKENIZERS, MANIFEST)
     files = {name: base64.b64encode((folder.path / name).read_bytes()).decode()
              for name in names if folder is not None and (folder.path / name).is_file()}
-    ranks.decide({"files": files, "sharded": sharded})
+    ranks.decide({"files": files, "way": way})
 
 
-def receive_run(group: RankGroup) -> tuple[RunFolder | None, bool]:
+def receive_run(group: RankGroup) -> tuple[RunFolder | None, str]:
     """Wait until rank 0 has begun a run or taken one up; return its small files, in a folder of this rank's own (None:
-    there is nothing to follow), and whether weights are dealt out."""
+    there is nothing to follow), and the way in which ranks share the work."""
     found = group.decide(dict[str, Any]())
     files = found["files"]
     for left in group.mirror.iterdir():                            # of another run before
         storage.remove(left)
     for name, data in files.items():
         (group.mirror / name).write_bytes(base64.b64decode(data))
-    return RunFolder(group.mirror) if files else None, found["sharded"]
+    return RunFolder(group.mirror) if files else None, found["way"]
 
 
 def follower_request(request: TrainRequest) -> TrainRequest:

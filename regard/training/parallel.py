@@ -86,6 +86,10 @@ class RankGroup(RankShare):
     def send(self, kind: str, tensor: Tensor, message: Callable[[], Any], quick: bool = False) -> None:
         """Send a message that all ranks take part in, once all have come to it."""
         self.sent[kind] = self.sent.get(kind, 0) + tensor.numel() * tensor.element_size()
+        self.meet(message, quick)
+
+    def meet(self, message: Callable[[], Any], quick: bool) -> None:
+        """Take part in a message; whoever is lost meanwhile is noticed."""
         self.patience = self.choose_patience(quick)
         with self.waiting():
             try:
@@ -114,6 +118,13 @@ class RankGroup(RankShare):
     def sum(self, tensor: Tensor, quick: bool = False) -> None:
         """Add up a tensor over all ranks, in place."""
         self.send("all-reduce", tensor, lambda: dist.all_reduce(tensor, group=self.group_of(tensor)), quick)
+
+    def begin_sum(self, tensor: Tensor) -> Callable[[], None]:
+        """Begin to add up a tensor over all ranks, in place; return what waits until it is."""
+        begun: list[Any] = []
+        self.send("all-reduce", tensor, lambda: begun.append(
+            dist.all_reduce(tensor, group=self.group_of(tensor), async_op=True)), quick=True)
+        return lambda: self.meet(begun[0].wait, quick=True)
 
     def send_first(self, tensor: Tensor) -> None:
         """Send rank 0's tensor to all others, in place."""
@@ -175,7 +186,7 @@ class RankGroup(RankShare):
 
     def begin_step(self, seed: int, step: int) -> None:
         """Draw this rank's noise of this step, the same whenever it is drawn; start the clock."""
-        torch.manual_seed(key_of(seed, step, self.number) % SEED_BITS)
+        seed_noise(key_of(seed, step, self.number) % SEED_BITS)
         self.stopwatch.start()
 
     def part(self, batch: Batch) -> tuple[Batch, float]:
@@ -189,7 +200,7 @@ class RankGroup(RankShare):
             self.exchanges = Exchange(weights, self.count, weights[0] if weights else loss)
         said = [float(self.asked()), self.stopwatch.seconds(loss.is_cuda), float(tokens)]
         self.exchanges.fill(self.number, loss, said)
-        self.sum(self.exchanges.flat, quick=True)
+        self.exchanges.add_up(self)
         if not self.quick:                                     # this one had code to compile: it says nothing
             self.quick, self.stopwatch.longest = True, 0.0
         return self.exchanges.put_back()
@@ -282,8 +293,12 @@ class RankGroup(RankShare):
 
     # --------------------------------------------------------------------------------------- what is said
 
+    @property
+    def machines(self) -> int:
+        return len({name.rpartition(" on ")[2] for name in self.names})
+
     def describe(self, say: Callable[[str], None], model: Any, settings: Any) -> None:
-        hosts = len({name.rpartition(" on ")[2] for name in self.names})
+        hosts = self.machines
         travels = bytes_a_step(model, settings, self.count)
         say(f"ranks      {self.count} on {hosts} machine{'s' * (hosts > 1)}, by {'NCCL' if self.tensors else 'gloo'}: "
             "each holds all weights, gradients and the optimizer's state, and reads its share of the rows of each "
@@ -301,6 +316,14 @@ class RankGroup(RankShare):
         if times > STRAGGLES and more > NOTABLE:
             say(f"straggler  {self.names[rank]} takes {times:.1f} times as long for its share of a step as the rank in "
                 "the middle: the others wait for it")
+
+
+def seed_noise(seed: int) -> None:
+    """Seed the generators that training draws from. `torch.manual_seed` would also ask for devices that are not here,
+    and write down the stack for each, every time."""
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed(seed)
 
 
 class RankLost(Exception):

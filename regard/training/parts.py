@@ -11,6 +11,7 @@ from regard.errors import SettingError
 from regard.models.missing_tokens import leave_out
 from regard.ranks import ALONE, Ranks
 from regard.run_folder import RunFolder
+from regard.training.buckets import BucketedStep
 from regard.training.checkpoint import Checkpoints, set_conditions
 from regard.training.loop import TrainingJob
 from regard.training.memory import out_of_memory
@@ -18,10 +19,12 @@ from regard.training.minutes import make_pace
 from regard.training.report import TrainingProgress, TrainingReport
 from regard.training.request import TrainingPlan
 from regard.training.sharded_checkpoint import ShardedCheckpoints
-from regard.training.sharded_step import ShardedStep, make_sharded_passes
+from regard.training.sharded_step import ShardedStep, make_layered_passes, make_sharded_passes
 from regard.training.sharding import Shards
 from regard.training.step import TrainingStep, make_forward_backward, to_bfloat16, tokens_a_step
 from regard.training.tested_part import count_tested
+
+STEPS = {"data": TrainingStep, "buckets": BucketedStep}        # where every rank holds all weights
 
 
 def build_model(plan: TrainingPlan) -> Learner:
@@ -46,22 +49,22 @@ class Parts:
 
     def __init__(
         self, plan: TrainingPlan, model: Learner, folder: RunFolder, progress: TrainingProgress, ranks: Ranks = ALONE,
-        sharded: bool = False,
+        way: str = "data",
     ):
         s, task, context = plan.training, plan.task, plan.model.context
-        self.sharded, self.folder, self.ranks = sharded, folder, ranks
+        self.way, self.folder, self.ranks = way, folder, ranks
         shards = Shards(model, ranks, plan.device, bfloat16=to_bfloat16(plan.device, s),
-                        carries=s.reading == "streams") if sharded else None
+                        carries=s.reading == "streams") if way == "fsdp" else None
         self.model = model = model.to(plan.device) if shards is None else shards.whole
         set_conditions(s, model, progress.say)
         self.batches = task.batches(plan.corpus, s, context)
         self.held_out = task.held_out(plan.corpus, s, context)
         self.report = TrainingReport(folder, progress)
-        forward_backward = (make_forward_backward(model, s, progress.say) if shards is None        # compiled once
-                            else make_sharded_passes(shards, s))
+        forward_backward = (make_sharded_passes(shards, s) if shards is not None else make_layered_passes(model, s)
+                            if way == "buckets" else make_forward_backward(model, s, progress.say))  # compiled once
         ranks.expect(forward_backward.compiled or forward_backward.recorded)
         self.make_step: Callable[..., TrainingStep] = partial(
-            TrainingStep if shards is None else partial(ShardedStep, shards=shards), model, self.batches,
+            partial(ShardedStep, shards=shards) if shards is not None else STEPS[way], model, self.batches,
             forward_backward=forward_backward, say=ranks.speaker(progress.say), context=context, ranks=ranks.trial())
 
     def make_job(self, plan: TrainingPlan) -> TrainingJob:
@@ -70,7 +73,7 @@ class Parts:
         self.report.open_trackers(plan)
         return TrainingJob(
             s, step, replace(self.held_out, every=max(1, s.valid_one_in)), self.report,
-            (ShardedCheckpoints if self.sharded else Checkpoints)(self.folder, step, self.report, s.keep),
+            (ShardedCheckpoints if self.way == "fsdp" else Checkpoints)(self.folder, step, self.report, s.keep),
             judge=None if task.judge is None else partial(task.judge, self.model, plan.corpus, context, self.ranks),
             write_sample=task.sampler(self.model, plan.corpus, context) if s.samples and self.ranks.first else None,
             pace=make_pace(s, tokens_a_step(self.batches), len(plan.corpus.train.tokens),

@@ -56,7 +56,7 @@ class TrainRequest:
     log: str | tuple[str, ...] = ()        # trackers that get each row of the log: "wandb", or "tensorboard,trackio"
     tensorboard: bool = False              # the same as one of them
     quiet: bool = False
-    parallel: str = "auto"                 # of several ranks: data · fsdp (each holds a share of the weights) · auto
+    parallel: str = "auto"                 # of several ranks: data · buckets · fsdp · auto: parallel_choice.py
     workers: int | None = None             # processes that read a large text; None: one a core
     frames: Mapping[str, Any] = field(default_factory=dict)    # in the place of files, valid and test
 

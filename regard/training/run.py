@@ -32,7 +32,7 @@ from regard.training.frames import kept_frames, take_frames
 from regard.training.joining import join_ranks, restarts, send_run, send_state
 from regard.training.loop import TrainingJob, fit
 from regard.training.memory import stopping_in_one_line
-from regard.training.parallel_choice import choose_sharded, refuse_counted
+from regard.training.parallel_choice import choose_way, refuse_counted
 from regard.training.parts import Parts, build_model
 from regard.training.report import (
     TrainingProgress,
@@ -110,10 +110,10 @@ def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, 
     refuse_minutes(plan.training)
     torch.manual_seed(plan.training.seed)
     model = build_model(plan)
-    sharded = choose_sharded(plan, model, ranks, say)
+    way = choose_way(plan, model, ranks, say)
     folder.begin()
     folder.save_tokenizer(plan.corpus.tokenizer)
-    parts = Parts(plan, model, folder, progress, ranks, sharded)
+    parts = Parts(plan, model, folder, progress, ranks, way)
     describe_text(plan.corpus, say)
     describe_pairs(plan.corpus, parts.batches, parts.held_out, plan.model.context, say)
     describe_model(plan.family.name, plan.model, model, say)
@@ -147,8 +147,8 @@ def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress,
     torch.manual_seed(plan.training.seed)
     check_saved(plan, folder, files)
     model = build_model(plan)
-    sharded = choose_sharded(plan, model, ranks, say)
-    job, steps = Parts(plan, model, folder, progress, ranks, sharded).make_job(plan), plan.training.steps
+    way = choose_way(plan, model, ranks, say)
+    job, steps = Parts(plan, model, folder, progress, ranks, way).make_job(plan), plan.training.steps
     position = TrainingPosition(micro_batch=plan.training.micro_batch)
     if files is not None:
         position = job.checkpoints.restore(files)
@@ -174,7 +174,7 @@ def finish(
     loaded from the folder. `files` are those of the checkpoint from which a run goes on."""
     ranks = job.step.ranks
     job.step.describe_ranks(job.report.say, plan.training)
-    send_run(ranks, folder, job.checkpoints.dealt)
+    send_run(ranks, folder, job.step.way)
     position = send_state(ranks, job.checkpoints, position, files)
     job.report.progress.begin(job.settings.steps)
     try:

@@ -6,7 +6,7 @@ fewer rows takes its first once more, with a share of nothing. A rank that runs 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -30,6 +30,7 @@ from regard.training.traffic import say_bytes, sharded_bytes
 class ShardedStep(TrainingStep):
     """A training step on this rank's share of the weights; `model` is the whole one, there only while gathered."""
 
+    way = "fsdp"
     ranks: Any                                                 # several
 
     def __init__(self, model: Any, *given: Any, shards: Shards, **options: Any):
@@ -147,14 +148,19 @@ def stopped_by_memory(error: BaseException, rows: int) -> TrainingStopped:
 
 
 def make_sharded_passes(shards: Shards, settings: TrainingSettings) -> ForwardBackward:
-    """Return forward and backward passes over the sharded model; on a GPU layers are compiled, those together whose
-    weights come and go together, and once for all that are alike."""
-    model, gpu = shards.sharded, shards.device.type == "cuda"
+    """Return forward and backward passes over the sharded model."""
+    return make_layered_passes(shards.sharded, settings, shards.units)
+
+
+def make_layered_passes(model: Any, settings: TrainingSettings, units: Sequence[nn.Module] = ()) -> ForwardBackward:
+    """Return forward and backward passes that can be interrupted between layers; on a GPU layers are compiled, those of
+    a unit together, and once for all that are alike."""
+    gpu = model.device.type == "cuda"
     compiled = settings.compile in ("yes", "graphs") or (settings.compile == "auto" and gpu)
     if compiled:
-        units = [] if settings.recompute == "layers" else shards.units
-        inside = {layer for unit in units for layer in unit.modules()}
-        for layer in (*units, *(layer for layer in stacked_layers(model) if layer not in inside)):
+        together = [] if settings.recompute == "layers" else units
+        inside = {layer for unit in together for layer in unit.modules()}
+        for layer in (*together, *(layer for layer in stacked_layers(model) if layer not in inside)):
             layer.forward = torch.compile(layer.forward, dynamic=False)                # type: ignore[method-assign]
     passes = ForwardBackward(model, bfloat16=uses_bfloat16(model, settings), recompute=settings.recompute)
     passes.compiled = compiled

@@ -53,9 +53,10 @@ class TrainingPosition:
 class TrainingStep:
     """A model with its batches, optimisers and averaged weights."""
 
+    way = "data"                               # how several ranks share the work: parallel_choice.py
+
     def __init__(
-        self,
-        model: Learner,
+        self, model: Learner,
         batches: Any,                          # Windows, Documents, Streams or Pairs: batch(step) -> Batch
         settings: TrainingSettings,
         forward_backward: ForwardBackward | RecordedForwardBackward,
@@ -70,14 +71,13 @@ class TrainingStep:
             raise SettingError(f"--batch {batches.batch_size}: each of {ranks.count} ranks reads a row of every batch "
                                f"in training.reading = 'streams': give --batch {ranks.count} at least, or fewer ranks")
         self.model, self.batches, self.forward_backward, self.say = model, batches, forward_backward, say
-        self.ranks, self.seed = ranks, settings.seed
+        self.ranks, self.seed, self.limit = ranks, settings.seed, settings.clip or math.inf
         self.ahead = model.device.type == "cuda"           # the loop is one step ahead of the figures it reads
         self.bfloat16 = uses_bfloat16(model, settings)
         self.carries = settings.reading == "streams"
         self.carried: State | None = None                  # the state at the end of the last batch, in streams
         few_widths = settings.reading == "documents" and (forward_backward.compiled or forward_backward.recorded)
         self.widest = context if few_widths else None
-        self.limit = settings.clip or math.inf
         self.make_updates(settings)
         self.record_updates()
 

@@ -27,14 +27,14 @@ def run_as_rank(request: TrainRequest, began: float | None, ranks: Ranks) -> Any
 
 def follow(request: TrainRequest, ranks: Any) -> None:
     """Train beside rank 0, which plans, writes and speaks."""
-    folder, sharded = receive_run(ranks)
+    folder, way = receive_run(ranks)
     if folder is None:
         return
-    plan = plan_resumed(follower_request(request), folder, say_nothing, f"{ranks.name} reads another text than rank 0: "
-                        "give every machine the same files")
+    plan = plan_resumed(follower_request(request), folder, say_nothing, "the text here is not that of rank 0: give "
+                        "every machine the same files")
     with kept_conditions():
         torch.manual_seed(plan.training.seed)
-        job = Parts(plan, build_model(plan), folder, TrainingProgress(quiet=True), ranks, sharded).make_job(plan)
+        job = Parts(plan, build_model(plan), folder, TrainingProgress(quiet=True), ranks, way).make_job(plan)
         fit(job, send_state(ranks, job.checkpoints, TrainingPosition(), None))
     ranks.end_training()
 

@@ -32,6 +32,9 @@ class Trial:
         os.environ |= {"REGARD_CACHE": str(kept / "cache"), "MPLCONFIGDIR": str(kept / "matplotlib"),
                        "HF_HOME": str(kept / "hf"), "HF_ENDPOINT": "http://127.0.0.1:9", "HF_TOKEN": "hf_none",
                        "TORCHINDUCTOR_CACHE_DIR": str(kept / "inductor"), "HF_HUB_DISABLE_TELEMETRY": "1"}
+        from huggingface_hub import constants
+
+        constants.ENDPOINT = os.environ["HF_ENDPOINT"]       # where it was imported before, it has read the environment
         sys.dont_write_bytecode = True
         with suppress(AttributeError, OSError):
             ctypes.CDLL(None).mallopt(-8, 1)                 # one arena: each thread's own counts 64 MB of addresses

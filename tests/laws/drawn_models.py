@@ -3,6 +3,7 @@
 A case is a law, or `encoder: law` for what reads the source, on one such model.
 """
 
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +37,7 @@ FAMILIES_BY_TASK = {f"{task}-{name}": family for task, table in TASKS.items() fo
 # Sizes may leave a weight without a reader (attention to one position), which this law would call a fault.
 ONLY_AT_FIXED_SIZES = {"parameters"}
 SLOW = {"gradients"}                                         # each number of the weights is moved: once in a while
+DEVICE = torch.device(os.environ.get("REGARD_TEST_DEVICE", "cpu"))
 VOCABULARIES = (5, 2, 3, 11, 64)
 TIMES = (2, 1, 3, 4, 6)
 
@@ -89,7 +91,7 @@ def build(family, vocab, choose):
     for _ in range(TRIES):
         settings = draw_settings(family.settings, choose)
         with suppress(SettingError):
-            return prepared(randomised(family.build(settings, vocab)).double().eval()), settings
+            return prepared(randomised(family.build(settings, vocab)).double().to(DEVICE).eval()), settings
     raise Unsuited(f"in {TRIES} draws no model of {family.name} could be built")
 
 
@@ -120,7 +122,7 @@ def mix(vocab, choose):
     ngram, settings = count(vocab, choose)
     model = Mixture(network, ngram, torch.randn(settings.order, 2), torch.randn(ORDERS, 2),
                     remembered=choose((6, 1, 2, 40)))
-    return model.double().eval(), f"{settings} with {told}"
+    return model.double().to(DEVICE).eval(), f"{settings} with {told}"
 
 
 def read_pairs(family, choose):
@@ -130,7 +132,7 @@ def read_pairs(family, choose):
     most = settings.context // 2
     lengths = [min(choose((3, 1, 2, most)), most) for _ in range(choose((2, 1, 3)))]
     items = torch.randint(0, source, (len(lengths), max(lengths)))
-    reader = ModelReader(model, Source(items, torch.tensor(lengths)), seed=choose(range(100)),
+    reader = ModelReader(model, Source(items, torch.tensor(lengths)).to(DEVICE), seed=choose(range(100)),
                          time=min(choose(TIMES), most - 1))
     return reader, f"vocabularies of {vocab}, sources of {lengths}, rows of {reader.time}, {settings}"
 
@@ -139,7 +141,7 @@ def read_pictures(family, choose):
     vocab = choose(VOCABULARIES)
     model, settings = build(family, vocab, choose)
     pictures = torch.randint(0, 256, (choose((2, 1, 3)), 3, settings.image, settings.image), dtype=torch.uint8)
-    reader = ModelReader(model, Source(pictures), time=choose(TIMES), seed=choose(range(100)))
+    reader = ModelReader(model, Source(pictures).to(DEVICE), time=choose(TIMES), seed=choose(range(100)))
     return reader, f"vocabulary of {vocab}, {len(pictures)} pictures, rows of {reader.time}, {settings}"
 
 

@@ -77,6 +77,8 @@ def tiny(command: str) -> str:
             return command
         if "--from" in command:
             return f"{command} {BRIEF}"
+        if "--params" in command:                              # layers and width follow from it
+            return f"{re.sub(r'--params [^ ]+', '--params 20k', command)} {BRIEF}"
         named = re.search(r"--family (\S+)", command)
         family = named[1] if named else CARDS[command.split()[2]].usual
         return f"{command} {TINY.get(family, TINY['hybrid'])}"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.soak.campaign import ROOT, Campaign, Failure, find_campaigns
 from tests.soak.cases import collect, describe_end, kill_group, own_places
-from tests.soak.page import again, write_page
+from tests.soak.page import again, machine_of, write_page
 from tests.soak.state import Done, Kept
 
 SAVED_EVERY = 2.0                        # seconds
@@ -23,6 +23,7 @@ SAVED_EVERY = 2.0                        # seconds
 def main() -> int:
     options = parsed()
     every = {name: each for name, each in find_campaigns().items() if each.device == options.device}
+    kept = Kept(Path(options.state), options.device, list(every.values()))
     if unknown := set(options.only) - set(every):
         print(f"no campaign is called {', '.join(sorted(unknown))}: there are {', '.join(every)}", file=sys.stderr)
         return 2
@@ -30,13 +31,13 @@ def main() -> int:
         for each in every.values():
             print(f"{each.name:24} {each.case}; {each.holds} ({each.ci:,} in CI, {each.soak:,} in the soak)")
         return 0
-    kept = Kept(Path(options.state))
-    soak = Soak([every[name] for name in options.only or every], kept, options)
-    signal.signal(signal.SIGTERM, lambda *_: soak.stop())
-    signal.signal(signal.SIGINT, lambda *_: soak.stop())
-    soak.run()
+    if not options.table:
+        soak = Soak([every[name] for name in options.only or every if every[name].here], kept, options)
+        signal.signal(signal.SIGTERM, lambda *_: soak.stop())
+        signal.signal(signal.SIGINT, lambda *_: soak.stop())
+        soak.run()
     found = [(each, kept.read(each)) for each in every.values()]
-    if options.page:
+    if options.page or options.table:
         write_page([(each, done) for each, done in found if done.cases or done.failures], options.device)
     failures = sum(len(done.failures) for _, done in found)
     print(f"{sum(done.cases for _, done in found):,} cases of this code, {failures} failures, "
@@ -53,7 +54,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2, help="campaigns at a time")
     parser.add_argument("--turn", type=float, default=60.0, help="seconds of a campaign before the next one's turn")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--state", default=str(ROOT / ".soak-state"), help="the folder of what was done")
+    parser.add_argument("--state", default=str(ROOT / "bench" / "results"), help="the folder of what was done")
+    parser.add_argument("--table", action="store_true", help="run nothing: write the page from what was done")
     parser.add_argument("--no-page", dest="page", action="store_false", help="leave docs/reliability.md as it is")
     parser.add_argument("--list", action="store_true", help="name the campaigns and end")
     return parser.parse_args()
@@ -64,6 +66,7 @@ class Soak:
 
     def __init__(self, campaigns: list[Campaign], kept: Kept, options: argparse.Namespace):
         self.kept, self.options = kept, options
+        self.machine = machine_of(options.device)
         self.waiting: queue.SimpleQueue[Campaign] = queue.SimpleQueue()
         for each in campaigns:
             self.waiting.put(each)
@@ -132,28 +135,32 @@ class Soak:
         seconds = 1e9 if exact else min(self.options.turn, left)
         folder = Path(tempfile.mkdtemp(prefix="soak-"))
         done.failures.pop("-1", None)                        # outside any case: it comes again, if it is still there
-        before, saved, cases = done.seconds, time.monotonic(), 0
-        began = saved
+        spent = saved = time.monotonic()
+        cases = 0
+
+        def keep() -> None:
+            nonlocal spent, saved
+            saved = time.monotonic()
+            done.spend(saved - spent, self.machine)
+            spent = saved
+            self.kept.write(campaign, done)
 
         def saw(seed: int, failure: Failure | None) -> None:
-            nonlocal saved, cases
+            nonlocal cases
             if self.stopped.is_set() and failure is not None:
                 return                                       # it was killed by us
             cases += 1
             done.note(seed, failure)
-            done.seconds = before + time.monotonic() - began
             if failure is not None:
                 print(f"{campaign.name}, seed {seed}: {failure.why}\n    {failure.again or again(campaign, seed)}",
                       flush=True)
             if failure is not None or time.monotonic() - saved > SAVED_EVERY:
-                self.kept.write(campaign, done)
-                saved = time.monotonic()
+                keep()
 
         try:
             self.start_and_follow(campaign, first, count, seconds, folder, saw)
         finally:
-            done.seconds = before + time.monotonic() - began
-            self.kept.write(campaign, done)
+            keep()
             shutil.rmtree(folder, ignore_errors=True)
         print(f"{campaign.name}: {cases:,} cases from seed {first:,}, {done.cases:,} in all, "
               f"{len(done.failures)} failures", flush=True)

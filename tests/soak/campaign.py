@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib
+import os
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -10,6 +11,9 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
+LIVES = ("tests/soak/lives.py", "tests/soak/disk.py", "tests/fixtures/runs.py", "tests/fixtures/make.py",
+         "tests/fixtures/data")          # for `also`: what trains small runs, and on what
+BUILT = {".pyc", ".so", ".dylib", ".dll", ".o", ".orig", ".rej"}
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Campaign:
     short: str = ""
     patience: float = 120.0
     alone: bool = False
+    here: bool = True                    # False where this machine does not allow it
     device: str = "cpu"
     also: tuple[str, ...] = ()
     file: str = ""                       # filled in by `find_campaigns`
@@ -55,8 +60,14 @@ def find_campaigns() -> dict[str, Campaign]:
 
 
 def campaigns_of(module: ModuleType) -> list[Campaign]:
-    given = module.CAMPAIGNS if hasattr(module, "CAMPAIGNS") else (module.CAMPAIGN,)       # none, where it cannot run
+    given = module.CAMPAIGNS if hasattr(module, "CAMPAIGNS") else (module.CAMPAIGN,)
     return [Campaign(**{**vars(each), "file": str(Path(str(module.__file__)).relative_to(ROOT))}) for each in given]
+
+
+def place_of(device: str) -> str:
+    """Return where cases for a kind of device run: there, unless REGARD_SOAK_ON=cpu tries those for a GPU without one.
+    """
+    return os.environ.get("REGARD_SOAK_ON", "cuda") if device == "cuda" else device
 
 
 def digest_of(campaign: Campaign) -> str:
@@ -67,9 +78,13 @@ def digest_of(campaign: Campaign) -> str:
 
 
 @cache
-def digest_tree(name: str) -> str:
-    path, whole = ROOT / name, hashlib.sha256()
-    for each in [path] if path.is_file() else sorted(path.rglob("*")):
-        if each.is_file() and "__pycache__" not in each.parts and not each.name.startswith("."):
-            whole.update(str(each.relative_to(ROOT)).encode() + b"\0" + each.read_bytes())
+def digest_tree(name: str, root: Path = ROOT) -> str:
+    """Return a hash of what is written in files, the same in every checkout: nothing that is built, cached or hidden
+    counts, and no line ending."""
+    path, whole = root / name, hashlib.sha256()
+    named = {each.relative_to(root).as_posix(): each for each in ([path] if path.is_file() else path.rglob("*"))}
+    for inside, each in sorted(named.items()):
+        if each.is_file() and each.suffix not in BUILT and not any(
+                part.startswith((".", "__pycache__")) or part.endswith(".egg-info") for part in inside.split("/")):
+            whole.update(inside.encode() + b"\0" + each.read_bytes().replace(b"\r\n", b"\n") + b"\0")
     return whole.hexdigest()

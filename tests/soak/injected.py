@@ -10,8 +10,8 @@ OOM = "[enforce fail at alloc_cpu.cpp:1] DefaultCPUAllocator: can't allocate mem
 class Injection:
     """Strikes once, at a step that is counted from one."""
 
-    def __init__(self, value: str, step: int):
-        self.value, self.step, self.struck = value, step, False
+    def __init__(self, value: str, step: int, device: str = "cpu"):
+        self.value, self.step, self.struck, self.device = value, step, False, device
         self.steps = 0
 
     def due(self) -> bool:
@@ -26,6 +26,8 @@ class Injection:
             raise RuntimeError(OOM)
         if self.value == "memory of torch":
             raise torch.OutOfMemoryError("tried to allocate 1 byte")
+        if self.value == "memory of the device":             # more than there is anywhere
+            return torch.empty(1 << 50, dtype=torch.uint8, device=self.device)
         with torch.no_grad():
             tensor.view(-1)[tensor.numel() // 2] = float(self.value)
         return tensor
@@ -35,7 +37,7 @@ def life_with(variant, out, site: str, value: str, step: int) -> str | None:
     """Train with one injection; of what is loaded a run is made before. Return what is to be noted."""
     from tests.soak.lives import train
 
-    injection = Injection(value, step)
+    injection = Injection(value, step, variant.device)
     if site in LOADED:
         stop_after(variant, out, step)
         injection.steps = step

@@ -1,12 +1,13 @@
 """The table of docs/reliability.md, between its marks; one for each kind of machine."""
 
+import os
 import platform
 import subprocess
-from datetime import UTC, datetime
+from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.soak.campaign import ROOT, Campaign
+from tests.soak.campaign import ROOT, Campaign, place_of
 from tests.soak.state import Done
 
 PAGE = ROOT / "docs" / "reliability.md"
@@ -39,7 +40,7 @@ def table(found: list[tuple[Campaign, Done]]) -> list[str]:
 
 
 def again(campaign: Campaign, seed: int | str) -> str:
-    return f"make soak ONLY={campaign.name} SEED={seed} COUNT=1"
+    return f"make soak ONLY={campaign.name} SEED={seed} COUNT=1{' DEVICE=cuda' * (campaign.device == 'cuda')}"
 
 
 def plain(why: str) -> str:
@@ -47,28 +48,31 @@ def plain(why: str) -> str:
 
 
 def about(found: list[tuple[Campaign, Done]], device: str) -> str:
+    """Return how much it was in all, and where and when; the machines by their hours, the last day of any."""
     cases, hours = sum(done.cases for _, done in found), sum(done.seconds for _, done in found) / 3600
     failures = sum(len(done.failures) for _, done in found)
-    when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return (f"{cases:,} cases, {failures} failures, {hours:.2f} hours in all. {when}, {machine(device)}, "
-            f"Python {platform.python_version()}, torch {version('torch')}, Regard at {commit()}. "
-            "A case again: `make soak ONLY=campaign SEED=seed COUNT=1`.")
+    machines: Counter[str] = Counter()
+    for _, done in found:
+        machines.update(done.machines)
+    where = "; ".join(f"{seconds / 3600:.2f} h on {name}" for name, seconds in machines.most_common())
+    last = max((done.last for _, done in found), default="")
+    once_more = f"make soak ONLY=campaign SEED=seed COUNT=1{' DEVICE=cuda' * (device == 'cuda')}"
+    return (f"{cases:,} cases, {failures} failures, {hours:.2f} hours in all, until {last}: {where}. Regard at "
+            f"{commit()}. A case again: `{once_more}`.")
 
 
-def machine(device: str) -> str:
-    import os
-
-    model = platform.machine()
-    info = Path("/proc/cpuinfo")
+def machine_of(device: str) -> str:
+    """Return the machine and the versions that cases run on, as the table names them."""
+    model, info = platform.machine(), Path("/proc/cpuinfo")
     if info.exists():
         names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if "model name" in line]
         model = names[0] if names and names[0] != "unknown" else model
-    cores = f"{os.cpu_count()} cores ({model})"
-    if device != "cuda":
-        return cores
+    named = f"{os.cpu_count()} cores ({model}), Python {platform.python_version()}, torch {version('torch')}"
+    if place_of(device) != "cuda":
+        return named
     import torch
 
-    return f"{torch.cuda.get_device_name()}, {cores}"
+    return f"{torch.cuda.get_device_name()}, {named}"
 
 
 def commit() -> str:

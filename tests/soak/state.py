@@ -1,8 +1,14 @@
-"""What was done of each campaign, kept by a hash of its code: hours add up until the code changes."""
+"""What was done of each campaign, in one small file for each kind of machine: hours add up until the code changes.
+
+The file can be committed: `bench/results/soak-cpu.json` has one line for each campaign, with a hash of the code that
+its cases ran. A later soak of the same code, here or in another checkout, goes on from it; what older code did goes.
+"""
 
 import json
 import os
+import threading
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.soak.campaign import Campaign, Failure, digest_of
@@ -12,11 +18,14 @@ REST = 25                                # failures after which a campaign rests
 
 @dataclass
 class Done:
-    """Cases of a campaign: the seeds as ranges [first, end), what failed by seed, and the seconds that it took."""
+    """Cases of a campaign: the seeds as ranges [first, end), what failed by seed, the seconds that it took, those of
+    each machine, and the last day and hour."""
 
     ranges: list[list[int]] = field(default_factory=list)
     failures: dict[str, dict[str, str]] = field(default_factory=dict)
     seconds: float = 0.0
+    machines: dict[str, float] = field(default_factory=dict)
+    last: str = ""
 
     @property
     def cases(self) -> int:
@@ -39,6 +48,12 @@ class Done:
         if failure is not None:
             self.failures[str(seed)] = vars(failure)
 
+    def spend(self, seconds: float, machine: str) -> None:
+        """Add time that a machine took for it, up to now."""
+        self.seconds += seconds
+        self.machines[machine] = self.machines.get(machine, 0.0) + seconds
+        self.last = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
 
 def merged(ranges: list[list[int]]) -> list[list[int]]:
     whole: list[list[int]] = []
@@ -51,20 +66,33 @@ def merged(ranges: list[list[int]]) -> list[list[int]]:
 
 
 class Kept:
-    """A folder with a file for each campaign and code."""
+    """The file of one kind of machine. `campaigns` are all that there are for it; of others nothing is kept."""
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    def __init__(self, folder: Path, device: str, campaigns: list[Campaign]):
+        self.path = folder / f"soak-{device}.json"
+        self.campaigns = {each.name: each for each in campaigns}
+        self.writing = threading.Lock()                      # two campaigns at a time, in one file
         folder.mkdir(parents=True, exist_ok=True)
 
-    def path(self, campaign: Campaign) -> Path:
-        return self.folder / f"{campaign.name}-{digest_of(campaign)}.json"
-
     def read(self, campaign: Campaign) -> Done:
-        path = self.path(campaign)
-        return Done(**json.loads(path.read_text())) if path.exists() else Done()
+        entry = self.entries().get(campaign.name)
+        return Done() if entry is None else Done(**{name: entry[name] for name in entry if name != "code"})
+
+    def entries(self) -> dict[str, dict]:
+        """What was done with the code as it is."""
+        held = json.loads(self.path.read_text("utf-8")) if self.path.exists() else {}
+        return {name: entry for name, entry in held.items()
+                if name in self.campaigns and entry["code"] == digest_of(self.campaigns[name])}
 
     def write(self, campaign: Campaign, done: Done) -> None:
-        part = self.path(campaign).with_suffix(".part")
-        part.write_text(json.dumps(asdict(done), indent=1))
-        os.replace(part, self.path(campaign))
+        with self.writing:
+            entries = self.entries() | {campaign.name: {"code": digest_of(campaign), **rounded(done)}}
+            lines = [f"{json.dumps(name)}: {json.dumps(entries[name], ensure_ascii=False)}" for name in sorted(entries)]
+            part = self.path.with_suffix(".part")
+            part.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8", newline="\n")
+            os.replace(part, self.path)
+
+
+def rounded(done: Done) -> dict:
+    seconds = {name: round(each, 1) for name, each in done.machines.items()}
+    return asdict(done) | {"seconds": round(done.seconds, 1), "machines": seconds}

@@ -1,16 +1,18 @@
 """The runner finds what is planted, goes on where it stood, and writes its table."""
 
 import argparse
+import json
 import os
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.soak import __main__ as runner
 from tests.soak import page
-from tests.soak.campaign import Campaign, Failure, find_campaigns
+from tests.soak.campaign import Campaign, Failure, digest_of, digest_tree, find_campaigns
 from tests.soak.cases import run_forked
 from tests.soak.state import REST, Done, Kept, merged
 
@@ -80,11 +82,62 @@ def test_ranges_of_seeds_join_and_the_next_one_is_found():
 
 
 def test_what_was_done_is_kept_by_the_code_it_was_done_with(tmp_path, monkeypatch):
-    kept, done = Kept(tmp_path), Done(ranges=[[0, 4]], seconds=7200.0)
+    other = replace(CAMPAIGN, name="other")
+    kept, done = Kept(tmp_path, "cpu", [CAMPAIGN, other]), Done(ranges=[[0, 4]], failures={"2": {"why": "é"}})
+    done.spend(7200.0, "a machine")
     kept.write(CAMPAIGN, done)
+    assert kept.read(CAMPAIGN) == done and kept.read(other) == Done()
+    kept.write(other, Done(ranges=[[5, 6]]))
     assert kept.read(CAMPAIGN) == done
-    monkeypatch.setattr("tests.soak.state.digest_of", lambda campaign: "other code")
-    assert kept.read(CAMPAIGN) == Done()
+    assert [path.name for path in tmp_path.iterdir()] == ["soak-cpu.json"]
+    assert Kept(tmp_path, "cuda", [CAMPAIGN]).read(CAMPAIGN) == Done()               # another kind of machine
+    codes = {"planted": "other code", "other": digest_of(other)}
+    monkeypatch.setattr("tests.soak.state.digest_of", lambda campaign: codes[campaign.name])
+    assert kept.read(CAMPAIGN) == Done() and kept.read(other).ranges == [[5, 6]]
+    kept.write(other, Done(ranges=[[5, 7]]))                                         # what older code did is dropped
+    assert list(json.loads(kept.path.read_text("utf-8"))) == ["other"]
+    Kept(tmp_path, "cpu", [CAMPAIGN]).write(CAMPAIGN, done)                          # so is a campaign that went
+    assert list(json.loads(kept.path.read_text("utf-8"))) == ["planted"]
+
+
+def test_two_machines_add_up_their_hours_in_one_small_file(tmp_path):
+    kept = Kept(tmp_path, "cpu", [CAMPAIGN])
+    for first, machine in ((0, "one"), (10_000, "two"), (20_000, "one")):
+        done = kept.read(CAMPAIGN)
+        for seed in range(first, first + 10_000):
+            done.note(seed, None)
+        done.spend(3600.0, machine)
+        kept.write(CAMPAIGN, done)
+    found = kept.read(CAMPAIGN)
+    assert (found.cases, found.seconds, found.machines) == (30_000, 10_800.0, {"one": 7200.0, "two": 3600.0})
+    assert kept.path.stat().st_size < 400
+    assert "3.00 hours in all, until 20" in page.about([(CAMPAIGN, found)], "cpu")
+    assert "2.00 h on one; 1.00 h on two" in page.about([(CAMPAIGN, found)], "cpu")
+
+
+def test_the_code_has_the_same_hash_in_any_checkout_and_another_once_it_is_changed(tmp_path):
+    def write(root, content, name="a.py"):
+        path = tmp_path / root / "part" / "sub" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        return digest_tree("part", tmp_path / root)
+
+    before = write("here", b"x = 1\ny = 2\n")
+    for name in ("built.so", "a.pyc", "__pycache__/a.txt", ".cache/b.py", ".hidden", "x.egg-info/b.txt"):
+        (tmp_path / "here" / "part" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "here" / "part" / name).write_bytes(b"built")
+    assert digest_tree.__wrapped__("part", tmp_path / "here") == before
+    assert write("there", b"x = 1\r\ny = 2\r\n") == before                          # a checkout on Windows
+    assert len({before, write("changed", b"x = 1\ny = 3\n"), write("named", b"x = 1\ny = 2\n", "b.py")}) == 3
+
+
+def test_no_hash_of_a_campaign_follows_what_the_command_writes():
+    """The table, the file of what was done, and files that were found."""
+    written = [page.PAGE, Path(runner.ROOT) / "bench" / "results", Path(runner.ROOT) / ".soak-state"]
+    for each in find_campaigns().values():
+        for name in ("regard", each.file, *each.also):
+            assert (runner.ROOT / name).exists(), f"{each.name}: {name}"
+            assert not any(path.is_relative_to(runner.ROOT / name) for path in written)
 
 
 def test_the_table_replaces_the_one_before_and_nothing_else(tmp_path):
@@ -99,7 +152,7 @@ def test_the_table_replaces_the_one_before_and_nothing_else(tmp_path):
     assert text.startswith("# Before\n\ntext\n") and text.endswith("\nafter\n") and text.count("planted |") == 1
     assert "| planted | a case | nothing fails | 9 | 3 | 1 | 1.50 | 0–1, 4–4 |" in text
     assert "- planted, seed 4: a / b c `make soak ONLY=planted SEED=4 COUNT=1`" in text
-    assert "3 cases, 1 failures, 1.50 hours in all. 20" in text
+    assert "3 cases, 1 failures, 1.50 hours in all, until " in text
 
 
 @pytest.fixture
@@ -114,8 +167,9 @@ def soak(tmp_path, monkeypatch):
                 saw(seed, None)
 
     def run(**changes):
-        options = argparse.Namespace(**{"minutes": 0.0, "seed": 0, "count": None, "workers": 1, "turn": 1.0} | changes)
-        kept = Kept(tmp_path / "state")
+        options = argparse.Namespace(**{"minutes": 0.0, "seed": 0, "count": None, "workers": 1, "turn": 1.0,
+                                        "device": "cpu"} | changes)
+        kept = Kept(tmp_path / "state", "cpu", [CAMPAIGN])
         runner.Soak([CAMPAIGN], kept, options).run()
         return kept.read(CAMPAIGN)
 
@@ -127,6 +181,13 @@ def test_one_case_is_run_again_and_then_the_rest(soak, capsys):
     done = soak(seed=2, count=1)
     assert (done.ranges, list(done.failures)) == ([[2, 3]], ["2"])
     assert "planted, seed 2: it is two\n    make soak ONLY=planted SEED=2 COUNT=1" in capsys.readouterr().out
+
+
+def test_a_second_soak_goes_on_where_the_first_one_stood(soak):
+    done = soak(count=2)
+    again = soak(seed=2, count=1)
+    assert again.ranges == [[0, 3]] and again.seconds >= done.seconds > 0 and list(again.machines) == [
+        page.machine_of("cpu")]
 
 
 def test_names_are_told_apart_and_an_unknown_one_is_said(monkeypatch, capsys):

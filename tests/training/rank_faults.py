@@ -14,7 +14,7 @@ import torch
 
 from regard import storage
 from regard.cli import main
-from regard.training import parallel, step
+from regard.training import buckets, parallel, step
 
 AT = 5                                                       # the step in which it comes
 SAVED = ("session.json",)                                    # the file of a checkpoint that it comes before
@@ -60,6 +60,19 @@ def little_memory(forward, self, batch, *given):
     if len(batch.tokens) > 1:
         raise torch.OutOfMemoryError("pretend")
     return forward(self, batch, *given)
+
+
+def no_memory_in_backward():
+    """Memory runs out once a bucket of gradients has left."""
+    send, seen = buckets.BucketedExchange.send_next, []
+
+    def faulty(self):
+        send(self)
+        seen.append(1)
+        if len(seen) > AT * len(self.buckets):
+            raise torch.OutOfMemoryError("pretend")
+
+    buckets.BucketedExchange.send_next = faulty
 
 
 def no_value(forward, *given):
@@ -133,6 +146,7 @@ FAULTS = {
     "slow save": slow_save, "barrier": at_barrier,
     "hang": lambda: before(lambda: time.sleep(1000)), "frozen": lambda: before(lambda: os.kill(os.getpid(), 19)),
     "nan": lambda: in_forward(not_a_number), "memory": lambda: in_forward(no_memory),
+    "memory in backward": no_memory_in_backward,
     "little memory": lambda: in_forward(little_memory), "bug": lambda: in_forward(no_value),
     "signal": lambda: before(lambda: os.kill(os.getpid(), signal.SIGTERM)),
 }
@@ -141,6 +155,7 @@ FAULTS = {
 if __name__ == "__main__":
     fault, number, arguments = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
     torch.set_num_threads(1)
+    buckets.BUCKET_BYTES = int(os.environ.get("TEST_BUCKET", buckets.BUCKET_BYTES))
     parallel.SHORT = float(os.environ.get("TEST_SHORT", parallel.SHORT))
     if os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
         if fault == "all-reduce":

@@ -23,7 +23,7 @@ from regard.contract import Role
 from regard.errors import Interrupted, TrainingStopped
 from regard.ranks import ALONE
 from regard.tasks.classify import task as classify
-from regard.training import optim, parallel, sharded_step, sharding, step, traffic
+from regard.training import buckets, optim, parallel, sharded_step, sharding, step, traffic
 from regard.training.joining import join_ranks
 from regard.training.request import TrainRequest
 from regard.training.together import run_as_rank
@@ -56,6 +56,13 @@ def plants(rank):
             with torch.no_grad():
                 next(each for each in optimizers.names if each.ndim == 1).mul_(1 + 1e-6)
 
+    arrive = buckets.BucketedExchange.arrive
+
+    def too_soon(self, number, weight):
+        if self.left[number]:
+            self.left[number] = 1
+            arrive(self, number, weight)
+
     scatter, halved = sharding.ReduceScatter.__call__, sharded_step.ShardedStep.norm
 
     def scatter_mean(self, output_tensor, *given, **options):
@@ -72,6 +79,7 @@ def plants(rank):
             "mean": (parallel.RankGroup, "sum", mean), "rows of another": (parallel.RankShare, "own_rows", first_rows),
             "lost parts": (optim, "find_roles", lose_parts),
             "partial norm": (step, "gradient_norm", lambda gradients: norm(gradients[::2])),
+            "buckets too soon": (buckets.BucketedExchange, "arrive", too_soon),
             "drift": (step, "update_weights", drift)}
 
 
@@ -157,6 +165,7 @@ def run_case(case, out, ranks=ALONE):
     torch.set_default_dtype(NAMES[case.get("dtype", "float64")])
     with ExitStack() as stack:
         stack.enter_context(patch.object(sharding, "UNIT_BYTES", case.get("unit", 1)))
+        stack.enter_context(patch.object(buckets, "BUCKET_BYTES", case.get("bucket", buckets.BUCKET_BYTES)))
         stack.enter_context(recorded_rows(case["name"]))
         stack.enter_context(patch.object(classify, "fit_bag", in_float32(classify.fit_bag)))
         if ranks is not ALONE:

@@ -115,6 +115,17 @@ def test_a_rank_that_hangs_or_fails_ends_all_and_is_named(tmp_path, name, line):
 
 
 @ALL
+@pytest.mark.parametrize("name, codes, line", [
+    ("forward", [1, -signal.SIGKILL], " is gone, killed or cut off"),
+    ("memory in backward", [1, 1], ": out of memory with 3 rows at once, after some gradients had been sent")])
+def test_a_rank_that_is_lost_while_gradients_travel_in_buckets_ends_all(tmp_path, name, codes, line):
+    found, errs, _ = fault(tmp_path, name, 1, "--parallel", "buckets", TEST_BUCKET="4096")
+    said = [each for err in errs for each in mistakes(err)]
+    assert found == codes and len(said) == 1 and f"rank 1 on {HERE}{line}" in said[0]
+    check_newest(tmp_path)
+
+
+@ALL
 def test_a_rank_that_hangs_while_it_saves_ends_all_in_time(tmp_path):
     processes = start_ranks(2, ["-m", "tests.training.rank_faults", "hang in save", 0, *command(tmp_path)],
                             REGARD_CACHE=str(tmp_path / "cache"))
@@ -215,8 +226,8 @@ def test_wrong_use_is_one_line_of_rank_0(tmp_path):
     arguments = [*command(tmp_path)]
     arguments[2] = "text.txt"
     other = refused(tmp_path, arguments, environments=[{"HOME": str(tmp_path / name)} for name in ("one", "two")])
-    assert other == [f"regard: rank 1 on {HERE}: rank 1 on {HERE} reads another text than rank 0: give every machine "
-                     "the same files"]
+    assert other == [f"regard: rank 1 on {HERE}: the text here is not that of rank 0: give every machine the "
+                     "same files"]
     assert "gpu" in refused(tmp_path, [*command(tmp_path), "--device", "gpu"])[0]
     assert "-: 2 ranks cannot all read the standard input" in refused(tmp_path, ["train", "lm", "-"])[0]
     streams = ["--family", "gru", "--set=training.reading=streams", "--steps", "2", "--batch", "1", "--device", "cpu"]

@@ -12,9 +12,11 @@ from regard.metrics.perplexity import held_out_loss
 from regard.ranks import ALONE, Ranks
 from regard.tasks.translate.task import WritingMeasure, written
 from regard.tasks.translate.trained import shard_of
+from regard.training import buckets
 from regard.training.exchange import FIGURES, Exchange, Stopwatch, deal_matrices
 from regard.training.muon import Muon, orthogonal
-from regard.training.parallel import RankGroup, RankShare
+from regard.training.parallel import RankGroup, RankShare, seed_noise
+from regard.training.parallel_choice import choose_way
 from regard.training.rank_watch import RankWatch
 from regard.training.settings import TrainingSettings
 from regard.training.step import TrainingStep
@@ -164,6 +166,68 @@ def test_what_travels_is_put_back_where_it_was_and_out_of_reach_stays_without_a_
     weights[0].grad = torch.full((3, 5), float("nan"))
     exchange.fill(0, torch.tensor(0.5), [0.0, 0.0, 0.0])
     assert exchange.table[0].tolist() == [0.5, 1.0, 0.0, 0.0, 0.0]
+
+
+def test_a_bucket_leaves_during_the_backward_pass_of_the_last_micro_batch(monkeypatch):
+    monkeypatch.setattr(buckets, "BUCKET_BYTES", 1)
+    weights = [torch.nn.Parameter(torch.full((2, 2), 1.0 + number)) for number in range(4)]
+    sent, waited = [], []
+
+    def begin_sum(part):
+        sent.append((part.clone(), None if weights[0].grad is None else weights[0].grad.clone()))
+        part.fill_(float("nan"))                               # what others add is none of this rank's fault
+        return lambda: waited.append(len(sent))
+
+    group = SimpleNamespace(count=2, begin_sum=begin_sum)
+    exchange = buckets.BucketedExchange(weights, group)
+
+    def passed(x):                                             # the last weight is out of reach at first
+        (x @ weights[0] @ weights[1] @ weights[2]).sum().backward()
+
+    exchange.begin(2)
+    passed(torch.ones(1, 2))
+    assert not sent
+    (torch.ones(1, 2) @ weights[3]).sum().backward()
+    early = weights[0].grad.clone()
+    passed(torch.ones(1, 2))
+    (torch.ones(1, 2) @ weights[3]).sum().backward()           # only now can the last weight leave, and with it others
+    assert len(sent) == 3 and torch.equal(weights[0].grad, 2 * early)
+    for weight in weights:
+        weight.grad = None
+    sent.clear()
+    exchange.begin(1)
+    (torch.ones(1, 2) @ weights[0] @ weights[1] @ weights[2] @ weights[3]).sum().backward()
+    assert [before for _, before in sent] == [None] * 3        # left before the first weight had its gradient
+    exchange.fill(1, torch.tensor(0.5), [1.0, 0.25, 12.0])
+    assert exchange.table.tolist() == [[0.0] * 5, [0.5, 0.0, 1.0, 0.25, 12.0]]
+    exchange.add_up(group)
+    assert waited == [4] * 4
+    assert [part[:4].tolist() for part, _ in sent[:3]] == [weight.grad.flatten().tolist() for weight in weights[:0:-1]]
+    assert sent[3][0][-64:-60].tolist() == weights[0].grad.flatten().tolist()
+    assert sum(len(part) for part, _ in sent) == len(exchange.flat)
+    with pytest.raises(AssertionError, match="after its bucket had left"):
+        (torch.ones(1, 2) @ weights[3]).sum().backward()
+
+
+@pytest.mark.parametrize("asked, compile, machines, way", [
+    ("auto", "auto", 2, "buckets"), ("auto", "no", 2, "buckets"), ("auto", "yes", 2, "data"),
+    ("auto", "auto", 1, "data"), ("data", "no", 2, "data"), ("buckets", "yes", 1, "buckets"),
+    ("fsdp", "no", 2, "fsdp")])
+def test_gradients_travel_in_buckets_between_machines_where_passes_are_eager(asked, compile, machines, way):
+    said = []
+    plan = SimpleNamespace(request=SimpleNamespace(parallel=asked), device=torch.device("cpu"),
+                           training=TrainingSettings(steps=1, compile=compile))
+    ranks = SimpleNamespace(count=2, machines=machines)
+    assert choose_way(plan, None, ranks, said.append) == way
+    assert bool(said) == (asked == "auto" and way == "buckets")
+    assert choose_way(plan, None, SimpleNamespace(count=1, machines=1), said.append) == "data"
+
+
+def test_the_noise_of_a_step_is_that_of_torch_s_own_seed():
+    torch.manual_seed(2**62 + 5)
+    expected = torch.rand(4)
+    seed_noise(2**62 + 5)
+    assert torch.equal(torch.rand(4), expected)
 
 
 def test_streams_need_a_row_for_each_rank():

@@ -36,8 +36,11 @@ def task(name, family, files, **model):
 
 
 TRANSFORMER = case("transformer", "transformer", dict(heads=2, layers=2), optimizer="muon", clip=0.05, ema=0.9)
+BUCKETS = case("buckets", "transformer", dict(heads=2, layers=2), optimizer="muon", clip=0.05, ema=0.9, micro_batch=1)
+BUCKETS = {**BUCKETS, "parallel": "buckets", "bucket": 2**12}
 CASES = [
     TRANSFORMER,
+    BUCKETS,
     case("accumulated", "transformer", dict(heads=2), optimizer="adamw", micro_batch=2, clip=0.05),
     case("gru", "gru", dict(hidden=12), optimizer="adamw", reading="streams", documents="file", ema=0.9),
     case("mamba", "mamba", optimizer="muon"),
@@ -67,6 +70,7 @@ AGAIN = [{**NOISY, "name": "noisy again 1", "run": "noisy again", "stop": (0, 4)
          {**NOISY, "name": "noisy again 2", "run": "noisy again", "resume": True, "alone": False}]
 PLANTED = [{**TRANSFORMER, "name": plant, "plant": plant, "alone": False}
            for plant in ("mean", "rows of another", "lost parts", "partial norm", "drift")]
+PLANTED.append({**BUCKETS, "name": "buckets too soon", "plant": "buckets too soon", "alone": False})
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from. All is detected, in one line, or of no effect; a damaged checkpoint gives 
 from functools import partial
 from random import Random
 
-from tests.soak.campaign import Campaign, Failure
+from tests.soak.campaign import LIVES, Campaign, Failure
 
 SHORT, RARE = 500, 50                    # cases in CI; one in so many is resumed, and one trained from a damaged cache
 RUNS = ("transformer", "rnn in streams", "translator, accumulated", "lm-ngram", "classify-window", "masked-rnn",
@@ -146,4 +146,4 @@ CAMPAIGN = Campaign(
     "bit-flips", "bits flip, or a file is cut or loses a block, in a run folder or the cache; it is used, or resumed",
     holds="detected in one line, or the same numbers; a checkpoint gives way to the one before it", ci=SHORT,
     soak=50_000, run=run, prepare=prepare, warm=warm, also=(
-        "tests/soak/lives.py", "tests/soak/disk.py", "tests/soak/damage.py", "tests/soak/injected.py"))
+        *LIVES, "tests/soak/damage.py", "tests/soak/injected.py"))

@@ -4,7 +4,7 @@ import errno
 import os
 from random import Random
 
-from tests.soak.campaign import Campaign, Failure
+from tests.soak.campaign import LIVES, Campaign, Failure
 
 SHORT, BLOCK = 100, 25                   # cases in CI, of three families; then so many of each family and task in turn
 SAYS = {errno.ENOSPC: ("the disk is full", "regard data cache --clear"), errno.EACCES: ("no permission",),
@@ -90,4 +90,4 @@ def lost_checkpoints(out):
 CAMPAIGN = Campaign(
     "disk-errors", "ENOSPC, EIO, EACCES or a short write at a call on the disk, once or from then on, in training",
     holds="one line with the cure; every checkpoint is whole; it goes on, and ends with the same bits", ci=SHORT,
-    soak=2_000, run=run, prepare=prepare, warm=warm, also=("tests/soak/lives.py", "tests/soak/disk.py"))
+    soak=2_000, run=run, prepare=prepare, warm=warm, also=LIVES)

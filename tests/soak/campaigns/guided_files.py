@@ -30,5 +30,6 @@ def run(seed, folder):
 
 CAMPAIGN = Campaign(
     "guided-files", "sixty files of a kind, each a change of one that reached a new line of Regard", ci=13,
-    soak=15_600, run=run, prepare=prepare, short="tests/fuzz/test_guided_files.py", also=("tests/fuzz",),
+    soak=15_600, run=run, prepare=prepare, short="tests/fuzz/test_guided_files.py",
+    also=("tests/fuzz/kinds.py", "tests/fuzz/mutations.py", "tests/fuzz/running.py", "tests/fuzz/guided.py"),
     holds="read, or refused in one line, within 1 s and 256 MB beyond the good file's")

@@ -3,7 +3,7 @@ end: 200 kills in CI."""
 
 from random import Random
 
-from tests.soak.campaign import Campaign, Failure
+from tests.soak.campaign import LIVES, Campaign, Failure
 
 SHORT, BLOCK = 54, 25                    # cases in CI, of three families; then so many of each family and task in turn
 UNDISTURBED = None
@@ -55,4 +55,4 @@ def run(seed, folder):
 CAMPAIGN = Campaign(
     "kills", "SIGKILL in training at a call on the disk or a step, three more while it recovers; then it ends",
     holds="0 differing bits of weights, optimizer, generators, metrics and samples", ci=SHORT, soak=2_500, run=run,
-    prepare=prepare, warm=warm, also=("tests/soak/lives.py", "tests/soak/disk.py"))
+    prepare=prepare, warm=warm, also=LIVES)

@@ -21,10 +21,15 @@ def prepare(folder):
 
 def run(seed, folder):
     """The families in turns: seed s is case s // 33 of family s % 33."""
+    return hold_one(NAMES[seed % len(NAMES)], Random(f"laws {seed}").choice)
+
+
+def hold_one(name, choose):
+    """What is wrong of a law on a model that is drawn, or nothing."""
     from regard.laws import LawBroken
     from tests.laws.drawn_models import draw_case, hold
 
-    case = draw_case(NAMES[seed % len(NAMES)], Random(f"laws {seed}").choice)
+    case = draw_case(name, choose)
     try:
         hold(case)
     except LawBroken as broken:

@@ -6,7 +6,7 @@ nothing happened to. Memory that runs out in a pass may also be met by fewer row
 
 from functools import partial
 
-from tests.soak.campaign import Campaign, Failure
+from tests.soak.campaign import LIVES, Campaign, Failure
 
 VALUES = (("nan", "memory"), ("inf", "memory of torch"), ("-inf", "nan"))     # by turns
 SITES = ("loss", "gradient", "update", "weights", "validation", "checkpoint", "optimizer", "best weights")
@@ -41,12 +41,19 @@ def chosen(seed):
 
 def run(seed, folder):
     from tests.soak.injected import life_with
-    from tests.soak.lives import difference, live, outcome, run_apart
+    from tests.soak.lives import run_apart
 
     variant, site, value, step = chosen(seed)
     _, expected = UNDISTURBED(variant)
     out, said = folder / "run", f"{variant.name}, {value} in {site} at step {step}"
     ended = run_apart(partial(life_with, variant, out, site, value, step))
+    return check(said, variant, out, ended, site, expected)
+
+
+def check(said, variant, out, ended, site, expected):
+    """What is wrong after an injection, and after the run went on; nothing if all held."""
+    from tests.soak.lives import difference, live, outcome
+
     if ended.how == "done" and ended.noted == "fewer rows":      # halved micro-batches: other sums, and no harm
         return None
     if ended.how == "done" and ended.noted == "nothing struck" and site == "best weights":
@@ -86,4 +93,4 @@ CAMPAIGN = Campaign(
     "non-finite", "NaN, Inf or no memory in the loss, the gradients, the update, a validation, what is saved or loaded",
     holds="one line before an update or a file is spoilt; it goes on from the last checkpoint to the same bits",
     ci=SHORT, soak=2_400, run=run, prepare=prepare, warm=warm,
-    also=("tests/soak/lives.py", "tests/soak/disk.py", "tests/soak/injected.py"))
+    also=(*LIVES, "tests/soak/injected.py"))

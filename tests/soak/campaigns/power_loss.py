@@ -9,7 +9,7 @@ from functools import partial
 from random import Random
 from unittest.mock import patch
 
-from tests.soak.campaign import Campaign, Failure
+from tests.soak.campaign import LIVES, Campaign, Failure
 
 SHORT, BLOCK = 50, 25                    # cases in CI, of three families; then so many of each family and task in turn
 UNDISTURBED, FOLDER = None, None
@@ -141,4 +141,4 @@ CAMPAIGN = Campaign(
     "power-loss", "the power goes out after a call on the disk: un-synced writes and names are there, torn, or not",
     holds="each file is the old or the new one; what was saved is there; it goes on, and ends with the same bits",
     ci=SHORT, soak=2_000, run=run, prepare=prepare, warm=warm,
-    also=("tests/soak/lives.py", "tests/soak/disk.py", "tests/soak/power.py"))
+    also=(*LIVES, "tests/soak/power.py"))

@@ -6,7 +6,7 @@ end by itself in one line.
 
 from random import Random
 
-from tests.soak.campaign import Campaign, Failure
+from tests.soak.campaign import LIVES, Campaign, Failure
 
 LEFT = 20                                # one in so many survivors is left to notice by itself, which takes seconds
 FOLDER = None
@@ -65,4 +65,4 @@ CAMPAIGN = Campaign(
     "rank-kills", "one of two ranks that train together is killed at a call on the disk or a step, twice; they go on",
     holds="0 differing bits; a rank that is left ends in one line", ci=2, soak=300, run=run, prepare=prepare, warm=warm,
     short="tests/training/test_lost_ranks.py", patience=400.0,
-    also=("tests/soak/lives.py", "tests/soak/disk.py", "tests/soak/together.py"))
+    also=(*LIVES, "tests/soak/together.py"))

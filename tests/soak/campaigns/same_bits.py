@@ -8,7 +8,7 @@ import atexit
 from dataclasses import replace
 from functools import partial
 
-from tests.soak.campaign import Campaign, Failure
+from tests.soak.campaign import LIVES, Campaign, Failure
 
 SHORT = 7                                # cases in CI: one family of each task
 TWIN = None
@@ -58,4 +58,4 @@ def run(seed, folder):
 CAMPAIGN = Campaign(
     "same-bits", "every family of every task is trained twice, the second time by another interpreter with a past",
     holds="0 differing bits of weights, optimizer, generators, metrics and samples", ci=SHORT, soak=500, run=run,
-    prepare=prepare, warm=warm, also=("tests/soak/lives.py", "tests/soak/twin.py"))
+    prepare=prepare, warm=warm, also=(*LIVES, "tests/soak/twin.py"))

@@ -1,6 +1,6 @@
 """A small disk of its own, a tmpfs, that is full at some moment of a training; then it grows, and the run goes on.
 
-It is mounted in a namespace of this process: nobody else sees it. Where that is not allowed there is no campaign.
+It is mounted in a namespace of this process: nobody else sees it. Where that is not allowed the campaign rests.
 """
 
 import errno
@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from random import Random
 
-from tests.soak.campaign import Campaign, Failure
+from tests.soak.campaign import LIVES, Campaign, Failure
 
 MAY_MOUNT = 1 << 21                      # CAP_SYS_ADMIN
 NEW_NAMESPACE = 0x20000                  # CLONE_NEWNS
@@ -95,8 +95,7 @@ def run(seed, folder):
     return Failure(f"{said}: other bits in {differs}") if differs else None
 
 
-CAMPAIGNS = () if not may_mount() else (Campaign(
+CAMPAIGN = Campaign(
     "small-disk", "a run and its cache lie on a tmpfs that is too small for them; then it grows",
     holds="one line that says what to free; every checkpoint is whole; it goes on to the same bits", ci=6, soak=400,
-    run=run, prepare=prepare, warm=warm,
-    also=("tests/soak/lives.py", "tests/soak/disk.py", "tests/soak/campaigns/disk_errors.py")),)
+    run=run, prepare=prepare, warm=warm, here=may_mount(), also=(*LIVES, "tests/soak/campaigns/disk_errors.py"))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
-from tests.soak.campaign import Campaign, Failure
+from tests.soak.campaign import LIVES, Campaign, Failure
 
 SHORT, PATIENCE = 20, 15.0               # cases in CI; seconds after which the second is taken to wait for a lock
 KINDS = ("folder", "resumed", "cache", "cleared", "used", "exported", "folder", "resumed", "cache", "exported")
@@ -215,4 +215,4 @@ def exported(name, to):
 CAMPAIGN = Campaign(
     "two-processes", "while one trains or exports, another trains in the same folder or cache, clears it, uses the run "
     "or exports to the same path", holds="one is refused in a line, or both are whole", ci=SHORT, soak=500, run=run,
-    prepare=prepare, warm=warm, also=("tests/soak/lives.py", "tests/soak/disk.py"))
+    prepare=prepare, warm=warm, also=LIVES)
