@@ -19,7 +19,11 @@ class Ranks:
     """One process by itself."""
 
     number, count = 0, 1
-    machines = 1                           # that the ranks are on
+
+    @property
+    def machines(self) -> int:
+        """Return the number of machines that the ranks are on."""
+        return 1
 
     @property
     def first(self) -> bool:
