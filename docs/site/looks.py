@@ -93,10 +93,10 @@ STORY = "Mia had a red kite. Ben had a black map. Paul wanted to see the red"
 FRENCH = "Le chat noir dort dans le jardin."
 LOOKS = {look.name: look for look in (
     LookOf("counting", "counted", STORY,
-           "A map with a row for each word of a short story. Filled are the words before it that were looked up: three "
-           "in most rows, fewer at the beginning and where the three were never seen together."),
+           "A map with a row for each predicted word of a short story. Filled is the longest context that this word "
+           "followed in the training text: three words in most rows, fewer at the beginning and where it was unseen."),
     LookOf("averaging", "average", STORY,
-           "A map of influence below the diagonal. In each row all earlier words are filled, near ones and far ones.",
+           "A map of influence below the diagonal. In each row all earlier words are equally dark.",
            "--influence sensitivity"),
     LookOf("windows", "window", STORY,
            "A map of influence: a band of four words along the diagonal, and nothing to the left of it.",

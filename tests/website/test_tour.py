@@ -14,6 +14,7 @@ from docs.site.looks import LOOKS, MODELS
 from docs.site.stage import DOCS
 from docs.site.verdicts import RESULTS
 from regard.layers.attend import scores_of
+from regard.layers.average import RunningMean
 from regard.layers.positions import alibi_slopes
 from regard.layers.scores import make_score
 
@@ -79,6 +80,8 @@ def test_the_numbers_that_the_pages_work_out_are_right():
     says("block", f"{block / 1e6:.1f} million; twelve blocks are {12 * block / 1e6:.0f} million")
     cache = 2 * 12 * 768 * 4096 * 2
     says("cost", f"= {cache / 1e6:.0f} MB", f"{8 * cache / 1e9:.1f} GB")
+    width = 768                                          # 12 T D^2 = 2 T^2 D
+    says("cost", f"T = 6 D, which is {12 * width // 2:,} words for D = {width}")
     slopes = [Fraction(float(slope)) for slope in alibi_slopes(2)]
     says("positions", f"the slopes are {slopes[0]} and {slopes[1]}")
 
@@ -93,3 +96,15 @@ def test_the_example_by_hand_is_what_our_attention_gives():
     torch.testing.assert_close((weights @ keys).flatten(), torch.tensor([0.5, 0.5]))
     table = scores_of(keys, keys, score=make_score("dot", 1, 2))[0, 0]
     assert table.int().tolist() == [[1, 1, 0, 1], [1, 1, 0, 1], [0, 0, 1, 0], [1, 1, 0, 1]]
+
+
+def test_every_word_of_a_mean_has_the_same_influence():
+    x = torch.randn(1, 5, 4, requires_grad=True)
+    (gradient,) = torch.autograd.grad(RunningMean(4)(x)[0][0, -1] @ torch.randn(4), x)
+    torch.testing.assert_close(gradient[0], gradient[0, :1].expand(5, 4))
+    assert "All squares of a row are equally dark" in (DOCS / "tour" / "averaging.md").read_text("utf-8")
+
+
+def test_the_lecture_s_score_is_bilinear_with_the_transposed_product():
+    e, w_k, w_q, query = (torch.randn(*shape, dtype=torch.float64) for shape in ((4, 3), (3, 3), (3, 3), (3,)))
+    torch.testing.assert_close((e @ w_k) @ (w_q @ query), query @ (w_k @ w_q).T @ e.T)
