@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config import read_toml
-from regard.plain_files import open_plain
+from regard.plain_files import LARGE, open_plain, too_long
 from regard.run_folder import METRICS, SAMPLES, SETTINGS
 from regard.serve.damage import Damaged, count, number, plain, reading
 from regard.tasks import CARDS, USUAL
@@ -33,7 +33,8 @@ AXES = ("step", "tokens", "seconds")
 QUIET = 30.0                   # seconds without a line before a run counts as stopped, or ten times its usual pause
 MOST_RUNS = 500
 MOST_COLUMNS = 200             # of a log; ours have about ten
-BLOCK = 2**22                  # bytes read at once
+BLOCK = 2**22                  # bytes read at once, and of a line at most
+UNENDED = b"]"                 # in the place of a longer line: no JSON, whatever follows
 
 
 class Log:
@@ -60,14 +61,21 @@ class Log:
         self.file, self.changed = (now.st_dev, now.st_ino), now.st_mtime
         if now.st_size <= self.offset:
             return bool(replaced)
+        if now.st_size > LARGE:                                  # it may have a length without having the bytes
+            raise too_long(self.path, LARGE)
         with open_plain(self.path) as file:
             file.seek(self.offset)
             while block := file.read(BLOCK):
                 self.offset += len(block)
-                *whole, self.rest = (self.rest + block).split(b"\n")
-                for line in whole:
-                    self._line(line)
+                self._block(block)
         return True
+
+    def _block(self, block: bytes) -> None:
+        """Parse the lines that end in a block. A line without end is not kept: it is bad, once its end came."""
+        *whole, rest = (self.rest + block).split(b"\n")
+        self.rest = rest if len(rest) <= BLOCK else UNENDED
+        for line in whole:
+            self._line(line)
 
     def _line(self, line: bytes) -> None:
         try:

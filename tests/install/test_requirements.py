@@ -116,7 +116,7 @@ def test_the_finder_prints_a_python_that_runs_or_nothing(tmp_path):
         return subprocess.run(["sh", ROOT / "install" / "find_python.sh", name], text=True, capture_output=True,
                               check=True).stdout.strip()
 
-    for version, runs in (("3.10.9", False), ("3.12.1", True), ("3.14.0", False)):
+    for version, runs in (("3.10.9", False), ("3.12.1", True), ("3.14.0", True), ("3.15.0", False)):
         pretended = tmp_path / f"python{version}"
         numbers = ", ".join(version.split("."))
         pretended.write_text(f"#!{sys.executable}\nimport sys; sys.version_info = ({numbers}); exec(sys.argv[2])\n")

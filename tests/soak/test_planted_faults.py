@@ -1,5 +1,6 @@
 """What the campaigns of durability must find is planted, and found."""
 
+import gc
 import os
 import shutil
 from functools import partial
@@ -8,6 +9,8 @@ import pytest
 import torch
 
 from regard import storage
+from regard.tasks.lm import sample
+from regard.training.report import SampleLog
 from tests.soak.campaigns import (
     bit_flips,
     disk_errors,
@@ -25,6 +28,18 @@ from tests.soak.lives import FIRST
 def own_environment(tmp_path, monkeypatch):
     for name, value in own_places(tmp_path / "own").items():
         monkeypatch.setenv(name, value)
+
+
+@pytest.fixture(autouse=True)
+def as_it_was(monkeypatch):
+    """A campaign steadies the fork that it runs in. Here it is this process, which other tests go on in."""
+    for owner, name in ((os, "fsync"), (sample, "NEW"), (SampleLog, "due")):
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+    gc.enable()
+    gc.unfreeze()
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from regard.config import write_toml
+from regard.serve.damage import Damaged
 from regard.serve.routes.runs import MOST_LINES, news
 from regard.serve.run_curves import curves, decimate, shares
 from regard.serve.run_logs import FollowedRun, Runs
@@ -50,6 +51,22 @@ def test_a_line_is_taken_when_it_is_whole_and_never_twice(run, monkeypatch):
     write(run, '_loss": 0.5}\n')
     followed.advance()
     assert taken == [{"step": 11, "train_loss": 0.5}]
+
+
+def test_a_log_without_bytes_is_not_read_through_and_a_line_without_end_is_not_kept(run, monkeypatch):
+    with open(run / "samples.jsonl", "wb") as file:
+        file.truncate(2**40)
+    followed = FollowedRun("x", run, False)
+    with pytest.raises(Damaged, match="samples.jsonl cannot be read .it has more than 536,870,912 bytes"):
+        followed.advance()
+    (run / "samples.jsonl").unlink()
+
+    monkeypatch.setattr("regard.serve.run_logs.BLOCK", 100)
+    for part in ("{" + 250 * " ", '"step": 12, "x": "' + 250 * "y", '", "step": 12}\n' + line(13)):
+        write(run, part)
+        followed.advance()
+        assert len(followed.metrics.rest) <= 100
+    assert followed.metrics.bad == 1 and followed.table.column("step")[-2:].tolist() == [10, 13]
 
 
 def test_a_log_that_was_cut_is_read_again(run):
