@@ -15,7 +15,7 @@ COUNT ?= 300
 SEED ?= 7
 MINUTES ?= 0
 
-.PHONY: setup demo test check lint types packages mutants ranks soak notebooks house resolve interop audit docs models wheel walk clean same-python
+.PHONY: setup demo test check lint types packages mutants ranks soak notebooks house resolve interop audit docs models wheel walk clean a-python same-python
 setup: $(DEV)
 
 $(PIP): | same-python
@@ -35,10 +35,12 @@ $(DEV): | $(PIP)
 	@rm -f $(VENV)/.demo-* $(VENV)/.dev-* && touch $(DEMO) $@
 	@echo "Ready: $(BIN)/regard, and the tests"
 
-# A Python of 3.11 to 3.14; where one is asked for by PYTHON=..., .venv must have that one.
-same-python:
+a-python:
 	@test -n "$(PYTHON)" || { test -z "$(ASKED)" || echo "PYTHON=$(ASKED) does not run here, or is another version."; \
 	  echo "Regard needs Python 3.11, 3.12, 3.13 or 3.14: install one, then run make again."; exit 1; }
+
+# Where a Python is asked for by PYTHON=..., .venv must have that one.
+same-python: a-python
 	@test -z "$(ASKED)" || test ! -x $(BIN)/python || test "$$($(BIN)/python --version)" = "$$($(PYTHON) --version)" || { \
 	  echo "$(VENV) has $$($(BIN)/python --version), not $$($(PYTHON) --version): run make clean first, or leave PYTHON out."; \
 	  exit 1; }
@@ -111,13 +113,12 @@ models: setup
 	@$(BIN)/python install/make_models.py $(ONLY)
 
 # The built wheel, in an empty environment outside the tree; and the README, as a stranger follows it.
-wheel: same-python
+wheel: a-python
 	@$(PYTHON) install/try_wheel.py
 
-walk: same-python
+walk: a-python
 	@$(PYTHON) install/walk_readme.py
 
-# Known holes in what is installed, where an advisory database can be reached. CI does not need it.
 house:                       # counts of the tree: what a reader opens, and what the design forbids
 	@$(PYTHON) bench/house.py
 
@@ -129,6 +130,7 @@ interop: $(DEV)
 	@$(VENV)/interop/bin/python -m pip install -qq --disable-pip-version-check llama-cpp-python==0.3.36
 	@$(VENV)/interop/bin/python bench/interop.py
 
+# Known holes in what is installed, where an advisory database can be reached. CI does not need it.
 audit: $(PIP)
 	@test -x $(VENV)/audit/bin/pip-audit || { $(BIN)/python -m venv $(VENV)/audit && \
 	  $(VENV)/audit/bin/python -m pip install -qq --disable-pip-version-check pip-audit; }
