@@ -24,31 +24,31 @@ os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 # name -> module, and the line that --help shows: known without importing any of them
 COMMANDS = {
-    "demo": ("demo", "Learn French to English from an embedded phrasebook; translate, and show what was read."),
-    "train": ("train", "Train a model: of language, masked, translator, summariser, captioner, classifier or tagger."),
+    "demo": ("demo", "Train a French-English translator in two minutes; show translations and attention."),
+    "train": ("train", "Train a language or masked model, translator, summariser, captioner, classifier or tagger."),
     "generate": ("generate", "Continue a prompt with a trained model."),
     "translate": ("translate", "Translate lines with a trained translator."),
     "summarise": ("summarise", "Summarise documents, one a line, with a trained summariser."),
-    "caption": ("caption", "Say what is on pictures with a trained captioner."),
-    "tag": ("tag", "Give each word of a text its tag with a trained tagger."),
+    "caption": ("caption", "Caption pictures with a trained captioner."),
+    "tag": ("tag", "Tag each word of a text with a trained tagger."),
     "fill": ("fill", "Fill the blanks of a text with a trained masked model."),
-    "vectors": ("vectors", "A vector for each line of text, or the lines most like a given one."),
-    "classify": ("classify", "Give each line of text a label with a trained classifier."),
-    "score": ("score", "Perplexity of text under a trained model; BLEU, chrF and more of a translator."),
+    "vectors": ("vectors", "Write a vector for each line of text, or find the lines nearest to a given one."),
+    "classify": ("classify", "Label each line of text with a trained classifier."),
+    "score": ("score", "Measure a model on a text: perplexity, or BLEU, chrF and more of a translator."),
     "show": ("show", "Draw what a model read of a text: in the terminal, or as HTML, SVG, PNG or CSV."),
-    "serve": ("serve", "Open a page on which trained models are looked at, and serve them to other tools."),
-    "export": ("export", "Write a model for another program, open it there, and compare."),
-    "import": ("import_model", "Make a run of a model that another program wrote."),
+    "serve": ("serve", "Open a page that shows trained models, and serve them to other programs."),
+    "export": ("export", "Write a model for transformers, llama.cpp, CTranslate2, ONNX or KenLM, and compare."),
+    "import": ("import_model", "Make a run of a model that another program trained."),
     "push": ("push", "Upload a run to the Hugging Face hub, with a card of what was measured."),
     "pull": ("pull", "Download a run that was pushed to the Hugging Face hub, and check it."),
-    "compare": ("compare", "Train several families under one budget, and put them side by side."),
-    "plan": ("plan", "Say what training takes on so many GPUs: memory, bytes that travel, hours."),
-    "scale": ("scale", "Say what ten times more minutes, parameters or data would give, from short runs."),
-    "lab": ("lab", "Every claim of the lectures as an experiment with a verdict."),
-    "course": ("course", "Twelve exercises on the lectures' ideas, and a grader that says what is wrong."),
-    "data": ("data", "The embedded corpora, and what a text file holds."),
+    "compare": ("compare", "Train several families under one budget, and compare them."),
+    "plan": ("plan", "Estimate memory, traffic and hours of training on several GPUs."),
+    "scale": ("scale", "Predict the loss with ten times more minutes, parameters or data, from short runs."),
+    "lab": ("lab", "Test claims of lectures by experiments, each with a verdict."),
+    "course": ("course", "Five lectures, twelve exercises, and a grader that says what is wrong."),
+    "data": ("data", "Embedded corpora, counts of a text file, and the cache."),
     "check": ("check", "Test the laws on a layer of your own, or on a trained model."),
-    "info": ("info", "Versions, devices, kernels, optional packages, cache: for a report of a bug."),
+    "info": ("info", "Print versions, devices, kernels, optional packages and cache, for a bug report."),
     "completion": ("completion", "Print the script that completes commands in bash, zsh or fish."),
     "man": ("man", "Write a manual page for each command, from its help."),
 }
@@ -87,7 +87,11 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="regard")
 def root() -> None:
-    """Every sequence model, from n-grams to Transformers, trained, compared, used and seen the same way."""
+    """Train, compare, use and look into sequence models, from n-grams to Transformers.
+
+    Begin with `regard demo`, or with `regard train lm FILE`. Models are saved under runs/. `regard COMMAND --help`
+    lists the options of a command.
+    """
 
 
 def show_notes() -> None:

@@ -15,14 +15,15 @@ WRITTEN = (".txt", ".tsv", ".jsonl")         # an --out of captions; others are 
 @click.argument("run")
 @click.argument("images", nargs=-1, required=True, metavar="IMAGE...")
 @click.option("--beam", type=int, default=5, show_default=True, help="Beams; 1 is greedy.")
-@click.option("--n-best", type=int, default=1, show_default=True, help="Several a picture: file ||| text ||| score.")
+@click.option("--n-best", type=int, default=1, show_default=True,
+              help="Several captions per picture: file ||| text ||| score.")
 @click.option("--length-penalty", type=float, default=1.0, show_default=True, help="0 prefers short captions.")
 @click.option("-o", "--out", metavar="FILE",
               help=".png or .html: paint what each word read over the (only) picture. .txt, .tsv or .jsonl: the "
                    "captions.")
 @click.option("--layer", type=int, help="With --out: this layer, counted from 1.  [default: the mean of all]")
 @click.option("--head", type=int, help="With --out: this head, counted from 1.  [default: the mean of all]")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a picture.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per picture.")
 @WORKERS
 @DEVICE
 @TRUST
@@ -30,9 +31,10 @@ def command(
     run: str, images: tuple[str, ...], beam: int, n_best: int, length_penalty: float, out: str | None,
     layer: int | None, head: int | None, as_json: bool, workers: int | None, device: str, trust: bool,
 ) -> None:
-    """Say what is on each IMAGE with the model in the folder RUN.
+    """Caption each IMAGE with the model in the folder RUN.
 
-    With --out FILE.txt or .jsonl an IMAGE may be a folder, --workers share the work, and an interrupted job goes on.
+    With --out FILE.txt, .tsv or .jsonl an IMAGE may be a folder, --workers share the work, and an interrupted job
+    continues.
 
     A picture that cannot be read is one line on stderr, and the exit code is then 1; the others are captioned.
     """

@@ -17,11 +17,11 @@ AT_ONCE = 256                  # lines that are read together; of one who types,
 @click.argument("run")
 @click.argument("file", default="-", metavar="[FILE|-]")
 @click.option("--top", type=click.IntRange(min=1), default=1, show_default=True,
-              help="Labels of each text, likeliest first, parted by tabs.")
-@click.option("--probabilities", is_flag=True, help="How likely each label is, behind it.")
+              help="Labels of each text, likeliest first, separated by tabs.")
+@click.option("--probabilities", is_flag=True, help="Print the probability after each label.")
 @click.option("--on-bad-text", type=click.Choice(["fail", "replace"]), default="fail")
 @click.option("--device", default="auto", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line: the text, and its labels.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line: the text, and its labels.")
 def command(
     run: str, file: str, top: int, probabilities: bool, on_bad_text: str, device: str, as_json: bool
 ) -> None:

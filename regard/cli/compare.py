@@ -18,7 +18,7 @@ from regard.tasks.translate import flags as translate
 
 @click.group("compare")
 def command() -> None:
-    """Train several families on the same text under the same budget, and put them side by side."""
+    """Train several families on the same text under the same budget, and compare them."""
 
 
 # What means the same whatever is compared.
@@ -30,7 +30,7 @@ SHARED = [
     click.Option(["--steps"], type=int, help="... or in steps."),
     click.Option(["--seeds"], default=3, show_default=True, help="How often each family is trained."),
     *flags.TOKENIZER,
-    click.Option(["--out"], metavar="FOLDER", help="Where everything is kept.  [default: compare/DATA]"),
+    click.Option(["--out"], metavar="FOLDER", help="Folder of the results.  [default: compare/DATA]"),
     flags.DEVICE,
     click.Option(["--set", "assignments"], multiple=True, metavar="TABLE.NAME=VALUE",
                  help="A setting for all (training.batch=8), or for one family (rnn.layers=2, rnn.training.batch=8)."),
@@ -38,9 +38,9 @@ SHARED = [
     click.Option(["--json", "as_json"], is_flag=True, help="Print everything as JSON."),
 ]
 # What is said of every comparison.
-CHOSEN = "Weights are chosen on one part of what is held out and reported on another."
-GOES_ON = """= marks who is within the noise of the first. A comparison that was interrupted goes on when the same
-command is given again; families and seeds may be added."""
+CHOSEN = "Weights are chosen on one held-out part and reported on another."
+GOES_ON = ("= marks families within the noise of the first. The same command continues an interrupted comparison; "
+           "you may add families and seeds.")
 
 
 def numbers(text: str) -> tuple[int, ...]:
@@ -89,8 +89,8 @@ def add_command(task: str, about: str, data: str, families: str, *params: click.
 add_command(
     "lm", f"""Compare language models on text: files, folders, or the name of an embedded corpus (stories, ab, sally).
 
-    The n-gram stands in every table, as the baseline to beat. Weights and orders are chosen on one part of what is held
-    out and reported on another. {GOES_ON}""", "DATA...", "Families, or module:Layer",
+    The n-gram stands in every table, as the baseline to beat. Weights and orders are chosen on one held-out part and
+    reported on another. {GOES_ON}""", "DATA...", "Families, or module:Layer",
     click.Option(["--orders"], default="2-7", show_default=True, callback=lambda context, param, text: numbers(text),
                  help="Orders of the n-gram, e.g. 3 or 2-5 or 3,5."),
     flags.DOCUMENTS, flags.VALID, choose_test("Text"))

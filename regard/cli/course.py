@@ -66,8 +66,8 @@ def lectures(folder: Path) -> None:
 @click.argument("folder", metavar="[DIR]", default="pictures", type=click.Path(path_type=Path))
 @click.option("--lecture", type=int, metavar="N", help="Only this one, 1 to 5.")
 @click.option("--form", type=click.Choice(["svg", "png", "html"]), default="svg", show_default=True,
-              help="A page answers to the pointer; a chart has none and is written as SVG.")
-@click.option("--short", is_flag=True, help="With a few steps of training: to try it out, for models know nothing.")
+              help="html: an interactive page; charts become SVG.")
+@click.option("--short", is_flag=True, help="Train a few steps only, to try it out: the models know nothing.")
 def pictures(folder: Path, lecture: int | None, form: str, short: bool) -> None:
     """Run the cells of the lectures here and write each picture that they show into a folder, for slides."""
     from regard.course.lecture import find_lecture, read_lectures, run_lecture, write_picture
@@ -84,7 +84,7 @@ def pictures(folder: Path, lecture: int | None, form: str, short: bool) -> None:
 @click.option("--seconds", type=click.FloatRange(1, 3600), default=15.0, show_default=True,
               help="How long a solution may run.")
 @JSON
-@click.option("--nbgrader", is_flag=True, help="Print as JSON, as nbgrader's gradebook tells of a submission.")
+@click.option("--nbgrader", is_flag=True, help="Print as JSON, with the fields of nbgrader's gradebook.")
 @click.option("--student", metavar="ID", default="", help="The id in that JSON.  [default: the folder's name]")
 @click.option("--gradescope", metavar="FILE", type=click.Path(path_type=Path),
               help="Write the results.json of a Gradescope autograder here.")

@@ -18,7 +18,7 @@ from regard.cli.options import DEVICE, print_json
               help="Tokens in a blank.  [default: one word; for parts of words and for letters, the number of tokens "
                    "that is likeliest by their average log-probability]")
 @DEVICE
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a text.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per text.")
 def command(run: str, texts: tuple[str, ...], top: int, length: int | None, device: str, as_json: bool) -> None:
     """Fill the blanks of each TEXT (or of each line of stdin) with the masked model in the folder RUN.
 

@@ -13,16 +13,17 @@ from regard.cli.options import DEVICE, TRUST, print_json
 @click.command("generate")
 @click.argument("run")
 @click.option("--prompt", default="", help="What to continue; - reads it from stdin.")
-@click.option("--tokens", "new_tokens", default=256, show_default=True, help="Most new tokens.")
-@click.option("--temperature", default=1.0, show_default=True, help="Below 1 bolder choices are rarer; 0 is greedy.")
+@click.option("--tokens", "new_tokens", default=256, show_default=True, help="Generate at most so many tokens.")
+@click.option("--temperature", default=1.0, show_default=True,
+              help="Below 1 unlikely tokens become rarer; 0 is greedy.")
 @click.option("--top-k", default=0, help="Choose among the k likeliest tokens only.")
-@click.option("--top-p", default=1.0, help="Choose among the likeliest tokens that hold this much probability.")
+@click.option("--top-p", default=1.0, help="Choose among the likeliest tokens with together this probability.")
 @click.option("--greedy", is_flag=True, help="Always the likeliest token.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("-n", "--number", type=click.IntRange(min=1), default=1, show_default=True, help="How many texts.")
 @DEVICE
 @TRUST
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a text.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per text.")
 def command(
     run: str, prompt: str, new_tokens: int, temperature: float, top_k: int, top_p: float, greedy: bool, seed: int,
     number: int, device: str, trust: bool, as_json: bool,

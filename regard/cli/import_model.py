@@ -19,12 +19,12 @@ from regard.cli.options import JSON, print_json
 def command(
     source: str, out: str | None, context: int | None, tokenizer: str | None, revision: str | None, as_json: bool
 ) -> None:
-    """Make a run of the model in SOURCE: a folder of transformers (GPT-2, GPT-NeoX, Llama, Mistral, Qwen, Mamba,
-    Mamba-2, Marian, EuroBERT), a checkpoint of nanoGPT, an n-gram as an ARPA file, or hub:OWNER/NAME, which is fetched
-    from the Hugging Face hub.
+    """Make a run of the model in SOURCE: a folder of transformers (GPT-2, GPT-NeoX, Llama, Mistral, Qwen, StarCoder2,
+    Mamba, Mamba-2, Marian, EuroBERT), a checkpoint of nanoGPT, an n-gram as an ARPA file, or hub:OWNER/NAME, which
+    Regard downloads from the Hugging Face hub.
 
-    Weights are read from safetensors, and nothing in the folder is run. A checkpoint of nanoGPT is converted in a
-    process of its own first. What does not fit is an error, and nothing is written.
+    Regard reads weights from safetensors, and runs nothing in the folder. A separate process first converts a
+    checkpoint of nanoGPT. If anything does not fit, it is an error, and nothing is written.
     """
     from dataclasses import asdict
 

@@ -13,7 +13,8 @@ from regard.errors import RunError, SettingError
 OUT = click.option("--out", metavar="FOLDER", default="lab/results", show_default=True, help="Where results are kept.")
 SHOWN = click.option("--out", metavar="FOLDER",
                      help="Where results are kept.  [default: lab/results, or else those that came with Regard]")
-FROM = click.option("--from", "folder", metavar="FOLDER", help="A folder of your own experiments; their code is run.")
+FROM = click.option("--from", "folder", metavar="FOLDER",
+                    help="A folder of your own experiments; Regard runs their code.")
 
 
 @click.group(name="lab")
@@ -25,12 +26,12 @@ def running(function: Any) -> Any:
     """The options that `run` and `flip` share."""
     for option in reversed([
         click.argument("name"),
-        click.option("--seeds", type=click.IntRange(1, 100), help="How many.  [default: 9, with --quick 3]"),
-        click.option("--quick", is_flag=True, help="Smaller and shorter: all of them in a quarter of an hour."),
+        click.option("--seeds", type=click.IntRange(1, 100), help="How many seeds.  [default: 9, with --quick 3]"),
+        click.option("--quick", is_flag=True, help="Smaller and shorter: all experiments in a quarter of an hour."),
         click.option("--device", default="cpu", show_default=True, help="cpu or cuda."),
-        click.option("--minutes", type=float, help="Stop after so many, and go on from there the next time."),
-        click.option("--workers", type=click.IntRange(1), help="Arms side by side.  [default: one a core]"),
-        click.option("--report", "page", metavar="FILE.html", help="Write everything that is known as one page."),
+        click.option("--minutes", type=float, help="Stop after so many minutes; the next call continues."),
+        click.option("--workers", type=click.IntRange(1), help="Trainings in parallel.  [default: one per core]"),
+        click.option("--report", "page", metavar="FILE.html", help="Write all results as one page."),
         OUT, FROM, click.option("--json", "as_json", is_flag=True), click.option("--quiet", is_flag=True),
     ]):
         function = option(function)
@@ -108,7 +109,7 @@ def run_(name: str, **options: Any) -> None:
 
 @command.command("flip")
 @running
-@click.option("--cause", default="", metavar="NAME", help="Take away this one alone.  [default: each, one by one]")
+@click.option("--cause", default="", metavar="NAME", help="Remove only this cause.  [default: each, one by one]")
 def flip(name: str, **options: Any) -> None:
     """Run it as it is and with each supposed cause taken away, and say which rules changed."""
     from regard.lab import worked

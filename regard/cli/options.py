@@ -12,7 +12,8 @@ import click
 from regard.errors import one_line
 from regard.storage import format_json
 
-DEVICE = click.option("--device", default="auto", show_default=True, help="cpu, cuda, ...")
+DEVICE = click.option("--device", default="auto", show_default=True,
+                      help="cpu, cuda, cuda:1, ...; auto: a GPU if there is one.")
 TRUST = click.option("--trust", is_flag=True, help="Import the user's own layer that the run names.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 ENGINES = ("own", "ct2", "ct2-float16", "ct2-int8")
@@ -23,7 +24,7 @@ BAD_TEXT = click.option("--on-bad-text", type=click.Choice(["fail", "replace", "
 
 
 WORKERS = click.option("--workers", type=click.IntRange(min=1), metavar="N",
-                       help="Processes, one a GPU, that answer files or folders into --out.")
+                       help="Processes, one per GPU, that answer files or folders into --out.")
 
 
 def is_over_files(files: Sequence[str], workers: int | None) -> bool:

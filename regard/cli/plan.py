@@ -49,8 +49,8 @@ def plan(assignments: tuple[str, ...], as_json: bool, **options: Any) -> None:
 
 command = click.Command(
     "plan", params=PARAMS, callback=plan,
-    help="""Say what training takes on so many GPUs, before it is started: memory, bytes that travel, hours.
+    help="""Estimate what training takes on several GPUs: memory, traffic, hours.
 
-    The model is that of a RUN, or one of --params, or of --layers, --width and so on. Speeds are those measured on one
-    GPU, links are as their makers state them; each has its source. Nothing is trained, and no GPU is needed.
+    The model is that of a RUN, or one of --params, or of --layers, --width and so on. Speeds were measured on one
+    GPU, bandwidths are those of the makers; the output names each source. It trains nothing and needs no GPU.
     """)

@@ -15,7 +15,7 @@ from regard.tasks.translate import flags as translate
 
 @click.group("scale")
 def command() -> None:
-    """Say what ten times more minutes, parameters or data would give, with intervals, from short runs."""
+    """Predict the loss with ten times more minutes, parameters or data, with intervals, from short runs."""
 
 
 SHARED: list[click.Parameter] = [
@@ -26,7 +26,7 @@ SHARED: list[click.Parameter] = [
     click.Option(["--params"], type=COUNT, metavar="N",
                  help="Parameters of the model in the middle, e.g. 1M.  [default: chosen]"),
     *TOKENIZER,
-    click.Option(["--out"], metavar="FOLDER", help="Where everything is kept.  [default: scale/DATA-TASK]"),
+    click.Option(["--out"], metavar="FOLDER", help="Folder of the results.  [default: scale/DATA-TASK]"),
     DEVICE,
     click.Option(["--set", "assignments"], multiple=True, metavar="TABLE.NAME=VALUE",
                  help="Any setting of run.toml, for all runs."),
@@ -67,14 +67,16 @@ def add_command(task: str, about: str, data: str, families: str, *params: click.
 
 
 add_command(
-    "lm", f"""Say what ten times more would give a language model of text: files, folders, or an embedded corpus.
+    "lm", f"""Predict the loss of a language model with ten times more minutes, parameters or data.
+
+    DATA is files, folders, or the name of an embedded corpus (stories, ab, sally).
 
     {GOES_ON}""", "DATA...", ", ".join(names.LANGUAGE),
     click.Option(["--mix/--no-mix"], default=None,
                  help="Mix the model with an n-gram of the same text.  [default: --mix, unless --family is given]"),
     DOCUMENTS, VALID)
 add_command(
-    "translate", f"""Say what ten times more would give a translator, by its loss and by BLEU.
+    "translate", f"""Predict the loss and BLEU of a translator with ten times more minutes, parameters or data.
 
     {GOES_ON}""", "SOURCE TARGET | PAIRS...", ", ".join(names.TRANSLATE),
     translate.LANGS, *translate.VALID)

@@ -22,8 +22,8 @@ COMMON = ("on_bad_text", "part")             # options that mean the same for ev
 @BAD_TEXT
 @click.option("--on-bad-image", type=click.Choice(["fail", "drop"]),
               help="What to do with a picture that cannot be read.  [default: fail]")
-@click.option("--per-line", is_flag=True, help="One row a line: its loss and its text's total log-probability.")
-@click.option("--per-token", is_flag=True, help="One row a token: its log-probability.")
+@click.option("--per-line", is_flag=True, help="One row per line: its loss, and the total log-probability of its text.")
+@click.option("--per-token", is_flag=True, help="One row per token: its log-probability.")
 @click.option("--part", type=click.Choice(["train", "valid", "test", "unseen"]),
               help="Which part of an embedded corpus.  [default: test]")
 @click.option("--first", type=click.IntRange(min=1),
@@ -36,10 +36,10 @@ COMMON = ("on_bad_text", "part")             # options that mean the same for ev
               "[default: whitespace; of the phrasebook word]")
 @click.option("--heads", is_flag=True, help="The alignment error of each layer and head.")
 @click.option("--by-length", is_flag=True, help="BLEU and exact match by the length of the source.")
-@click.option("--against", metavar="OTHER", help="Compare with this run, or this file of translations: is it better?")
+@click.option("--against", metavar="OTHER", help="Compare with this run or file of translations by a paired test.")
 @click.option("--out", metavar="FILE", help="With --per-line of a language model: write there, a row for every line.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="N",
-              help="Processes that read a large text, or with --out answer it.  [default: one a core; one a GPU]")
+              help="Processes that read a large text, or with --out answer it.  [default: one per core; one per GPU]")
 @DEVICE
 @TRUST
 @JSON

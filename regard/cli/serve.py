@@ -21,11 +21,12 @@ NEEDS_WEB = "serving needs more than is installed ({missing}): pip install 'rega
 
 @click.command("serve")
 @click.argument("runs", nargs=-1, metavar="[RUN]...")
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any that is free.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any free port.")
 @click.option("--host", default="127.0.0.1", show_default=True,
               help="Address to listen at; one that others can reach needs a token.")
 @click.option("--token", envvar="REGARD_TOKEN",
-              help="Token that every client must send.  [default: made where one is needed]")
+              help="Token of 16 characters or more that every client must send; also from REGARD_TOKEN.  [default: "
+                   "made if --host needs one]")
 @click.option("--runs", "folder", type=click.Path(path_type=Path), metavar="DIR",
               help="Show the training of all runs in DIR; without RUN, serve them too.")
 @click.option("--lab", type=click.Path(path_type=Path), metavar="DIR",
@@ -35,9 +36,9 @@ NEEDS_WEB = "serving needs more than is installed ({missing}): pip install 'rega
 @click.option("--open", "open_page", is_flag=True, help="Open the page in a browser.")
 @click.option("--trust", is_flag=True, help="Import the user's own layers that runs name.")
 def command(runs: tuple[str, ...], folder: Path | None, lab: Path | None, **options: Any) -> None:
-    """Open the page over the models in the folders RUN, and serve them to other tools. Ctrl-C stops it.
+    """Open a page that shows the models in the folders RUN, and serve them to other programs. Ctrl-C stops it.
 
-    Without RUN and --runs it opens over the small models that come with Regard.
+    Without RUN and --runs it serves the small models that come with Regard.
     """
     from regard.serve.stop_signals import Stopping, StopSignals
 

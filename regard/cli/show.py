@@ -21,17 +21,17 @@ MOST_ROWS = 100                # of a map in the terminal; of a longer one, one 
 @click.argument("run")
 @click.argument("text", metavar="TEXT|FILE|IMAGE|-")
 @click.option("--target", help="The target to look at, of a translator or captioner.  [default: the one it writes]")
-@click.option("--new-tokens", type=click.IntRange(0, 4096), default=0, help="Tokens to write after TEXT first.")
+@click.option("--new-tokens", type=click.IntRange(0, 4096), default=0, help="First generate so many tokens after TEXT.")
 @click.option("--track", default="",
               help="What to show: self, cross, encoder, kernel, back-off, patches, influence-gradient...")
 @click.option("--influence", type=click.Choice(["gradient", "sensitivity", "occlusion"]),
               help="Show how much each token matters for each prediction, of any model.")
-@click.option("--layer", default="mean", show_default=True, help="A number from 1, mean, max or rollout.")
-@click.option("--head", default="mean", show_default=True, help="A number from 1, mean or max.")
+@click.option("--layer", default="mean", show_default=True, help="A layer from 1, or mean, max or rollout.")
+@click.option("--head", default="mean", show_default=True, help="A head from 1, or mean or max.")
 @click.option("--row", type=int, help="Print what this row reads most; rows count from 0.")
-@click.option("--words", is_flag=True, help="Put the pieces of words together.")
-@click.option("-o", "--out", metavar="FILE", help="Write .html, .svg, .png, .csv, .npz, .txt or .json instead.")
-@click.option("--json", "as_json", is_flag=True, help="Print the tokens, what is predicted, and the numbers.")
+@click.option("--words", is_flag=True, help="Join the pieces of words.")
+@click.option("-o", "--out", metavar="FILE", help="Write a .html, .svg, .png, .csv, .npz, .txt or .json file.")
+@click.option("--json", "as_json", is_flag=True, help="Print the tokens, the predictions and the numbers as JSON.")
 @click.option("--width", type=click.IntRange(20), help="Columns of the terminal to draw in.")
 @DEVICE
 @TRUST

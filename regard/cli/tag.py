@@ -11,9 +11,9 @@ from regard.cli.options import print_json
 @click.command("tag")
 @click.argument("run")
 @click.argument("file", default="-", metavar="[FILE|-]")
-@click.option("--words", is_flag=True, help="Words are parted by spaces already: split nothing else.")
+@click.option("--words", is_flag=True, help="Words are separated by spaces already: split at nothing else.")
 @click.option("--device", default="auto", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line: words, tags and their probabilities.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line: words, tags and their probabilities.")
 def command(run: str, file: str, words: bool, device: str, as_json: bool) -> None:
     """Tag each line of FILE (or of stdin) with the tagger in the folder RUN: one line in, one line of word/TAG out.
 

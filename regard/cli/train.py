@@ -29,7 +29,7 @@ class TrainCommands(click.Group):
 
 @click.group("train", cls=TrainCommands)
 def command() -> None:
-    """Train a model: from text, sentence pairs, documents with summaries, or captioned pictures."""
+    """Train a model: from text, sentence pairs, summaries, captioned pictures, labelled texts or tagged sentences."""
 
 
 def train(

@@ -17,20 +17,22 @@ from regard.cli.options import DEVICE, ENGINE, TRUST, WORKERS, answer_over_files
 @click.option("--beam", type=int, default=5, show_default=True, help="Beams; 1 is greedy.")
 @click.option("--length-penalty", type=float, default=1.0, show_default=True,
               help="Scores are log p / tokens^penalty: 0 prefers short translations.")
-@click.option("--coverage", type=float, default=0.0, help="How much leaving parts of the source unread costs.")
-@click.option("--no-repeat", type=int, default=0, help="No n-gram of so many tokens twice.")
-@click.option("--n-best", type=int, default=1, show_default=True, help="Several a line: index ||| text ||| score.")
+@click.option("--coverage", type=float, default=0.0, help="Penalty for source words that no attention reads.")
+@click.option("--no-repeat", type=int, default=0, help="Write no n-gram of so many tokens twice.")
+@click.option("--n-best", type=int, default=1, show_default=True,
+              help="Several translations per line: index ||| text ||| score.")
 @click.option("--sample", is_flag=True, help="Draw translations instead of searching for the best.")
 @click.option("--temperature", type=float, default=1.0, show_default=True,
-              help="With --sample: below 1 bolder choices are rarer; 0 is greedy.")
-@click.option("--seed", default=0, show_default=True, help="With --sample.")
-@click.option("--scores", is_flag=True, help="text ||| score")
-@click.option("--alignments", is_flag=True, help="text ||| which source word each word read most, as 0-0 1-2.")
+              help="With --sample: below 1 unlikely tokens become rarer; 0 is greedy.")
+@click.option("--seed", default=0, show_default=True, help="Seed of --sample.")
+@click.option("--scores", is_flag=True, help="Print text ||| score.")
+@click.option("--alignments", is_flag=True, help="Print text ||| which source word each word reads most, as 0-0 1-2.")
 @click.option("--words", type=click.Choice(["word", "whitespace"]), default="word", show_default=True,
-              help="What a word is in alignments: marks apart, or whatever stands between spaces.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-@click.option("-o", "--out", metavar="FILE", help="Write there, when all is done.")
-@click.option("--batch", type=int, help="Source tokens at once, beams counted; changes no result.")
+              help="What a word is in alignments: punctuation apart, or split at spaces only.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+@click.option("-o", "--out", metavar="FILE|FOLDER",
+              help="Write there, when all is done; a folder for several files.")
+@click.option("--batch", type=int, help="Source tokens per batch, counted once per beam; changes no result.")
 @click.option("--on-bad-text", type=click.Choice(["fail", "replace"]), default="fail", show_default=True,
               help="What to do with bad UTF-8.")
 @WORKERS

@@ -19,13 +19,13 @@ BATCH = 1024                   # lines at once, where they are streamed
 @click.argument("run")
 @click.argument("files", nargs=-1, metavar="[FILES]...")
 @click.option("--out", metavar="FILE", help="Write one array (N, D) to this .npy or .safetensors file.")
-@click.option("--normalise", is_flag=True, help="Vectors of length one.")
+@click.option("--normalise", is_flag=True, help="Scale vectors to length one.")
 @click.option("--similar", metavar="TEXT", help="List the lines nearest to this text instead.")
 @click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="How many of them.")
 @BAD_TEXT
 @WORKERS
 @DEVICE
-@click.option("--json", "as_json", is_flag=True, help="With --similar: one JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="With --similar: one JSON object per line.")
 def command(
     run: str, files: tuple[str, ...], out: str | None, normalise: bool, similar: str | None, top: int,
     on_bad_text: str, workers: int | None, device: str, as_json: bool,

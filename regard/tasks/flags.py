@@ -96,57 +96,59 @@ TOKENIZER: list[click.Parameter] = [
     Flag("--vocab", "tokenizer.vocab", type=int, help="Vocabulary size.  [default: chosen]"),
 ]
 WORKERS = click.Option(["--workers"], type=click.IntRange(min=1), metavar="N",
-                       help="Processes that read a large text.  [default: one a core]")
-DEVICE = click.Option(["--device"], default="auto", show_default=True, help="cpu, cuda, ...")
+                       help="Processes that read a large text.  [default: one per core]")
+DEVICE = click.Option(["--device"], default="auto", show_default=True,
+                      help="cpu, cuda, cuda:1, ...; auto: a GPU if there is one.")
 
 # What means the same for every task.
 COMMON: list[click.Parameter] = [
-    click.Option(["--out"], metavar="FOLDER", help="Run folder.  [default: runs/FILE-FAMILY or FILE-TASK-FAMILY]"),
+    click.Option(["--out"], metavar="FOLDER", help="Run folder, where the model is saved.  [default: runs/FILE-FAMILY "
+                 "or runs/FILE-TASK-FAMILY, with a number if taken]"),
     *TOKENIZER,
     Flag("--on-bad-text", "data.on_bad_text", type=choice("fail", "replace", "drop"),
          help="What to do with bad UTF-8."),
     click.Option(["--params"], type=COUNT, metavar="N",
                  help="How many parameters, e.g. 1M or 500k.  [default: chosen]"),
-    Flag("--layers", "model.layers", type=int),
+    Flag("--layers", "model.layers", type=int, help="Layers, or blocks.  [default: chosen]"),
     Flag("--width", "model.width", type=int, help="Width of the vectors."),
     Flag("--heads", "model.heads", type=int, help="Attention heads."),
     Flag("--hidden", "model.hidden", type=int, help="Width of a recurrent state."),
     Flag("--context", "model.context", type=int, help="Tokens read at once."),
-    Flag("--dropout", "model.dropout", type=float),
+    Flag("--dropout", "model.dropout", type=float, help="Dropout probability.  [default: chosen]"),
     Flag("--rate", "training.learning_rate", type=float, help="Learning rate."),
     Flag("--steps", "training.steps", type=int, help="Budget in steps ..."),
     Flag("--tokens", "training.tokens", type=int, help="... or in tokens ..."),
     Flag("--minutes", "training.minutes", type=float, help="... or in minutes.  [default: 5]"),
-    Flag("--seed", "training.seed", type=int),
+    Flag("--seed", "training.seed", type=int, help="Seed of all random numbers."),
     Flag("--deterministic", "training.deterministic", is_flag=True, default=None,
-         help="The same bits every time on a GPU, more slowly."),
+         help="Deterministic algorithms on a GPU: equal weights every time, more slowly."),
     DEVICE,
     click.Option(["--parallel"], type=choice("auto", "data", "buckets", "fsdp"), default="auto", show_default=True,
-                 help="Of several ranks that torchrun started: each holds all weights (buckets: gradients travel "
-                 "during the backward pass), or a share of them."),
+                 help="With several ranks under torchrun. data: each holds all weights; buckets: data, and gradients "
+                 "are sent during the backward pass; fsdp: weights are sharded."),
     WORKERS,
-    click.Option(["--resume"], is_flag=True, help="Go on with the run in --out."),
+    click.Option(["--resume"], is_flag=True, help="Continue the run in --out, or the newest one of these files."),
     click.Option(["--start-over"], is_flag=True, help="With --resume: from step 0 if no checkpoint is left."),
-    click.Option(["--from", "base"], metavar="RUN", help="Begin with the weights of another run."),
+    click.Option(["--from", "base"], metavar="RUN", help="Start with the weights of another run (fine-tuning)."),
     click.Option(["--set", "assignments"], multiple=True, metavar="TABLE.NAME=VALUE",
                  help="Any setting of run.toml."),
-    click.Option(["--log"], multiple=True, metavar="NAME", help="Also hand the figures of each step to tensorboard, "
+    click.Option(["--log"], multiple=True, metavar="NAME", help="Also send the figures of each step to tensorboard, "
                  "wandb or trackio; several with commas."),
     click.Option(["--tensorboard"], is_flag=True, help="The same as --log tensorboard."),
-    click.Option(["--quiet"], is_flag=True),
+    click.Option(["--quiet"], is_flag=True, help="Print nothing."),
     click.Option(["--json", "as_json"], is_flag=True, help="Print the outcome as JSON."),
 ]
 
 
 def choose_test(what: str, **options: Any) -> Flag:
     """The flag of the files to report on."""
-    return Flag("--test", "data.test", help=f"{what} to report on, by which nothing is chosen.  [default: half of what "
-                "is held out]", **({"multiple": True, "metavar": "FILE"} | options))
+    return Flag("--test", "data.test", help=f"{what} to report on, by which nothing is chosen.  [default: half of the "
+                "held-out part]", **({"multiple": True, "metavar": "FILE"} | options))
 
 
 VALID = Flag("--valid", "data.valid", multiple=True, metavar="FILE", help="Held-out text.  [default: the last 10%]")
 DOCUMENTS = Flag("--documents", "data.documents", type=choice("auto", "file", "line", "blank-line"),
-                 help="What one document is.")
+                 help="What one document is: a file, a line, or a block between blank lines.")
 # What means the same for every task that learns from text.
 TEXT: list[click.Parameter] = [
     click.Argument(["files"], nargs=-1, required=True, metavar="FILES..."),

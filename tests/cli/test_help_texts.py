@@ -35,4 +35,4 @@ def test_a_low_temperature_draws_unlikely_tokens_less_often():
 @pytest.mark.parametrize("name", ["generate", "translate", "summarise"])
 def test_the_help_says_the_same_of_the_temperature(name):
     said = helped(name, "--temperature")
-    assert re.search(r"[Bb]elow 1 bolder choices are rarer; 0 is greedy", said), said
+    assert re.search(r"[Bb]elow 1 unlikely tokens become rarer; 0 is greedy", said), said

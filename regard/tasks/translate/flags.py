@@ -12,7 +12,7 @@ Pairs may come as .tsv, .jsonl, .tmx, .po, .mo or .parquet, each also gzipped, o
 With only those given, everything else is chosen and shown.
 """
 LANGS = Flag("--langs", "data.langs", metavar="fr-en",
-             help="From which language to which.  [default: from the files' names]")
+             help="Source and target language.  [default: from the files' names]")
 VALID: list[click.Parameter] = [
     Flag("--valid", "data.valid", nargs=2, metavar="SOURCE TARGET", help="Held-out files.  [default: the last 10%]"),
     Flag("--valid-pairs", "data.valid", metavar="PAIRS", callback=one_name, help="The same, as one file of pairs."),
@@ -33,8 +33,10 @@ PAIRS = [
     Flag("--projections", "model.projections", help="q and k before the score: both (W_q s, W_k h), none (states s and "
          "h as they are), auto (recurrent: none but for scaled-dot)."),
     Flag("--when", "model.when", type=choice("before", "after"), help="Attention before the cell, or after it."),
-    Flag("--reader", "model.reader", type=choice("attention", "mean", "none"), help="How the decoder reads."),
-    Flag("--feeding", "model.feeding", is_flag=True, default=None, help="What was read is an input of the next step."),
+    Flag("--reader", "model.reader", type=choice("attention", "mean", "none"),
+         help="How the decoder reads the source."),
+    Flag("--feeding", "model.feeding", is_flag=True, default=None,
+         help="Input feeding: the attention output is an input of the next step."),
     Flag("--mixer", "model.mixer", help="Mixes the decoder's positions: attention, mamba, linear-rnn, ..."),
     Flag("--batch", "training.batch", type=int, help="Target tokens in a step."),
     *COMMON,
