@@ -97,7 +97,7 @@ class Notices:
         return {text: number for text, number in (
             (f"longer than the {context} tokens that the model reads: cut into sentences, translated one by one, and "
              "put together again", self.cut),
-            ("came to no end before the limit, and are given as far as they went", self.endless)) if number}
+            ("came to no end before the limit: given as far as the model wrote", self.endless)) if number}
 
 
 def lines(number: int) -> str:
