@@ -151,6 +151,18 @@ def test_what_differs_is_an_error(change, says):
         check_export(ExportSubject(trained, "float32", "x"), opened, EXACT)
 
 
+def test_what_goes_wrong_far_from_the_beginning_is_seen():
+    """A window, a chunk or a table of positions may end behind the first 64 tokens."""
+    trained = make_trained(context=200)
+
+    def spoilt_at_the_end(x):
+        return torch.cat((x[:150], x[150:] + 0.1))
+
+    opened = OpenedExport("a program", "1.0", opened_as(spoilt_at_the_end)(trained.model))
+    with pytest.raises(RunError, match="largest difference 1.0e-01"):
+        check_export(ExportSubject(trained, "float32", "x"), opened, EXACT)
+
+
 def test_other_choices_are_an_error_though_the_numbers_are_near():
     trained = make_trained()
     opened = OpenedExport("a program", "1.0", opened_as(lambda x: x)(trained.model),

@@ -162,6 +162,17 @@ def test_generate_with_the_settings_of_the_folder_writes_no_token_that_ours_neve
     assert written[:1] == [1] and not {0, 1, 3} & set(written[1:])
 
 
+@pytest.mark.parametrize("positions", ["learned", "none", "alibi"])
+def test_the_program_of_the_card_ends_where_the_positions_do(positions, tmp_path):
+    """transformers' GPT-2 and MPT fail behind their last position."""
+    trained = make_trained(positions=positions, heads=2)
+    export(trained, "hf", tmp_path / "out", check=False)
+    model, tokenizer = open_by_class(tmp_path / "out"), transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    model.generation_config.suppress_tokens += [2]                 # it never ends by itself
+    written = model.generate(**tokenizer("Once upon a time", return_tensors="pt"))[0]
+    assert len(written) == trained.context
+
+
 # ------------------------------------------------------------------------------------ what must be seen
 
 
