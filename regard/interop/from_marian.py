@@ -19,7 +19,7 @@ from regard.data.tokens.vocabulary import BOS, TokenizerPair
 from regard.errors import DataError
 from regard.interop.foreign_rows import files_beside, readable_tokenizer
 from regard.interop.from_hf import activation
-from regard.interop.hf_folder import Config, FoundWeights, load_json
+from regard.interop.hf_folder import TOKENIZER, Config, FoundWeights, load_json
 from regard.interop.sentence_pieces import load_raw, load_sentence_pieces
 
 SOURCE, TARGET, VOCAB = "source.spm", "target.spm", "vocab.json"
@@ -136,6 +136,9 @@ def put_output(tensors: dict[str, Tensor], reader: MarianReader, vocab: int, tie
 def load_marian_tokenizers(folder: Path, config: Config) -> TokenizerPair:
     """Return the tokenizers of both languages: two ways to cut, and one count of pieces."""
     rows = config.size("vocab_size")
+    if not (folder / VOCAB).is_file() and (folder / TOKENIZER).is_file():
+        raise DataError(f"{folder} has a {TOKENIZER}, and Regard reads a Marian with {SOURCE}, {TARGET} and {VOCAB}: if "
+                        "Regard exported it, use the run that it came from")
     pieces = pieces_by_id(folder / VOCAB, rows)
     roles = {role: piece_id(folder, pieces, config, name, token) for role, name, token in (
         ("pad", "pad_token_id", "<pad>"), ("eos", "eos_token_id", "</s>"), ("unk", "unk_token_id", "<unk>"))}
