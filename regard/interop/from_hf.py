@@ -77,8 +77,8 @@ def rotary(config: Config, width: int, share: float = 1.0) -> tuple[dict[str, An
 def put_head(
     tensors: dict[str, Tensor], weights: FoundWeights, shape: tuple[int, int], tied: bool, *names: str
 ) -> bool:
-    """Add the output matrix, under one of these names; return whether it is the embedding. A config.json may say so of a
-    folder that has another: as for transformers, the tensors count."""
+    """Add the output matrix, under one of these names; return whether it is the embedding. Where config.json says so of
+    a folder that has another, the tensors count, as for transformers."""
     name = next((each for each in names if each in weights), names[0])
     head = None if tied and name not in weights else weights.take(name, *shape)
     weights.finish()
@@ -213,7 +213,8 @@ class LlamaNames:
         biased = biases(tensors)
         if (bias := weights.maybe("lm_head.bias", vocab)) is not None:
             tensors["head.bias"] = bias
-        tied = put_head(tensors, weights, (vocab, width), config.flag("tie_word_embeddings", self.tied), "lm_head.weight")
+        tied = put_head(tensors, weights, (vocab, width), config.flag("tie_word_embeddings", self.tied),
+                        "lm_head.weight")
         named = activation(config, "hidden_act", default=self.usual_activation)
         if self.gated and named != "silu":
             raise DataError(f"{config.name}: hidden_act = {named!r}: Regard gates by silu alone")

@@ -137,8 +137,8 @@ def load_marian_tokenizers(folder: Path, config: Config) -> TokenizerPair:
     """Return the tokenizers of both languages: two ways to cut, and one count of pieces."""
     rows = config.size("vocab_size")
     if not (folder / VOCAB).is_file() and (folder / TOKENIZER).is_file():
-        raise DataError(f"{folder} has a {TOKENIZER}, and Regard reads a Marian with {SOURCE}, {TARGET} and {VOCAB}: if "
-                        "Regard exported it, use the run that it came from")
+        raise DataError(f"{folder} has a {TOKENIZER}, and Regard reads a Marian with {SOURCE}, {TARGET} and {VOCAB}: "
+                        "if Regard exported it, use the run that it came from")
     pieces = pieces_by_id(folder / VOCAB, rows)
     roles = {role: piece_id(folder, pieces, config, name, token) for role, name, token in (
         ("pad", "pad_token_id", "<pad>"), ("eos", "eos_token_id", "</s>"), ("unk", "unk_token_id", "<unk>"))}

@@ -159,7 +159,7 @@ def test_what_goes_wrong_far_from_the_beginning_is_seen():
         return torch.cat((x[:150], x[150:] + 0.1))
 
     opened = OpenedExport("a program", "1.0", opened_as(spoilt_at_the_end)(trained.model))
-    with pytest.raises(RunError, match="largest difference 1.0e-01"):
+    with pytest.raises(RunError, match=r"largest difference 1\.0e-01"):
         check_export(ExportSubject(trained, "float32", "x"), opened, EXACT)
 
 

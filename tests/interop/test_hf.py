@@ -113,7 +113,8 @@ def test_a_class_of_transformers_says_what_our_model_says(row, tmp_path):
 def fuzz(seed):
     """Text of any characters at all, but half surrogates, with names of special tokens among them."""
     generator = random.Random(seed)
-    pieces = ["<eos>", " <eos> ", "\n<bos> ", "<bos>", "<pad>", "<unk>", "<mask>", " ", "\n", "  ", "\t", "the", "fox", "'s", "12", "\u00a0"]
+    pieces = ["<eos>", " <eos> ", "\n<bos> ",
+              "<bos>", "<pad>", "<unk>", "<mask>", " ", "\n", "  ", "\t", "the", "fox", "'s", "12", "\u00a0"]
     ranges = ((32, 127), (0, 0x300), (0x300, 0x2100), (0x2100, 0xD800), (0xE000, 0x10000), (0x10000, 0x20000))
     for _ in range(40):
         low, high = generator.choice(ranges)
