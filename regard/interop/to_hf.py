@@ -83,7 +83,8 @@ def generation_settings(subject: ExportSubject, name: str) -> dict[str, Any]:
     if not getattr(subject.network, "needs_source", False):
         most = {"max_length": subject.trained.context} if name in BOUNDED else {"max_new_tokens": 256}
         return {**settings, "do_sample": True, "top_k": 0, **most}
-    return {**settings, "num_beams": 5, "length_penalty": 1.0, "max_length": subject.trained.context}
+    return {**settings, "num_beams": 5, "length_penalty": 1.0, "early_stopping": True,
+            "max_length": subject.trained.context}
 
 
 @contextmanager

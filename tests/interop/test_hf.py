@@ -7,6 +7,8 @@ import unicodedata
 import pytest
 import torch
 
+import regard
+from regard.cli import main
 from regard.data.tokens.tokenizers import KINDS
 from regard.errors import RunError, SettingError
 from regard.interop import checking
@@ -161,6 +163,21 @@ def test_generate_with_the_settings_of_the_folder_writes_no_token_that_ours_neve
     torch.manual_seed(0)
     written = model.generate(**tokenizer("The fox", return_tensors="pt"), max_new_tokens=30)[0].tolist()
     assert written[:1] == [1] and not {0, 1, 3} & set(written[1:])
+
+
+def test_a_beam_search_with_the_settings_of_the_folder_finds_our_translations(tmp_path):
+    """Ours ends as soon as it has as many targets as beams, and so must transformers'."""
+    words = random.Random(0)
+    lines = [" ".join(words.choices("the cat dog sat ran home tree red big sea".split(), k=words.randint(3, 9)))
+             for _ in range(400)]
+    (tmp_path / "pairs.tsv").write_text("".join(f"{line}\t{line[::-1]}\n" for line in lines))
+    main(["train", "translate", str(tmp_path / "pairs.tsv"), "--like", "marian", "--steps", "25", "--width", "32",
+          "--layers", "1", "--heads", "2", "--context", "64", "--out", str(tmp_path / "run"), "--quiet"])
+    export(tmp_path / "run", "hf", tmp_path / "out", check=False)
+    model, tokenizer = open_by_class(tmp_path / "out"), transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    found = model.generate(**tokenizer(lines[:30], return_tensors="pt", padding=True))
+    ours = [each.text for each in regard.load(tmp_path / "run", "cpu").translate(lines[:30])]
+    assert tokenizer.batch_decode(found, skip_special_tokens=True) == ours and len(set(ours)) > 3
 
 
 @pytest.mark.parametrize("positions", ["learned", "none", "alibi"])
