@@ -192,7 +192,7 @@ def test_a_program_that_does_not_open_it_is_one_line_and_nothing_stays(tmp_path,
 
     monkeypatch.setattr(to_safetensors, "open_written", break_down)
     with pytest.raises(RunError, match=r"safetensors does not open .*a header that lies\)"):
-        export(make_mixed(), "safetensors", tmp_path / "out.safetensors")
+        export(make_mixed(), "safetensors", tmp_path / "new" / "folders" / "out.safetensors")
     assert list(tmp_path.iterdir()) == []
 
 
