@@ -168,8 +168,8 @@ def test_generate_with_the_settings_of_the_folder_writes_no_token_that_ours_neve
 def test_a_beam_search_with_the_settings_of_the_folder_finds_our_translations(tmp_path):
     """Ours ends as soon as it has as many targets as beams, and so must transformers'."""
     words = random.Random(0)
-    lines = [" ".join(words.choices(["the", "cat", "dog", "sat", "ran", "home", "tree", "red", "big", "sea"], k=words.randint(3, 9)))
-             for _ in range(400)]
+    some = ["the", "cat", "dog", "sat", "ran", "home", "tree", "red", "big", "sea"]
+    lines = [" ".join(words.choices(some, k=words.randint(3, 9))) for _ in range(400)]
     (tmp_path / "pairs.tsv").write_text("".join(f"{line}\t{line[::-1]}\n" for line in lines))
     main(["train", "translate", str(tmp_path / "pairs.tsv"), "--like", "marian", "--steps", "25", "--width", "32",
           "--layers", "1", "--heads", "2", "--context", "64", "--out", str(tmp_path / "run"), "--quiet"])
