@@ -1,6 +1,7 @@
 """Settings by the names of known models, so that what is trained can leave for the programs that know those.
 
-`--like llama` chooses the equations of a block, and no sizes. `regard.interop` holds each of them in its tables.
+`--like llama` chooses the equations of a block, and no sizes; for a model that llama.cpp runs also a tokenizer that it
+has. `regard.interop` holds each of them in its tables.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ class Likeness:
 RMS = {"norm": "rms", "activation": "swiglu", "positions": "rotary"}
 LAYER = {"norm": "layer", "bias": "all", "tied": True}
 LIKES = {
-    "gpt2": Likeness("lm", "transformer", {**LAYER, "positions": "learned", "activation": "gelu-tanh"}),
-    "llama": Likeness("lm", "transformer", RMS),
-    "qwen3": Likeness("lm", "transformer", {**RMS, "qk_norm": True}),
+    "gpt2": Likeness("lm", "transformer", {**LAYER, "positions": "learned", "activation": "gelu-tanh"}, kind="bpe"),
+    "llama": Likeness("lm", "transformer", RMS, kind="bpe"),
+    "qwen3": Likeness("lm", "transformer", {**RMS, "qk_norm": True}, kind="bpe"),
     "neox": Likeness("lm", "transformer", {**LAYER, "positions": "rotary", "rotary_share": 0.25, "activation": "gelu",
-                                           "parallel": True, "tied": False}),
-    "mamba": Likeness("lm", "mamba", {"norm": "rms", "decay": "channel"}),
-    "mamba2": Likeness("lm", "mamba2", {"norm": "rms", "groups": 1, "least_step": 0.0, "most_step": 0.0}),
+                                           "parallel": True, "tied": False}, kind="bpe"),
+    "mamba": Likeness("lm", "mamba", {"norm": "rms", "decay": "channel"}, kind="bpe"),
+    "mamba2": Likeness("lm", "mamba2", {"norm": "rms", "groups": 1, "least_step": 0.0, "most_step": 0.0}, kind="bpe"),
     "eurobert": Likeness("masked", "transformer", RMS),
     "marian": Likeness("translate", "transformer", {
         **LAYER, "positions": "sinusoidal", "placement": "post", "activation": "silu", "logit_bias": True}),

@@ -22,6 +22,7 @@ from regard.errors import RegardError, RunError
 from regard.interop.target import ExportSubject, OpenedExport, Tolerance
 
 LINES, LONGEST, WRITTEN = 100, 64, 50
+LONG, NUMBERS = 512, 2**24                 # tokens of the two longest lines, and log-probabilities of each at most
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,19 @@ def find_lines(subject: ExportSubject, *, held_out: bool = True) -> tuple[list[C
     """Return lines to compare on, and which they are: held out by the run if its data are there, else its own."""
     given = _held_out(subject) if held_out else []
     if given:
-        return given, "held-out lines"
-    return _written(subject), "lines that the model wrote itself"
+        return _with_long_ones(given, subject), "held-out lines"
+    return _with_long_ones(_written(subject), subject), "lines that the model wrote itself"
+
+
+def _with_long_ones(lines: list[CheckLine], subject: ExportSubject) -> list[CheckLine]:
+    """Join the lines to two long ones in the place of the last two: windows, chunks and tables of positions go wrong
+    only far from the beginning. A model that reads a source has its lines as they are."""
+    network = subject.network
+    long = min(LONG, getattr(network, "context", None) or subject.trained.context, NUMBERS // network.vocab)
+    if long <= LONGEST or lines[0].source is not None or not hasattr(network, "encode"):
+        return lines
+    begin, joined = lines[0].tokens[:1], [token for line in lines for token in line.tokens[1:]]
+    return [*lines[:-2], *(CheckLine((*begin, *part)) for part in (joined[:long - 1], joined[-(long - 1):]))]
 
 
 def _held_out(subject: ExportSubject) -> list[CheckLine]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,7 @@ def export(
     mixed = subject.ngram is not None and not row.counted
     places = (path, beside(path, row.is_folder)) if mixed else (path,)
     refuse_taken(*places)
+    new = [folder for folder in path.parents if not folder.exists()]
     storage.make_folder(path.parent)
     part = storage.own_part(path)
     try:
@@ -65,6 +67,9 @@ def export(
     finally:
         storage.remove(part)
         storage.remove(beside(part, False))
+        for folder in new:
+            with suppress(OSError):            # the export is in it
+                folder.rmdir()
     return Exported(path, to, kind, size, seconds, checked, others, (*notes, *more))
 
 

@@ -17,7 +17,7 @@ ONLY_DECODERS = ("kv_heads", "qk_norm", "window")  # settings
 
 def convert_eurobert(config: Config, weights: FoundWeights) -> Converted:
     """Our encoders have keys and values for every head: where several share theirs, each gets a copy."""
-    found = LlamaNames()(config, weights)
+    found = LlamaNames(usual_eps=1e-5)(config, weights)
     model = dict(found.model)
     kv_heads = model["kv_heads"] or model["heads"]
     tensors = {("encoder." if name.startswith(ENCODER) else "") + name: tensor

@@ -77,13 +77,14 @@ def rotary(config: Config, width: int, share: float = 1.0) -> tuple[dict[str, An
 def put_head(
     tensors: dict[str, Tensor], weights: FoundWeights, shape: tuple[int, int], tied: bool, *names: str
 ) -> bool:
-    """Add the output matrix, under one of these names; return whether it is the embedding."""
+    """Add the output matrix, under one of these names; return whether it is the embedding. Where config.json says so of
+    a folder that has another, the tensors count, as for transformers."""
     name = next((each for each in names if each in weights), names[0])
-    if tied:
-        weights.finish(*names)
-        return True
-    tensors["head.weight"] = weights.take(name, *shape)
+    head = None if tied and name not in weights else weights.take(name, *shape)
     weights.finish()
+    if head is None or (tied and torch.equal(head, tensors["embedding.weight"])):
+        return True
+    tensors["head.weight"] = head
     return False
 
 
@@ -190,6 +191,10 @@ class LlamaNames:
     up: str = "mlp.up_proj"
     down: str = "mlp.down_proj"
     gated: bool = True
+    # What holds where config.json does not say it.
+    usual_eps: float = 1e-6
+    usual_activation: str = "silu"
+    tied: bool = False
     windowed: Callable[[Config], bool] = lambda config: False              # whether `sliding_window` counts
 
     def __call__(self, config: Config, weights: FoundWeights) -> Converted:
@@ -208,8 +213,9 @@ class LlamaNames:
         biased = biases(tensors)
         if (bias := weights.maybe("lm_head.bias", vocab)) is not None:
             tensors["head.bias"] = bias
-        tied = put_head(tensors, weights, (vocab, width), config.flag("tie_word_embeddings", False), "lm_head.weight")
-        named = activation(config, "hidden_act", default="silu")
+        tied = put_head(tensors, weights, (vocab, width), config.flag("tie_word_embeddings", self.tied),
+                        "lm_head.weight")
+        named = activation(config, "hidden_act", default=self.usual_activation)
         if self.gated and named != "silu":
             raise DataError(f"{config.name}: hidden_act = {named!r}: Regard gates by silu alone")
         window = config.size("sliding_window") if self.windowed(config) and config.has("sliding_window") else 0
@@ -219,7 +225,7 @@ class LlamaNames:
             "kv_heads": 0 if kv_heads == heads else kv_heads,
             "head_width": 0 if head_width * heads == width else head_width,
             "qk_norm": "stack.layers.0.mixer.q_norm.weight" in tensors, "window": 0 if window >= context else window,
-            "norm": self.norm, "eps": config.number(self.eps, default=1e-6), "bias": biased,
+            "norm": self.norm, "eps": config.number(self.eps, default=self.usual_eps), "bias": biased,
             "logit_bias": bias is not None, "activation": "swiglu" if self.gated else named,
             "expand": inner / width * (1.5 if self.gated else 1), "tied": tied}, tensors)
 

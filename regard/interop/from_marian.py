@@ -19,7 +19,7 @@ from regard.data.tokens.vocabulary import BOS, TokenizerPair
 from regard.errors import DataError
 from regard.interop.foreign_rows import files_beside, readable_tokenizer
 from regard.interop.from_hf import activation
-from regard.interop.hf_folder import Config, FoundWeights, load_json
+from regard.interop.hf_folder import TOKENIZER, Config, FoundWeights, load_json
 from regard.interop.sentence_pieces import load_raw, load_sentence_pieces
 
 SOURCE, TARGET, VOCAB = "source.spm", "target.spm", "vocab.json"
@@ -99,9 +99,7 @@ def convert_marian(config: Config, weights: FoundWeights) -> tuple[dict[str, Any
     tensors = embeddings_of(reader, config, vocab)
     bias = weights.maybe("final_logits_bias", 1, vocab)
     tensors |= {**reader.tensors, "head.bias": torch.zeros(vocab) if bias is None else bias[0]}
-    tied = config.flag("tie_word_embeddings", True)
-    if not tied:
-        tensors["head.weight"] = reader.embedding(vocab, "lm_head.weight")
+    tied = put_output(tensors, reader, vocab, config.flag("tie_word_embeddings", True))
     sides = [f"model.{side}.embed_{part}.weight" for side in ("encoder", "decoder") for part in ("tokens", "positions")]
     weights.finish(SHARED, "lm_head.weight", *sides)
     return {"layers": layers, "decoder_layers": decoder_layers, "width": width, "heads": heads, "context": context,
@@ -114,11 +112,22 @@ def embeddings_of(reader: MarianReader, config: Config, vocab: int) -> dict[str,
     """Return the embeddings of both sides, which are one matrix in most models."""
     encoder, decoder = (f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder"))
     if config.flag("share_encoder_decoder_embeddings", True):
-        both = reader.embedding(vocab, SHARED, decoder, encoder)
-        return {"embedding.weight": both, "encoder.embedding.weight": both.clone()}
+        # One that the folder has of its own is its own, as for transformers, whatever config.json says.
+        return {"embedding.weight": reader.embedding(vocab, decoder, SHARED, encoder),
+                "encoder.embedding.weight": reader.embedding(vocab, encoder, SHARED, decoder)}
     config.require("decoder_vocab_size", vocab, default=vocab)
     return {"embedding.weight": reader.embedding(vocab, decoder),
             "encoder.embedding.weight": reader.embedding(vocab, encoder)}
+
+
+def put_output(tensors: dict[str, Tensor], reader: MarianReader, vocab: int, tied: bool) -> bool:
+    """Add the output matrix; return whether it is the decoder's embedding."""
+    names = ("lm_head.weight", SHARED, "model.decoder.embed_tokens.weight")
+    head = reader.embedding(vocab, *names[:3 if tied else 1])
+    if tied and torch.equal(head, tensors["embedding.weight"]):
+        return True
+    tensors["head.weight"] = head
+    return False
 
 
 # ------------------------------------------------------------------------------------------ vocabulary
@@ -127,6 +136,9 @@ def embeddings_of(reader: MarianReader, config: Config, vocab: int) -> dict[str,
 def load_marian_tokenizers(folder: Path, config: Config) -> TokenizerPair:
     """Return the tokenizers of both languages: two ways to cut, and one count of pieces."""
     rows = config.size("vocab_size")
+    if not (folder / VOCAB).is_file() and (folder / TOKENIZER).is_file():
+        raise DataError(f"{folder} has a {TOKENIZER}, and Regard reads a Marian with {SOURCE}, {TARGET} and {VOCAB}: "
+                        "if Regard exported it, use the run that it came from")
     pieces = pieces_by_id(folder / VOCAB, rows)
     roles = {role: piece_id(folder, pieces, config, name, token) for role, name, token in (
         ("pad", "pad_token_id", "<pad>"), ("eos", "eos_token_id", "</s>"), ("unk", "unk_token_id", "<unk>"))}

@@ -28,7 +28,7 @@ from regard.data.tokens.words import WhitespaceTokenizer
 from regard.errors import DataError, SettingError
 from regard.families.ngram import NGramSettings
 from regard.families.outline import check_outline
-from regard.interop.converters import convert_model
+from regard.interop.converters import TRANSLATORS, convert_model
 from regard.interop.foreign_rows import add_rows, load_foreign_tokenizer
 from regard.interop.from_marian import convert_marian, load_marian_tokenizers
 from regard.interop.from_nanogpt import CHECKPOINT, convert_nanogpt, find_tokenizer, is_checkpoint, unpickled
@@ -43,7 +43,6 @@ from regard.trained import load
 from regard.training.settings import TrainingSettings
 
 HUB = "hub:"                               # before OWNER/NAME
-TRANSLATORS = ("marian",)
 ARPA = (".arpa", ".arpa.gz", ".lm", ".lm.gz")
 # Fine-tuning takes a third of it: a model that has learned already is moved by small steps.
 RATE = 1.5e-4

@@ -50,6 +50,8 @@ def read_layout(model: Any) -> Layout:
         if getattr(model, "head", None) is None or not hasattr(model, "mask"):
             raise _other("a model of labels")
         return MaskedLayout(_stack(encoder), _head(model), model.context)
+    if hasattr(model, "orders"):
+        raise SettingError("this is an n-gram, and no network: export with --to arpa, or --to safetensors")
     if not hasattr(model, "stack"):
         raise _other(f"a {type(model).__name__}")
     if all(type(getattr(layer, "mixer", None)) is SelectiveSSM for layer in _layers(model)):

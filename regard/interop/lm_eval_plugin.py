@@ -14,7 +14,8 @@ try:
     from lm_eval.api.model import LM
     from lm_eval.api.registry import model_registry
 except ImportError as missing:
-    raise ImportError(f"lm-evaluation-harness is not installed ({missing}): pip install 'regard[eval]'") from None
+    cure = f"lm-evaluation-harness is not installed ({missing}): pip install 'regard[eval]'"
+    raise (SystemExit if __name__ == "__main__" else ImportError)(cure) from None
 
 NAME = "regard"
 

@@ -113,7 +113,9 @@ def whole_graph(model: Any, limit: int | None) -> ExportGraph | None:
     """Return the graph that reads whole texts; None for a model that reads one token after another by its nature."""
     if any(getattr(module, "one_by_one", False) for module in model.modules()):
         return None
-    tokens = torch.full((BATCH, min(TIME, limit or TIME)), 4)
+    # The exporter takes a size of one for a constant: the example has more than one block of a window.
+    time = max(TIME, 1 + 2 * max((getattr(module, "window", 0) for module in model.modules()), default=0))
+    tokens = torch.full((BATCH, min(time, limit or time)), 4)
     axes = {0: "batch", 1: "time"}
     if not hasattr(model, "step"):
         lengths = torch.tensor([tokens.shape[1], tokens.shape[1] - 1])

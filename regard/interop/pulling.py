@@ -24,8 +24,8 @@ from regard.run_folder import RECORDED, SETTINGS, RunFolder
 
 # Of a model of another program: settings, tokenizers and tensors. Never code, never a pickle.
 FOREIGN = (CONFIG, "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-           "added_tokens.json", "vocab.json", "merges.txt", "source.spm", "target.spm", "tokenizer.model", ONE,
-           "model.safetensors.index.json", "model-?????-of-?????.safetensors")
+           "added_tokens.json", "chat_template.jinja", "vocab.json", "merges.txt", "source.spm", "target.spm",
+           "tokenizer.model", ONE, "model.safetensors.index.json", "model-?????-of-?????.safetensors")
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from regard.interop.model_card import write_card
 from regard.interop.target import EXACT, ROUNDED, ExportSubject, OpenedExport, Tolerance, plain, precision_dtype
 
 Converted = tuple[dict[str, Any], dict[str, Tensor]]           # config.json, and the tensors by transformers' names
+BOUNDED = ("GPT2LMHeadModel", "MptForCausalLM")               # no position behind the last is one that they can read
 WRITERS: dict[str, Callable[[Layout, int], Converted]] = {**DECODERS, **STATES, **TRANSLATORS}
 
 
@@ -39,7 +40,7 @@ def write(subject: ExportSubject, path: Path) -> str:
     config = {"architectures": [name], **config, "dtype": subject.precision, **special_ids(subject)}
     write_values(path / "config.json", config)
     if subject.writes_on:
-        write_values(path / "generation_config.json", generation_settings(subject))
+        write_values(path / "generation_config.json", generation_settings(subject, name))
     if subject.found is not None:
         write_found(subject.found, path, subject.trained.context)
     else:
@@ -73,14 +74,17 @@ def special_ids(subject: ExportSubject) -> dict[str, Any]:
     return ids
 
 
-def generation_settings(subject: ExportSubject) -> dict[str, Any]:
-    """Return how `regard generate` and `regard translate` write: tokens that they never write are suppressed."""
+def generation_settings(subject: ExportSubject, name: str) -> dict[str, Any]:
+    """Return how `regard generate` and `regard translate` write: tokens that they never write are suppressed. A class
+    that fails behind its last position ends there."""
     missing = subject.tokenizer.missing
     banned = subject.counting.theirs([id for id in subject.trained.special_tokens.banned if id not in missing])
     settings = {**special_ids(subject), "suppress_tokens": sorted(banned)}
     if not getattr(subject.network, "needs_source", False):
-        return {**settings, "do_sample": True, "top_k": 0, "max_new_tokens": 256}
-    return {**settings, "num_beams": 5, "length_penalty": 1.0, "max_length": subject.trained.context}
+        most = {"max_length": subject.trained.context} if name in BOUNDED else {"max_new_tokens": 256}
+        return {**settings, "do_sample": True, "top_k": 0, **most}
+    return {**settings, "num_beams": 5, "length_penalty": 1.0, "early_stopping": True,
+            "max_length": subject.trained.context}
 
 
 @contextmanager

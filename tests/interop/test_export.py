@@ -151,6 +151,18 @@ def test_what_differs_is_an_error(change, says):
         check_export(ExportSubject(trained, "float32", "x"), opened, EXACT)
 
 
+def test_what_goes_wrong_far_from_the_beginning_is_seen():
+    """A window, a chunk or a table of positions may end behind the first 64 tokens."""
+    trained = make_trained(context=200)
+
+    def spoilt_at_the_end(x):
+        return torch.cat((x[:150], x[150:] + 0.1))
+
+    opened = OpenedExport("a program", "1.0", opened_as(spoilt_at_the_end)(trained.model))
+    with pytest.raises(RunError, match=r"largest difference 1\.0e-01"):
+        check_export(ExportSubject(trained, "float32", "x"), opened, EXACT)
+
+
 def test_other_choices_are_an_error_though_the_numbers_are_near():
     trained = make_trained()
     opened = OpenedExport("a program", "1.0", opened_as(lambda x: x)(trained.model),
@@ -180,7 +192,7 @@ def test_a_program_that_does_not_open_it_is_one_line_and_nothing_stays(tmp_path,
 
     monkeypatch.setattr(to_safetensors, "open_written", break_down)
     with pytest.raises(RunError, match=r"safetensors does not open .*a header that lies\)"):
-        export(make_mixed(), "safetensors", tmp_path / "out.safetensors")
+        export(make_mixed(), "safetensors", tmp_path / "new" / "folders" / "out.safetensors")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -252,6 +264,15 @@ def test_a_network_without_an_ngram_has_nothing_for_arpa(tmp_path):
         export(make_trained(), "arpa", tmp_path / "m.arpa")
 
 
+@pytest.mark.parametrize("to", ["hf", "gguf", "ct2", "onnx"])
+def test_an_ngram_that_shall_leave_as_a_network_is_shown_the_target_that_holds_it(to, tmp_path):
+    trained = make_mixed()
+    trained.model, trained.tables["run"]["family"] = trained.model.ngram, "ngram"
+    with pytest.raises(SettingError, match="--to arpa") as error:
+        export(trained, to, tmp_path / "out")
+    assert "--to onnx;" not in str(error.value) and "with --to onnx" not in str(error.value)
+
+
 def test_a_mixed_run_leaves_its_ngram_beside_the_network_and_says_so(tmp_path):
     done = export(make_mixed(), "safetensors", tmp_path / "w.safetensors")
     assert done.beside == (tmp_path / "w-ngram.arpa",) and done.beside[0].is_file()
@@ -291,6 +312,9 @@ def test_what_is_like_a_known_model_can_be_exported(name):
     kinds = {"gpt2": "GPT2", "llama": "Llama", "qwen3": "Qwen3", "neox": "GPTNeoX", "mamba": "MambaF",
              "mamba2": "Mamba2F", "eurobert": "EuroBert", "marian": "Marian", "pegasus": "Pegasus"}
     assert find_architecture("hf", read_layout(trained.model)).name.startswith(kinds[name])
+    if like.task == "lm":                  # llama.cpp has each of them, and byte pairs
+        assert find_architecture("gguf", read_layout(trained.model)) and tables["tokenizer"]["kind"] == "bpe"
+        assert settings_like(name, "lm", None, {"tokenizer": {"kind": "word"}})[1]["tokenizer"]["kind"] == "word"
 
 
 def test_a_setting_that_contradicts_a_likeness_is_one_line():

@@ -2,6 +2,8 @@
 
 import importlib
 import json
+import os
+import subprocess
 import sys
 import tomllib
 import types
@@ -200,6 +202,14 @@ def test_without_the_harness_the_plug_in_says_what_to_install(monkeypatch):
     monkeypatch.delitem(sys.modules, "regard.interop.lm_eval_plugin", raising=False)
     with pytest.raises(ImportError, match=r"pip install 'regard\[eval\]'"):
         importlib.import_module("regard.interop.lm_eval_plugin")
+
+
+def test_a_missing_harness_is_one_line_for_who_runs_the_plugin(tmp_path):
+    without = ("import runpy, sys; sys.modules['lm_eval'] = None; "
+               "runpy.run_module('regard.interop.lm_eval_plugin', run_name='__main__')")
+    done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "pip install 'regard[eval]'" in done.stderr
 
 
 TASK = """

@@ -7,6 +7,8 @@ import unicodedata
 import pytest
 import torch
 
+import regard
+from regard.cli import main
 from regard.data.tokens.tokenizers import KINDS
 from regard.errors import RunError, SettingError
 from regard.interop import checking
@@ -113,7 +115,8 @@ def test_a_class_of_transformers_says_what_our_model_says(row, tmp_path):
 def fuzz(seed):
     """Text of any characters at all, but half surrogates, with names of special tokens among them."""
     generator = random.Random(seed)
-    pieces = ["<eos>", "<bos>", "<pad>", "<unk>", "<mask>", " ", "\n", "  ", "\t", "the", "fox", "'s", "12", "\u00a0"]
+    pieces = ["<eos>", " <eos> ", "\n<bos> ",
+              "<bos>", "<pad>", "<unk>", "<mask>", " ", "\n", "  ", "\t", "the", "fox", "'s", "12", "\u00a0"]
     ranges = ((32, 127), (0, 0x300), (0x300, 0x2100), (0x2100, 0xD800), (0xE000, 0x10000), (0x10000, 0x20000))
     for _ in range(40):
         low, high = generator.choice(ranges)
@@ -160,6 +163,32 @@ def test_generate_with_the_settings_of_the_folder_writes_no_token_that_ours_neve
     torch.manual_seed(0)
     written = model.generate(**tokenizer("The fox", return_tensors="pt"), max_new_tokens=30)[0].tolist()
     assert written[:1] == [1] and not {0, 1, 3} & set(written[1:])
+
+
+def test_a_beam_search_with_the_settings_of_the_folder_finds_our_translations(tmp_path):
+    """Ours ends as soon as it has as many targets as beams, and so must transformers'."""
+    words = random.Random(0)
+    some = ["the", "cat", "dog", "sat", "ran", "home", "tree", "red", "big", "sea"]
+    lines = [" ".join(words.choices(some, k=words.randint(3, 9))) for _ in range(400)]
+    (tmp_path / "pairs.tsv").write_text("".join(f"{line}\t{line[::-1]}\n" for line in lines))
+    main(["train", "translate", str(tmp_path / "pairs.tsv"), "--like", "marian", "--steps", "25", "--width", "32",
+          "--layers", "1", "--heads", "2", "--context", "64", "--out", str(tmp_path / "run"), "--quiet"])
+    export(tmp_path / "run", "hf", tmp_path / "out", check=False)
+    model, tokenizer = open_by_class(tmp_path / "out"), transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    found = model.generate(**tokenizer(lines[:30], return_tensors="pt", padding=True))
+    ours = [each.text for each in regard.load(tmp_path / "run", "cpu").translate(lines[:30])]
+    assert tokenizer.batch_decode(found, skip_special_tokens=True) == ours and len(set(ours)) > 3
+
+
+@pytest.mark.parametrize("positions", ["learned", "none", "alibi"])
+def test_the_program_of_the_card_ends_where_the_positions_do(positions, tmp_path):
+    """transformers' GPT-2 and MPT fail behind their last position."""
+    trained = make_trained(positions=positions, heads=2)
+    export(trained, "hf", tmp_path / "out", check=False)
+    model, tokenizer = open_by_class(tmp_path / "out"), transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    model.generation_config.suppress_tokens += [2]                 # it never ends by itself
+    written = model.generate(**tokenizer("Once upon a time", return_tensors="pt"))[0]
+    assert len(written) == trained.context
 
 
 # ------------------------------------------------------------------------------------ what must be seen

@@ -426,6 +426,7 @@ def test_a_name_outside_the_folder_is_refused(path, server):
 def test_a_model_of_transformers_comes_from_the_hub_without_its_code_and_pickles(server, tmp_path, capfd):
     pytest.importorskip("transformers")
     build("gpt2", tmp_path / "gpt2")
+    (tmp_path / "gpt2" / "chat_template.jinja").write_text("{{ messages }}")
     here = files_of(tmp_path / "gpt2")
     assert max(map(len, here.values())) > LARGE
     server.put("them/gpt2", {**here, "pytorch_model.bin": b"x", "modeling_evil.py": b"raise SystemExit",

@@ -113,6 +113,7 @@ def test_what_is_no_sentencepiece_model_is_one_line_and_nothing_is_written(pair,
 @pytest.mark.parametrize("break_it, message", [
     (lambda f: (f / "source.spm").unlink(), r"could not read .*source\.spm"),
     (lambda f: (f / "vocab.json").write_text('{"</s>": 0}'), r"vocab\.json does not number 7\d pieces from 0 on"),
+    (lambda f: (f / "vocab.json").rename(f / "tokenizer.json"), "use the run that it came from"),
     (lambda f: change(f, decoder_ffn_dim=40), "decoder_ffn_dim = 40: Regard has no such layer"),
     (lambda f: change(f, decoder_layers=3), "has no tensor model.decoder.layers."),
     (lambda f: change(f, normalize_before=True), "normalize_before = True"),

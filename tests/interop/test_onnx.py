@@ -38,6 +38,8 @@ SETTINGS = {                       # each has a road of its own to a graph
     "window": lambda: build_transformer(TransformerSettings(
         layers=1, width=8, heads=2, context=24, window=3, kv_heads=1, qk_norm=True, softcap=5.0, norm="rms",
         activation="swiglu"), 11),
+    "wide-window": lambda: build_transformer(TransformerSettings(
+        layers=1, width=8, heads=2, context=48, window=9), 11),
     "matrix": lambda: build_linear_rnn(LinearRNNSettings(layers=1, width=8, form="matrix"), 11),
     "channel": lambda: build_mamba(MambaSettings(layers=1, width=8, state=4, decay="channel"), 11)}
 
@@ -109,7 +111,7 @@ def compare_steps(model, start, step, capacity=CAPACITY):
 @torch.no_grad()
 def compare_whole(model, whole):
     generator = torch.Generator().manual_seed(1)
-    for batch, length, time in ((3, 8, 20), (1, 1, 1), (2, 3, 2)):
+    for batch, length, time in ((3, 8, 20), (1, 1, 1), (2, 3, 2), (1, 2, min(41, model.context or 41))):
         tokens = torch.randint(4, 11, (batch, time), generator=generator)
         if not hasattr(model, "step"):
             lengths = torch.randint(1, time + 1, (batch,), generator=generator)

@@ -32,6 +32,9 @@ from regard.data.tokens.word_index import WordIndex
 
 LONG = 10_000                                             # characters, from which on the index is quicker
 SPACES = r"[ \t\n]+"
+# The library finds special tokens in the vocabulary, where they have their ids: <eos> between spaces would be one.
+LIKE_SPECIALS = {"type": "Replace", "content": SPECIALS[UNK],
+                 "pattern": {"Regex": rf"(?<![^ \t\n])(?:{'|'.join(SPECIALS)})(?![^ \t\n])"}}
 
 CLOSING = frozenset(".,;:!?%)]}…’”»、。，！？；：")       # no space before these
 OPENING = frozenset("([{“«‘¿¡#$£€@")                      # no space after these
@@ -45,6 +48,7 @@ class WhitespaceTokenizer(Tokenizer):
     kind = "whitespace"
     spaces_apart = True
     pattern, behavior, invert = SPACES, "Removed", False
+    normalizer: dict[str, Any] | None = LIKE_SPECIALS
 
     def __init__(self, words: Sequence[str]):
         self.words = list(words)
@@ -88,7 +92,8 @@ class WhitespaceTokenizer(Tokenizer):
         return True
 
     def to_dict(self) -> dict[str, Any]:
-        return huggingface(word_level(self.words), split_at(self.pattern, self.behavior, self.invert), None)
+        value = huggingface(word_level(self.words), split_at(self.pattern, self.behavior, self.invert), None)
+        return {**value, "normalizer": self.normalizer}
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> WhitespaceTokenizer:
@@ -100,6 +105,7 @@ class WordTokenizer(WhitespaceTokenizer):
 
     kind = "word"
     pattern, behavior, invert = WORDS, "Removed", True
+    normalizer = None                        # it cuts <eos> into three
 
     def encode(self, text: str) -> Ids:
         return self.encode_by_definition(check_text(text))
