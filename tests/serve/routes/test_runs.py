@@ -57,7 +57,7 @@ def test_a_log_without_bytes_is_not_read_through_and_a_line_without_end_is_not_k
     with open(run / "samples.jsonl", "wb") as file:
         file.truncate(2**40)
     followed = FollowedRun("x", run, False)
-    with pytest.raises(Damaged, match="samples.jsonl cannot be read .it has more than 536,870,912 bytes"):
+    with pytest.raises(Damaged, match=r"samples.jsonl cannot be read .it has more than 536,870,912 bytes"):
         followed.advance()
     (run / "samples.jsonl").unlink()
 
