@@ -117,6 +117,11 @@ def restarts() -> int:
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
+def gone_on_with(request: TrainRequest, ranks: Ranks) -> TrainRequest:
+    """Return the request to go on with what was begun, where torchrun has started the processes again."""
+    return replace(request, resume=True, base=None, params=None) if restarts() or ranks.restarts else request
+
+
 # ----------------------------------------------------------------------------------------------- following
 
 

@@ -29,7 +29,7 @@ from regard.training.choices import check_tables, settle_steps, stamp_lead
 from regard.training.counted import count_alone, count_beside
 from regard.training.deterministic import refuse_minutes, refusing_in_one_line
 from regard.training.frames import kept_frames, take_frames
-from regard.training.joining import join_ranks, restarts, send_run, send_state
+from regard.training.joining import gone_on_with, join_ranks, send_run, send_state
 from regard.training.loop import TrainingJob, fit
 from regard.training.memory import stopping_in_one_line
 from regard.training.parallel_choice import choose_way, refuse_counted
@@ -132,11 +132,6 @@ def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, 
         job.checkpoints.write(position, *job.checkpoints.beginnings())
     folder.save_settings(plan.tables())
     return finish(plan, job, position, folder)
-
-
-def gone_on_with(request: TrainRequest, ranks: Ranks) -> TrainRequest:
-    """Return the request to go on with what was begun, where torchrun has started the processes again."""
-    return replace(request, resume=True, base=None, params=None) if restarts() or ranks.restarts else request
 
 
 def resume(

@@ -178,7 +178,7 @@ def separate_layers(model: nn.Module) -> list[SequenceLayer]:
 def cut_layers(model: nn.Module, least: int) -> list[list[SequenceLayer]]:
     """Return these layers in the order of their stacks, neighbours of one stack together: so many weights at least."""
     wanted, found = set(separate_layers(model)), list[list[SequenceLayer]]()
-    for stack in [each for each in model.modules() if isinstance(each, Stack)]:
+    for stack in stacks_of(model):
         inside = list(stack)
         if wanted.issuperset(inside):
             count = max(1, min(len(inside), count_weights(inside) // max(1, least)))
@@ -194,7 +194,7 @@ def join_layers(model: nn.Module, parts: Sequence[list[SequenceLayer]]) -> list[
     order does not."""
     joined = {id(part[0]): part[0] if len(part) == 1 else Stack(part) for part in parts}
     inner = {id(layer) for part in parts for layer in part[1:]}
-    for stack in [each for each in model.modules() if isinstance(each, Stack)]:
+    for stack in stacks_of(model):
         stack.layers = nn.ModuleList(joined.get(id(layer), layer) for layer in stack if id(layer) not in inner)
     return list(joined.values())
 
@@ -213,6 +213,10 @@ def gathered_twice(model: nn.Module, weight_bytes: int) -> list[Tensor]:
     parts = cut_layers(model, UNIT_BYTES // weight_bytes)
     again = parts[:len(parts) - count_kept(parts, KEPT_BYTES // weight_bytes)]
     return [weight for part in again for layer in part for weight in layer.parameters()]
+
+
+def stacks_of(model: nn.Module) -> list[Stack]:
+    return [each for each in model.modules() if isinstance(each, Stack)]
 
 
 def count_weights(layers: Sequence[nn.Module]) -> int:
