@@ -81,6 +81,8 @@ def find_attempt(shared: Any, number: int, count: int, until: float) -> str:
     with suppress(RuntimeError):
         shared.wait([f"regard/attempt/{own}"], left_until(until))
         return str(shared.get(f"regard/attempt/{own}").decode())
+    if not name_keeper():                                      # rank 0 keeps the store, and says who has not come
+        raise EndedTogether
     refuse_absent([0], number, [each for each in range(1, count) if shared.check([f"regard/greeting/{each}"])])
     raise EndedTogether
 

@@ -42,6 +42,7 @@ class RankWatch:
         self.seen: dict[int, tuple[bytes, float]] = {}             # the last beat of each rank, and when it came
         self.progress: dict[int, tuple[int, float]] = {}           # what the disk of each has done, and since when
         self.over_since = 0.0
+        self.speaking, self.has_told = threading.Lock(), False     # two threads may find why the run ends
         self.accused: set[int] = set()                             # ranks that hang, as this one finds
         self.done = threading.Event()
         self.thread = threading.Thread(target=self.run, daemon=True)
@@ -185,6 +186,13 @@ class RankWatch:
         return f"{self.names[self.number]} could not send or get a message ({reason})"
 
     def tell(self, store: Any, why: str) -> None:
+        """Say why the run ends, once for this rank."""
+        with self.speaking:
+            if not self.has_told:
+                self.has_told = True
+                self.say_or_hear(store, why)
+
+    def say_or_hear(self, store: Any, why: str) -> None:
         """Say why the run ends, if no lower rank is left to say it; else wait until it has."""
         said = False
         report_to_torchrun(why)

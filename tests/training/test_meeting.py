@@ -81,6 +81,9 @@ def test_all_ranks_find_one_attempt_in_a_store_that_remembers_others():
 def test_where_the_first_rank_does_not_come_the_next_one_says_so(monkeypatch):
     monkeypatch.setattr(meeting, "MISSED", 0.0)
     store = HashStore()
+    with pytest.raises(EndedTogether):                         # rank 0 has the store, and waits for others there
+        meeting.find_attempt(store, 1, 3, time.monotonic())
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
     with pytest.raises(SettingError, match="rank 0 did not come within 45 seconds"):
         meeting.find_attempt(store, 1, 3, time.monotonic())
     with pytest.raises(EndedTogether):
