@@ -27,7 +27,8 @@ from steps import RandomTokens, calibration, machine, quiet, wait
 
 from regard.families.transformer import TransformerSettings, build_transformer
 from regard.ranks import ALONE, Ranks
-from regard.training.joining import check_members, leave, meet
+from regard.training.joining import check_members, leave
+from regard.training.meeting import meet
 from regard.training.report import Figures
 from regard.training.settings import TrainingSettings
 from regard.training.sharded_step import ShardedStep, make_sharded_passes

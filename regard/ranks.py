@@ -19,6 +19,7 @@ class Ranks:
     """One process by itself."""
 
     number, count = 0, 1
+    restarts = 0                               # by torchrun, on whichever machine it counts the most
 
     @property
     def machines(self) -> int:

@@ -18,7 +18,7 @@ ALLOWED = {
     "data/reading/remote.py": {"fsspec"},                      # texts that the user names by an address
     "training/trackers.py": {"wandb", "trackio"},              # --log, which the same paragraph tells of
     "run_lock.py": {"socket"},                                 # the name of this host
-    "training/joining.py": {"socket"},                         # the same; ranks meet by torch.distributed
+    "training/meeting.py": {"socket"},                         # the same; ranks meet by torch.distributed
 }
 TALKS = {"push", "pull", "import"}                             # commands that reach interop/hub.py
 

@@ -115,6 +115,11 @@ def show_wrong_usage(mistake: click.ClickException) -> None:
         click.echo(one_line(line), err=True)
 
 
+def speaks_for_all() -> bool:
+    """Return whether this process speaks for all that torchrun started with this command; each would say the same."""
+    return "TORCHELASTIC_RUN_ID" not in os.environ or os.environ.get("RANK", "0") == "0"
+
+
 def use_utf8() -> None:
     """Read and write UTF-8 in pipes and files on Windows, too, with lines that end alike: other programs read them."""
     if os.name != "nt" or "PYTHONIOENCODING" in os.environ:
@@ -138,7 +143,8 @@ def main(arguments: list[str] | None = None) -> None:
     except click.exceptions.Exit as end:
         sys.exit(end.exit_code)
     except click.ClickException as mistake:
-        show_wrong_usage(mistake)
+        if speaks_for_all():
+            show_wrong_usage(mistake)
         sys.exit(mistake.exit_code)
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -37,7 +36,6 @@ from regard.trained import list_gpus
 
 MODULE = "regard.inference.answer_worker"
 PIECE = 512                   # inputs answered at once; a fixed number, so that no result depends on the workers
-PATIENCE = timedelta(days=7)  # for the slowest rank
 SHOWN = 3                     # inputs that failed, in the message
 SOON = 10.0                   # seconds between two lines on how far the work is
 
@@ -72,37 +70,34 @@ def answer_files(
     check_workers(workers)
     check_choice("on_bad_text", on_bad_text, ("fail", "replace"))            # none is dropped: a line in, a line out
     rank, gpus = this_rank(), list_gpus(device)
-    if rank.world > 1 and workers is not None:
-        raise SettingError(f"--workers {workers}: torchrun started {rank.world} processes already; leave it out")
-    folder = RunFolder.open(run)
-    kind = run_task(folder.read_settings())
-    if task not in (None, kind.name):
-        raise RunError(f"{run} is a run of the task {kind.name}: use it with {kind.card.used_by}")
-    answering = answering_of(kind)
-    refuse_unknown(options, answering)
-    inputs = find_inputs([str(name) for name in files], Path(out), answering, on_bad_text)
-    model = {"run": str(run), "task": task, "device": device_of_rank(device, rank, gpus), "trust": trust,
-             "engine": engine}
-    job = {"run": key_of(folder.adopted().files), "task": kind.name, "engine": engine, "piece": PIECE,
-           "options": dict(sorted(options.items())),
-           "inputs": [[each.name, each.content] for each in inputs], "outputs": [str(each.out) for each in inputs]}
-    work = answer_parts.parts_folder(Path(out))
-    count = 1 if rank.world > 1 else count_workers(workers, gpus)
-    with joined(rank) as wait_for_others, hold_lock(work) if rank.number == 0 else nullcontext():
-        if rank.number == 0:
-            answer_parts.claim_job(work, job)
-            say_going_on(work, say)
-        wait_for_others()
+    with joined(rank) as wait_for_others:
+        if rank.world > 1 and workers is not None:
+            raise SettingError(f"--workers {workers}: torchrun started {rank.world} processes already; leave it out")
+        folder = RunFolder.open(run)
+        kind = run_task(folder.read_settings())
+        if task not in (None, kind.name):
+            raise RunError(f"{run} is a run of the task {kind.name}: use it with {kind.card.used_by}")
+        answering = answering_of(kind)
+        refuse_unknown(options, answering)
+        inputs = find_inputs([str(name) for name in files], Path(out), answering, on_bad_text)
+        model = {"run": str(run), "task": task, "device": device_of_rank(device, rank, gpus), "trust": trust,
+                 "engine": engine}
+        job = {"run": key_of(folder.adopted().files), "task": kind.name, "engine": engine, "piece": PIECE,
+               "options": dict(sorted(options.items())),
+               "inputs": [[each.name, each.content] for each in inputs], "outputs": [str(each.out) for each in inputs]}
+        count = 1 if rank.world > 1 else count_workers(workers, gpus)
         progress = PieceProgress(say if rank.number == 0 else lambda text: None, count * rank.world)
-        orders = missing_orders(inputs, work, {"model": model, "options": dict(options)}, rank, progress)
-        for _ in carry_out(orders, count, gpus):
-            progress.add()
-        wait_for_others()
-        failed = finish(inputs, work, say) if rank.number == 0 else ""
-    if rank.number == 0:
-        work.rmdir()
-    if failed:
-        raise DataError(failed)
+        with claimed(Path(out), job, rank, say) as work:
+            wait_for_others()
+            orders = missing_orders(inputs, work, {"model": model, "options": dict(options)}, rank, progress)
+            for _ in carry_out(orders, count, gpus):
+                progress.add()
+            wait_for_others()
+            failed = finish(inputs, work, say) if rank.number == 0 else ""
+        if rank.number == 0:
+            work.rmdir()
+        if failed:
+            raise DataError(failed)
     return [each.out for each in inputs]
 
 
@@ -175,17 +170,25 @@ def name_in(given: str, source: TextFile) -> Path:
 
 @contextmanager
 def joined(rank: Rank) -> Iterator[Callable[[], Any]]:
-    """Give a function that waits until every rank has called it; torchrun ends all when one of them dies."""
+    """Give a function that waits until every rank has called it. All end when one of them fails, and one says why."""
     if rank.world == 1:
         yield lambda: None
         return
-    from torch import distributed
+    from regard.training.joining import join_ranks
 
-    distributed.init_process_group("gloo", timeout=PATIENCE)
-    try:
-        yield distributed.barrier
-    finally:
-        distributed.destroy_process_group()
+    with join_ranks("cpu") as ranks:                           # they send each other no tensors
+        yield ranks.wait
+
+
+@contextmanager
+def claimed(out: Path, job: Mapping[str, Any], rank: Rank, say: Say) -> Iterator[Path]:
+    """Give the folder of a job's parts, which rank 0 holds."""
+    work = answer_parts.parts_folder(out)
+    with hold_lock(work) if rank.number == 0 else nullcontext():
+        if rank.number == 0:
+            answer_parts.claim_job(work, dict(job))
+            say_going_on(work, say)
+        yield work
 
 
 def say_going_on(work: Path, say: Say) -> None:

@@ -21,7 +21,7 @@ from regard.layers.roles import find_roles
 from regard.layers.self_attention import SelfAttention
 from regard.training.muon import ROUNDS
 from regard.training.settings import TrainingSettings
-from regard.training.sharding import separate_layers
+from regard.training.sharding import gathered_twice, separate_layers
 from regard.training.traffic import matrix_stacks
 
 FORWARD_AND_BACKWARD = 6               # operations for each weight and token
@@ -101,6 +101,10 @@ class Blueprint:
         layers = [[weight for weight in layer.parameters() if id(weight) not in kept] for layer in separate]
         gathered = kept | {id(weight) for layer in layers for weight in layer}
         return layers, [weight for weight in self.model.parameters() if id(weight) not in gathered]
+
+    def gathered_twice(self, bytes_a_weight: int) -> list[Tensor]:
+        """Return the weights that FSDP brings together for the forward pass, and again for the backward pass."""
+        return [] if self.training.reading == "streams" else gathered_twice(self.model, bytes_a_weight)
 
 
 def draw_blueprint(family: Family, settings: Any, training: TrainingSettings, vocab: Any) -> Blueprint:

@@ -50,17 +50,19 @@ def of_data_parallel(blueprint: Blueprint, ranks: int, gpu: bool = True) -> list
 
 
 def of_fsdp(blueprint: Blueprint, ranks: int, passes: int = 1, bytes_a_weight: int = 2) -> list[Message]:
-    """Return the all-gathers of weights, twice for a layer and once for what stands outside of layers, and the
-    reduce-scatter of their gradients in float32, in each of so many forward and backward passes of a step. Once a step
-    follow an all-reduce for what every rank holds whole, and with Muon two all-to-alls: the rows of each matrix travel
-    to a rank that works on it, and back."""
+    """Return the all-gathers of weights, twice for most layers, once for the last ones and for what stands outside of
+    layers, and the reduce-scatter of their gradients in float32, in each of so many forward and backward passes of a
+    step. Once a step follow an all-reduce for what every rank holds whole, and with Muon two all-to-alls: the rows of
+    each matrix travel to a rank that works on it, and back."""
     if ranks == 1:
         return []
     layers, rest = blueprint.groups
-    twice, once = (sum(padded(group, ranks) for group in groups) for groups in (layers, [rest]))
+    again = {id(weight) for weight in blueprint.gathered_twice(bytes_a_weight)}
+    whole = sum(padded(group, ranks) for group in (*layers, rest))
+    twice = sum(padded([weight for weight in group if id(weight) in again], ranks) for group in layers)
     kept = aligned(ranks * len(FIGURES)) + sum(aligned(weight.numel()) for weight in blueprint.replicated)
-    found = [Message("weights", "all-gather", passes * bytes_a_weight * (2 * twice + once), during_work=True),
-             Message("gradients", "reduce-scatter", passes * FULL * (twice + once), during_work=True),
+    found = [Message("weights", "all-gather", passes * bytes_a_weight * (whole + twice), during_work=True),
+             Message("gradients", "reduce-scatter", passes * FULL * whole, during_work=True),
              Message("gradients of gains", "all-reduce", FULL * kept)]
     if blueprint.training.optimizer == "muon":
         numbers = sum(several * rows * columns for several, rows, columns in traffic.matrix_stacks(blueprint.model))

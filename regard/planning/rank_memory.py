@@ -1,8 +1,9 @@
 """Memory of a rank: weights, gradients, the optimizer's state, what is in transit, and activations.
 
 With data parallel each rank holds all weights, gradients and states, and a second copy of the gradients: the message.
-With FSDP it holds 1 / N of the matrices and their gradients and states, and a layer or two whole while they are needed;
-at validations all weights, when there are no activations.
+With FSDP it holds 1 / N of the matrices and their gradients and states, and a layer or two whole while they are needed,
+beside the last ones, which stay whole from forward to backward; at validations all weights, when there are no
+activations.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def held_by_shard(blueprint: Blueprint, ranks: int) -> dict[str, float]:
     layers, rest = blueprint.groups
     largest = max((sum(weight.numel() for weight in layer) for layer in layers), default=0)
     whole = AHEAD * largest + sum(weight.numel() for weight in rest)
-    return held | {GATHERED: float((HALF + FULL) * whole)}          # weights, and gradients on their way out
+    again = {id(weight) for weight in blueprint.gathered_twice(HALF)}
+    kept = sum(weight.numel() for layer in layers for weight in layer if id(weight) not in again)
+    return held | {GATHERED: float((HALF + FULL) * whole + HALF * kept)}       # weights, and gradients on their way out
 
 
 def held_at_validation(blueprint: Blueprint, ranks: int) -> float:

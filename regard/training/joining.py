@@ -1,4 +1,4 @@
-"""Joining: the ranks that `torchrun` started meet, say who they are, and follow the run that rank 0 begins.
+"""Joining: the ranks that have met (meeting.py) say who they are, follow the run that rank 0 begins, and end together.
 
 Rank 0 plans, holds the run folder, and speaks. It sends the others the small files of the run (settings, tokenizer) and
 the state of training; they read the same data by themselves. Whoever fails tells the others, and one rank says it.
@@ -10,17 +10,16 @@ import base64
 import os
 import shutil
 import signal
-import socket
+import sys
 import tempfile
 import threading
-import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import timedelta
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -34,19 +33,13 @@ from regard.ranks import ALONE, Ranks
 from regard.run_folder import SETTINGS, TOKENIZERS, RunFolder, unpack
 from regard.trained import pick_device
 from regard.training.checkpoint import Checkpoints, saved_state, shares_path, split_weights
+from regard.training.meeting import count_ranks, meet
 from regard.training.parallel import DAY, RankGroup, RankLost
-from regard.training.rank_watch import MISSED, RankWatch
 from regard.training.request import TrainRequest
 from regard.training.sharded_checkpoint import ShardedCheckpoints
 from regard.training.step import TrainingPosition
 
-MEET = 45.0                    # seconds for all ranks to meet, from when one has come
-MEETINGS = count()             # of this process
-
-
-def count_ranks() -> int:
-    """Return how many processes were started to train together: `torchrun` says so in the environment."""
-    return int(os.environ.get("WORLD_SIZE", "1")) if "RANK" in os.environ else 1
+PART = 10.0                    # seconds in which a rank that fails parts from the others
 
 
 @contextmanager
@@ -65,6 +58,7 @@ def join_ranks(device: str) -> Iterator[Ranks]:
                 check_members(group, device)
                 with notes_given_once(group):
                     yield group
+                group.wait()                                   # for rank 0, which may measure for long
             except BaseException as error:
                 ignore_if(lambda: True)
                 end_together(group, error)
@@ -73,50 +67,7 @@ def join_ranks(device: str) -> Iterator[Ranks]:
         shutil.rmtree(own, ignore_errors=True)
 
 
-# ------------------------------------------------------------------------------------------------- meeting
-
-
-def meet(device: str, clean_up: Callable[[], None]) -> RankGroup:
-    """Return the group of all ranks, once each has come."""
-    import torch.distributed as dist
-    from torch.distributed.rendezvous import rendezvous
-
-    if not dist.is_available():
-        raise SettingError("this torch was built without torch.distributed: start `regard train` by itself")
-    try:
-        shared, number, several = next(iter(rendezvous("env://", timeout=timedelta(seconds=MEET))))
-        # After a restart by torchrun the store may still hold what the ranks before said in it.
-        store = dist.PrefixStore(f"regard/{restarts()}/{next(MEETINGS)}", shared)
-        wait_for_all(store, number, several)
-        dist.init_process_group("gloo", store=dist.PrefixStore("gloo", store), rank=number, world_size=several,
-                                timeout=timedelta(seconds=2 * DAY))        # the watch is quicker
-    except (RuntimeError, ValueError) as error:
-        if number := int(os.environ.get("RANK", "0")):         # rank 0 says it; where it is not there, torchrun
-            raise EndedTogether from None
-        raise SettingError(f"the ranks did not meet ({str(error).splitlines()[0]}): start them with torchrun") from None
-    name = f"rank {number} on {socket.gethostname()}"
-    agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    keeper = f"torchrun on {os.environ.get('MASTER_ADDR', 'the first machine')}" if agent else ""
-    watch = RankWatch(store, number, [f"rank {each}" for each in range(several)], keeper, clean_up)
-    group = RankGroup(watch, number, several)
-    watch.names = group.names = group.everyone(name)
-    return group
-
-
-def wait_for_all(store: Any, number: int, count: int) -> None:
-    """Wait until every rank has come to the store; the lowest that is there says who has not."""
-    here = [f"here/{rank}" for rank in range(count)]
-    store.set(here[number], "1")
-    with suppress(RuntimeError):
-        store.wait(here, timedelta(seconds=MEET))
-        return
-    there = [rank for rank in range(count) if store.check([here[rank]])]
-    lost = " and ".join(f"rank {rank}" for rank in range(count) if rank not in there)
-    if number != there[0]:
-        raise EndedTogether
-    time.sleep(MISSED)                                         # the store may end with this process
-    raise SettingError(f"{lost} did not come within {MEET:.0f} seconds: start all with torchrun, and look whether each "
-                       "machine reaches the first one")
+# ------------------------------------------------------------------------------------------------- members
 
 
 def check_members(group: RankGroup, device: str) -> None:
@@ -133,8 +84,10 @@ def check_members(group: RankGroup, device: str) -> None:
                            ("regard", "install the same version everywhere")):
             if each[what] != first[what]:
                 raise SettingError(f"{name} has {what} {each[what]}, and {group.names[0]} {first[what]}: {cure}")
+    group.restarts = max(each["restarts"] for each in found)
     if first["device"] == "cuda":
-        group.tensors = dist.new_group(backend="nccl", timeout=timedelta(seconds=2 * DAY))
+        with group.waiting():
+            group.tensors = dist.new_group(backend="nccl", timeout=timedelta(seconds=2 * DAY))
 
 
 def introduce(device: str) -> dict[str, Any]:
@@ -156,12 +109,17 @@ def introduce(device: str) -> dict[str, Any]:
     elif kind == "cuda":
         torch.cuda.set_device(local)
     return {"ranks on its machine": int(os.environ.get("LOCAL_WORLD_SIZE", "0")), "device": kind, "problem": problem,
-            "torch": torch.__version__, "regard": __version__}
+            "torch": torch.__version__, "regard": __version__, "restarts": restarts()}
 
 
 def restarts() -> int:
-    """Return how many times torchrun has started these processes again, after one of them failed."""
+    """Return how many times the torchrun of this machine has started its processes again, after one of them failed."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+
+
+def gone_on_with(request: TrainRequest, ranks: Ranks) -> TrainRequest:
+    """Return the request to go on with what was begun, where torchrun has started the processes again."""
+    return replace(request, resume=True, base=None, params=None) if restarts() or ranks.restarts else request
 
 
 # ----------------------------------------------------------------------------------------------- following
@@ -269,11 +227,9 @@ def notes_given_once(group: RankGroup) -> Iterator[None]:
 
 def end_together(group: RankGroup, error: BaseException) -> None:
     """Tell the others why this rank ends, let one of them say it, and raise what is left to raise."""
-    import torch.distributed as dist
-
     watch, code = group.watch, getattr(error, "exit_code", 130 if isinstance(error, KeyboardInterrupt) else 1)
     if isinstance(error, RankLost):
-        why = f"{watch.explain()}; the newest checkpoint is whole: go on with --resume"
+        why = f"{watch.explain(str(error))}; the newest checkpoint is whole: go on with --resume"
     elif isinstance(error, RegardError):
         why = str(error)
         watch.fail(why)
@@ -285,11 +241,33 @@ def end_together(group: RankGroup, error: BaseException) -> None:
         watch.fail(why)
     watch.tell(watch.asked, why)
     watch.stop()
-    with suppress(RuntimeError):
-        dist.destroy_process_group()
+    if not parts_in_time():
+        if not isinstance(error, (RegardError, RankLost, KeyboardInterrupt)):
+            traceback.print_exception(error)
+        watch.clean_up()
+        sys.stderr.flush()
+        os._exit(code)
     if isinstance(error, (RegardError, RankLost, KeyboardInterrupt)):
         raise EndedTogether(code) from None
     raise error
+
+
+def parts_in_time() -> bool:
+    """Part from the others; return whether that ended. NCCL may wait for work on the GPU that ends only with them."""
+    import torch.distributed as dist
+
+    device = torch.cuda.current_device() if torch.cuda.is_initialized() else None
+
+    def part() -> None:
+        if device is not None:
+            torch.cuda.set_device(device)                      # of this thread
+        with suppress(RuntimeError):
+            dist.destroy_process_group()
+
+    thread = threading.Thread(target=part, daemon=True)
+    thread.start()
+    thread.join(PART)
+    return not thread.is_alive()
 
 
 def leave(group: RankGroup) -> None:
@@ -297,4 +275,5 @@ def leave(group: RankGroup) -> None:
     import torch.distributed as dist
 
     group.watch.stop()
+    group.watch.part()
     dist.destroy_process_group()

@@ -95,7 +95,7 @@ class RankGroup(RankShare):
             try:
                 message()
             except RuntimeError as error:
-                raise RankLost(str(error).splitlines()[0]) from None
+                raise RankLost((str(error) or type(error).__name__).splitlines()[0]) from None
         self.met = time.monotonic()
 
     def choose_patience(self, quick: bool) -> float:
@@ -283,7 +283,7 @@ class RankGroup(RankShare):
 
     @torch.no_grad()
     def require_equal(self, weights: Sequence[Tensor]) -> None:
-        sums = [int(each.contiguous().view(torch.uint8).sum(dtype=torch.int64)) for each in weights]
+        sums = [int(each.reshape(-1).view(torch.uint8).sum(dtype=torch.int64)) for each in weights]
         found = self.everyone(hashlib.sha256(json.dumps(sums).encode()).hexdigest())
         differ = [name for name, each in zip(self.names, found, strict=True) if each != found[0]]
         if differ:

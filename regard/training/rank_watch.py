@@ -15,9 +15,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from regard import storage
+from regard.errors import one_line
 
 BEAT = 0.5                     # seconds between two beats
 DEAD = 20.0                    # seconds without a beat after which a rank counts as dead
@@ -39,6 +42,7 @@ class RankWatch:
         self.seen: dict[int, tuple[bytes, float]] = {}             # the last beat of each rank, and when it came
         self.progress: dict[int, tuple[int, float]] = {}           # what the disk of each has done, and since when
         self.over_since = 0.0
+        self.speaking, self.has_told = threading.Lock(), False     # two threads may find why the run ends
         self.accused: set[int] = set()                             # ranks that hang, as this one finds
         self.done = threading.Event()
         self.thread = threading.Thread(target=self.run, daemon=True)
@@ -49,6 +53,13 @@ class RankWatch:
         """End the watch: this rank is done."""
         self.done.set()
         self.thread.join()
+
+    def part(self) -> None:
+        """Leave the store; who keeps it leaves last."""
+        with suppress(RuntimeError):
+            self.asked.set(f"left/{self.number}", "1")
+            if self.number == 0 and not self.keeper:
+                self.asked.wait([f"left/{rank}" for rank in range(len(self.names))], timedelta(seconds=MISSED))
 
     @contextmanager
     def waiting(self, patience: float) -> Iterator[None]:
@@ -161,8 +172,8 @@ class RankWatch:
             self.asked.set(f"failed/{self.number}", message)
             self.asked.set("over", "1")
 
-    def explain(self) -> str:
-        """Return which rank was lost, after a connection broke."""
+    def explain(self, reason: str) -> str:
+        """Return which rank was lost, after a message failed; where all are there, what torch gave as the reason."""
         until = time.monotonic() + 3 * MISSED
         try:
             while time.monotonic() < until:
@@ -172,17 +183,25 @@ class RankWatch:
                 time.sleep(BEAT / 2)
         except RuntimeError:
             return self.store_gone()
-        return "the connection to another rank broke"
+        return f"{self.names[self.number]} could not send or get a message ({reason})"
 
     def tell(self, store: Any, why: str) -> None:
+        """Say why the run ends, once for this rank."""
+        with self.speaking:
+            if not self.has_told:
+                self.has_told = True
+                self.say_or_hear(store, why)
+
+    def say_or_hear(self, store: Any, why: str) -> None:
         """Say why the run ends, if no lower rank is left to say it; else wait until it has."""
         said = False
+        report_to_torchrun(why)
         try:
             store.set("over", "1")
             if self.is_told(store):
                 store.set(f"heard/{self.number}", "1")
                 return
-            print(f"regard: {why}", file=sys.stderr, flush=True)
+            print(f"regard: {one_line(why)}", file=sys.stderr, flush=True)
             said = True
             store.set("said", "1")
             self.wait_for_hearers(store)
@@ -193,7 +212,7 @@ class RankWatch:
             if said:
                 return
             if self.number == 1 or (self.keeper and self.number == 0):
-                print(f"regard: {why}", file=sys.stderr, flush=True)
+                print(f"regard: {one_line(why)}", file=sys.stderr, flush=True)
 
     def is_told(self, store: Any) -> bool:
         """Wait for the lower ranks, as far as they are alive; return whether one has said why the run ends."""
@@ -215,3 +234,13 @@ class RankWatch:
                 return
             time.sleep(BEAT / 4)
             self.look(store)
+
+
+def report_to_torchrun(why: str) -> None:
+    """Leave the reason where torchrun looks for it: the report that it ends with shows it."""
+    if not (path := os.environ.get("TORCHELASTIC_ERROR_FILE")):
+        return
+    line = f"regard: {one_line(why)}"
+    told = {"message": {"message": line, "extraInfo": {"py_callstack": line, "timestamp": str(int(time.time()))}}}
+    with suppress(OSError):
+        Path(path).write_text(json.dumps(told), "utf-8")

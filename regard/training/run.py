@@ -29,7 +29,7 @@ from regard.training.choices import check_tables, settle_steps, stamp_lead
 from regard.training.counted import count_alone, count_beside
 from regard.training.deterministic import refuse_minutes, refusing_in_one_line
 from regard.training.frames import kept_frames, take_frames
-from regard.training.joining import join_ranks, restarts, send_run, send_state
+from regard.training.joining import gone_on_with, join_ranks, send_run, send_state
 from regard.training.loop import TrainingJob, fit
 from regard.training.memory import stopping_in_one_line
 from regard.training.parallel_choice import choose_way, refuse_counted
@@ -83,8 +83,7 @@ def run_training(request: TrainRequest, began: float | None = None, ranks: Ranks
     began = time.monotonic() if began is None else began
     check_tables(request.settings or {})
     request = settle_request(request)
-    if restarts():                                           # by torchrun: what was begun is gone on with
-        request = replace(request, resume=True, base=None, params=None)
+    asked, request = request, gone_on_with(request, ranks)
     progress = TrainingProgress(request.quiet)
     path, new = claim_folder(request)
     folder = RunFolder(path)
@@ -93,7 +92,7 @@ def run_training(request: TrainRequest, began: float | None = None, ranks: Ranks
           use_folder(path, new, folder.settings_path), kept_frames(request, folder) as request):
         refuse_taken(request, folder)                        # it may have become one while we asked for the lock
         if folder.settings_path.exists():
-            return resume(request, folder, progress, ranks)
+            return resume(request, folder, progress, ranks, asked)
         if request.resume:
             progress.say(f"nothing to resume at {path}: starting anew")
         return start(request, folder, progress, began, ranks)
@@ -135,11 +134,15 @@ def start(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, 
     return finish(plan, job, position, folder)
 
 
-def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress, ranks: Ranks) -> Any:
-    """Go on with a run from its newest good checkpoint."""
+def resume(
+    request: TrainRequest, folder: RunFolder, progress: TrainingProgress, ranks: Ranks, asked: TrainRequest
+) -> Any:
+    """Go on with a run from its newest good checkpoint. `asked` is the request as the user made it."""
     folder.create()
     say = progress.say
     plan = plan_resumed(request, folder, say)
+    if plan.changes or begun_with(plan) != asked.base:
+        refuse_taken(asked, folder)                          # torchrun has started again what was refused before
     files = newest_good(folder, request.start_over, say)
     session = read_session(files)
     if not plan.training.threads and session.get("conditions"):
@@ -165,6 +168,11 @@ def resume(request: TrainRequest, folder: RunFolder, progress: TrainingProgress,
     if files is not None and (differs := changed_conditions(session.get("conditions"), now)):
         say(f"the last bits may differ from a run that was never stopped: {'; '.join(differs)}")
     return finish(plan, job, position, folder, files)
+
+
+def begun_with(plan: TrainingPlan) -> str | None:
+    """Return the run whose weights a resumed one began with."""
+    return (plan.saved or {}).get("run", {}).get("from")
 
 
 def finish(

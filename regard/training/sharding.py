@@ -1,8 +1,9 @@
 """A model dealt out over ranks by FSDP2: each holds some rows of every matrix, and sees whole ones while it works.
 
-`fully_shard` gathers the matrices of a layer for its forward pass and again for its backward pass, and adds up their
-gradients, each rank's rows on that rank. What is small and must stay exact (gains, biases, decays) every rank holds
-whole, in float32: its gradients travel with the message of the step, as in data parallel training.
+`fully_shard` gathers the matrices of a layer for its forward pass and again for its backward pass (those of the last
+layers stay gathered meanwhile), and adds up their gradients, each rank's rows on that rank. What is small and must stay
+exact (gains, biases, decays) every rank holds whole, in float32: its gradients travel with the message of the step, as
+in data parallel training.
 
 Optimisers, clipping and averages never see FSDP's wrappers: they work on `own`, this rank's rows as plain tensors.
 """
@@ -27,6 +28,7 @@ from regard.layers.roles import find_roles
 from regard.layers.stack import Stack, stacked_layers
 
 UNIT_BYTES = 2**26             # of the weights that are gathered at a time, at least
+KEPT_BYTES = 2**28             # of the weights that stay gathered from a forward to its backward pass, at most
 
 
 class Shards:
@@ -40,8 +42,8 @@ class Shards:
         self.roles = find_roles(model)
         self.replicated = {name for name, role in self.roles.items() if role.kind == "gain"}
         self.weight_bytes = 2 if bfloat16 else next(model.parameters()).element_size()           # as they travel
-        layers = {id(weight) for layer in ([] if carries else separate_layers(model)) for weight in layer.parameters()}
-        self.in_layers = {name for name, weight in model.named_parameters() if id(weight) in layers}
+        twice = {} if carries else {id(weight) for weight in gathered_twice(model, self.weight_bytes)}
+        self.twice = {name for name, weight in model.named_parameters() if id(weight) in twice}
         self.shapes = {name: weight.shape for name, weight in model.named_parameters()}
         self.initial = {name: each.clone() for name, each in model.saved_tensors().items()} if group.first else {}
         self.sharded: Any = copy.deepcopy(model)
@@ -133,12 +135,15 @@ def shard(model: Any, shards: Shards, *, bfloat16: bool, carries: bool) -> list[
     """
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16 if bfloat16 else None,
                                   reduce_dtype=torch.float32 if bfloat16 else None, cast_forward_inputs=False)
-    units = [] if carries else join_layers(model, separate_layers(model), UNIT_BYTES // shards.weight_bytes)
+    parts = [] if carries else cut_layers(model, UNIT_BYTES // shards.weight_bytes)
+    units = join_layers(model, parts)
+    keeps = count_kept(parts, KEPT_BYTES // shards.weight_bytes)
     kept = {weight for name, weight in zip(shards.shapes, model.parameters(), strict=True) if name in shards.replicated}
     for weight in kept:
         weight.data = weight.data.to(shards.device)
-    for module in (*units, model):
-        fully_shard(module, mesh=shards.mesh, mp_policy=policy, ignored_params=kept)
+    for number, module in enumerate((*units, model)):
+        fully_shard(module, mesh=shards.mesh, mp_policy=policy, ignored_params=kept,
+                    reshard_after_forward=number < len(units) - keeps)
         module.set_gradient_divide_factor(1.0)
         module.set_force_sum_reduction_for_comms(True)
         module.set_custom_all_gather(AllGather(shards.group))
@@ -170,22 +175,52 @@ def separate_layers(model: nn.Module) -> list[SequenceLayer]:
     return [layer for layer in dict.fromkeys(found) if all(len(users[id(each)]) == 1 for each in layer.parameters())]
 
 
-def join_layers(model: nn.Module, layers: Sequence[SequenceLayer], least: int) -> list[SequenceLayer]:
-    """Put neighbours among these layers into stacks of their own, of so many weights at least; return what stands for
-    them now. Names of parameters change, their order does not."""
-    wanted, joined = set(layers), list[SequenceLayer]()
-    for stack in [each for each in model.modules() if isinstance(each, Stack)]:
+def cut_layers(model: nn.Module, least: int) -> list[list[SequenceLayer]]:
+    """Return these layers in the order of their stacks, neighbours of one stack together: so many weights at least."""
+    wanted, found = set(separate_layers(model)), list[list[SequenceLayer]]()
+    for stack in stacks_of(model):
         inside = list(stack)
         if wanted.issuperset(inside):
-            weights = sum(weight.numel() for weight in stack.parameters())
-            count = max(1, min(len(inside), weights // max(1, least)))
+            count = max(1, min(len(inside), count_weights(inside) // max(1, least)))
             ends = [len(inside) * number // count for number in range(count + 1)]
-            parts = [inside[begin:end] for begin, end in pairwise(ends)]
-            stack.layers = nn.ModuleList(part[0] if len(part) == 1 else Stack(part) for part in parts)
-            joined += stack
+            found += [inside[begin:end] for begin, end in pairwise(ends)]
         else:
-            joined += [layer for layer in inside if layer in wanted]
-    return joined
+            found += [[layer] for layer in inside if layer in wanted]
+    return found
+
+
+def join_layers(model: nn.Module, parts: Sequence[list[SequenceLayer]]) -> list[SequenceLayer]:
+    """Put neighbours into stacks of their own; return what stands for each part now. Names of parameters change, their
+    order does not."""
+    joined = {id(part[0]): part[0] if len(part) == 1 else Stack(part) for part in parts}
+    inner = {id(layer) for part in parts for layer in part[1:]}
+    for stack in stacks_of(model):
+        stack.layers = nn.ModuleList(joined.get(id(layer), layer) for layer in stack if id(layer) not in inner)
+    return list(joined.values())
+
+
+def count_kept(parts: Sequence[list[SequenceLayer]], most: int) -> int:
+    """Return how many of the last parts stay gathered until their backward pass, which comes first: with so many
+    weights together at most."""
+    kept = 0
+    while kept < len(parts) and sum(map(count_weights, parts[len(parts) - kept - 1:])) <= most:
+        kept += 1
+    return kept
+
+
+def gathered_twice(model: nn.Module, weight_bytes: int) -> list[Tensor]:
+    """Return the weights that are gathered for the forward pass, and again for the backward pass."""
+    parts = cut_layers(model, UNIT_BYTES // weight_bytes)
+    again = parts[:len(parts) - count_kept(parts, KEPT_BYTES // weight_bytes)]
+    return [weight for part in again for layer in part for weight in layer.parameters()]
+
+
+def stacks_of(model: nn.Module) -> list[Stack]:
+    return [each for each in model.modules() if isinstance(each, Stack)]
+
+
+def count_weights(layers: Sequence[nn.Module]) -> int:
+    return sum(weight.numel() for layer in layers for weight in layer.parameters())
 
 
 def reads_source(model: nn.Module) -> bool:

@@ -10,8 +10,11 @@ from regard.errors import SettingError
 from regard.ranks import Ranks
 from regard.training import run
 from regard.training.checkpoint import kept_conditions
+from regard.training.deterministic import refusing_in_one_line
+from regard.training.frames import kept_frames
 from regard.training.joining import follower_request, receive_run, send_state
 from regard.training.loop import fit
+from regard.training.memory import stopping_in_one_line
 from regard.training.parts import Parts, build_model
 from regard.training.report import TrainingProgress
 from regard.training.request import TrainRequest, plan_resumed
@@ -30,9 +33,10 @@ def follow(request: TrainRequest, ranks: Any) -> None:
     folder, way = receive_run(ranks)
     if folder is None:
         return
-    plan = plan_resumed(follower_request(request), folder, say_nothing, "the text here is not that of rank 0: give "
-                        "every machine the same files")
-    with kept_conditions():
+    with (kept_conditions(), refusing_in_one_line(), stopping_in_one_line(),
+          kept_frames(follower_request(request), folder) as request):
+        plan = plan_resumed(request, folder, say_nothing, "the text here is not that of rank 0: give every machine the "
+                            "same files")
         torch.manual_seed(plan.training.seed)
         job = Parts(plan, build_model(plan), folder, TrainingProgress(quiet=True), ranks, way).make_job(plan)
         fit(job, send_state(ranks, job.checkpoints, TrainingPosition(), None))

@@ -25,11 +25,12 @@ def bytes_a_step(model: Any, settings: Any, count: int) -> dict[str, float]:
 def sharded_bytes(shards: Any, count: int, passes: int = 1) -> dict[str, float]:
     """Return the bytes that each of `count` ranks sends in a step of FSDP, in so many forward and backward passes.
 
-    The matrices of a layer are gathered for each direction, what stands outside of layers once; gradients go once.
+    The matrices of most layers are gathered for each direction, those of the last ones and what stands outside of
+    layers once; gradients go once.
     """
     size = {name: -(-shape[0] // count) * count * math.prod(shape[1:]) for name, shape in shards.shapes.items()
             if name not in shards.replicated}
-    twice = sum(numbers for name, numbers in size.items() if name in shards.in_layers)
+    twice = sum(numbers for name, numbers in size.items() if name in shards.twice)
     kept = [weight for name, weight in shards.trained.items() if name in shards.replicated]
     wide = next(iter(shards.own.values())).element_size()
     figures = aligned(count * len(FIGURES)) + sum(aligned(weight.numel()) for weight in kept)

@@ -22,6 +22,7 @@ from regard.inference.answer_files import answer_files
 from regard.inference.placement import Rank, count_workers, device_of_rank, place_workers, this_rank
 from regard.trained import list_gpus
 from tests import served_runs
+from tests.training.ranks import run_ranks
 
 LINES = ["le chat dort .", "", "   ", "où est la gare ?", "un livre rouge", "\u2028 le chien", "x" * 30,
          "le chat " * 90, "la petite fille voit le chien .", "bonjour", "", "deux chats", "un chien noir", "le lait"]
@@ -337,6 +338,20 @@ def test_workers_get_a_gpu_each_and_share_the_threads(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert list_gpus("auto") == ["4", "7"] and list_gpus("cpu") == []
+
+
+def test_what_ranks_are_refused_is_one_line_of_the_first(runs, text, tmp_path):
+    run = runs / "phrasebook"
+    (tmp_path / "taken.en.parts").mkdir()
+    (tmp_path / "taken.en.parts" / "job.json").write_text('{"run": "another"}')
+    for name, arguments, line in (
+            ("none", [tmp_path / "none", text], "there is no run at"),
+            ("taken.en", [run, text], "holds the unfinished work of another command"),
+            ("many.en", [run, text, "--workers", 2], "torchrun started 2 processes already")):
+        ended = run_ranks(2, ["-m", "regard", "translate", *arguments, "--out", tmp_path / name, "--device", "cpu"])
+        assert [code for code, _, _ in ended] == [1, 1], ended
+        told = [each for _, _, err in ended for each in err.splitlines()]
+        assert len(told) == 1 and told[0].startswith("regard: ") and line in told[0], told
 
 
 def test_a_rank_takes_the_gpu_of_its_number():

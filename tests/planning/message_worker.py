@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from regard.families import FAMILIES
-from regard.training import parallel, sharded_step, step
+from regard.training import parallel, sharded_step, sharding, step
 from regard.training.joining import join_ranks
 from regard.training.request import TrainRequest
 from regard.training.sharding import Shards
@@ -90,8 +90,10 @@ def run_case(case, folder, ranks):
 def run_sharded(case, ranks):
     """Go forward and backward, with weights in bfloat16 and gradients in float32 on their way."""
     kind = FAMILIES[case["family"]]
-    shards = Shards(kind.build(kind.settings(**case["model"]), case["vocab"]), ranks, torch.device("cpu"),
-                    bfloat16=True, carries=False)
+    with (patch.object(sharding, "UNIT_BYTES", case.get("unit", sharding.UNIT_BYTES)),
+          patch.object(sharding, "KEPT_BYTES", case.get("kept", sharding.KEPT_BYTES))):
+        shards = Shards(kind.build(kind.settings(**case["model"]), case["vocab"]), ranks, torch.device("cpu"),
+                        bfloat16=True, carries=False)
     tokens = torch.randint(case["vocab"], (2, 8))
     counted = {}
     with counting(counted, [1]):

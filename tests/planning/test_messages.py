@@ -6,9 +6,11 @@ import pytest
 
 from regard.config import fill
 from regard.families import FAMILIES
+from regard.layers.stack import stacked_layers
 from regard.planning import messages
 from regard.planning.blueprint import draw_blueprint
 from regard.planning.run_plan import plan_training
+from regard.training import sharding
 from regard.training.settings import TrainingSettings
 from tests.training.ranks import run_ranks
 
@@ -26,14 +28,15 @@ def case(name, family, optimizer, plant=False, parallel="data", rows=0, **model)
 TRANSFORMER = dict(heads=2, layers=3)
 SHARDED = {"name": "sharded", "family": "transformer", "sharded": True, "vocab": 101, "passes": 2,
            "model": dict(layers=3, width=24, heads=2, context=16)}
+AGAIN = {**SHARDED, "name": "again", "unit": 2**12, "kept": 2**14}       # of three layers, each its own, the last stays
 FSDP = [case("fsdp-adamw", "transformer", "adamw", parallel="fsdp", rows=1, **TRANSFORMER),
         case("fsdp-muon", "transformer", "muon", parallel="fsdp", **TRANSFORMER),
         case("fsdp-gru", "gru", "muon", parallel="fsdp", hidden=20)]
 CASES = {2: [case("adamw", "transformer", "adamw", **TRANSFORMER), case("muon", "transformer", "muon", **TRANSFORMER),
              case("gru", "gru", "muon", hidden=20), case("planted", "gru", "adamw", plant=True, hidden=20), SHARDED,
-             *FSDP],
+             AGAIN, *FSDP],
          4: [case("adamw", "transformer", "adamw", **TRANSFORMER), case("muon", "transformer", "muon", **TRANSFORMER),
-             SHARDED, *FSDP]}
+             SHARDED, AGAIN, *FSDP]}
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda count: f"{count} ranks")
@@ -96,3 +99,18 @@ def test_they_are_those_of_each_pass_and_of_half_the_width_in_bfloat16(counted):
                        if message.during_work} for passes in (SHARDED["passes"], 1))
     assert found["sharded"] == pytest.approx(expected, rel=0.01)
     assert found["sharded"] != pytest.approx(once, rel=0.01)
+
+
+def test_layers_but_the_last_are_gathered_twice_where_they_are_large(counted, monkeypatch):
+    ranks, _, found = counted
+    family = FAMILIES["transformer"]
+    settings = fill(family.settings, SHARDED["model"], "model")
+    monkeypatch.setattr(sharding, "UNIT_BYTES", AGAIN["unit"])
+    monkeypatch.setattr(sharding, "KEPT_BYTES", AGAIN["kept"])
+    blueprint = draw_blueprint(family, settings, TrainingSettings(), SHARDED["vocab"])
+    again = sum(weight.numel() for weight in blueprint.gathered_twice(2))
+    assert again == 2 * sum(weight.numel() for weight in stacked_layers(blueprint.model)[0].parameters())
+    expected = {message.kind: message.size for message in messages.of_fsdp(blueprint, ranks, AGAIN["passes"])
+                if message.during_work}
+    assert found["again"] == pytest.approx(expected, rel=0.01)
+    assert found["again"]["all-gather"] > 1.1 * found["sharded"]["all-gather"]

@@ -165,6 +165,7 @@ def run_case(case, out, ranks=ALONE):
     torch.set_default_dtype(NAMES[case.get("dtype", "float64")])
     with ExitStack() as stack:
         stack.enter_context(patch.object(sharding, "UNIT_BYTES", case.get("unit", 1)))
+        stack.enter_context(patch.object(sharding, "KEPT_BYTES", case.get("kept", 0)))
         stack.enter_context(patch.object(buckets, "BUCKET_BYTES", case.get("bucket", buckets.BUCKET_BYTES)))
         stack.enter_context(recorded_rows(case["name"]))
         stack.enter_context(patch.object(classify, "fit_bag", in_float32(classify.fit_bag)))

@@ -1,12 +1,13 @@
 """The parts of training on several ranks that need no second process."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from regard.data.batching.text_batches import Batch
-from regard.errors import SettingError
+from regard.errors import SettingError, TrainingStopped
 from regard.layers.roles import find_roles
 from regard.metrics.perplexity import held_out_loss
 from regard.ranks import ALONE, Ranks
@@ -14,10 +15,11 @@ from regard.tasks.translate.task import WritingMeasure, written
 from regard.tasks.translate.trained import shard_of
 from regard.training import buckets
 from regard.training.exchange import FIGURES, Exchange, Stopwatch, deal_matrices
+from regard.training.meeting import count_ranks
 from regard.training.muon import Muon, orthogonal
-from regard.training.parallel import RankGroup, RankShare, seed_noise
+from regard.training.parallel import RankGroup, RankLost, RankShare, seed_noise
 from regard.training.parallel_choice import choose_way
-from regard.training.rank_watch import RankWatch
+from regard.training.rank_watch import RankWatch, report_to_torchrun
 from regard.training.settings import TrainingSettings
 from regard.training.step import TrainingStep
 from regard.training.traffic import matrix_stacks, ring, say_bytes
@@ -268,6 +270,72 @@ def test_who_is_gone_and_who_hangs_is_told_by_beats(monkeypatch):
     assert watch.hanging(since=950.0) == ""                    # it wrote a piece of a checkpoint a moment ago
     watch.progress[2], watch.seen[2] = (1, 900.0), (b"[3, 6, true, 1]", 970.0)
     assert watch.hanging(since=950.0) == ""                    # it is busy with what is its alone
+
+
+class NoStore:
+    """A store in which nobody has said anything."""
+
+    def check(self, names):
+        return False
+
+    def multi_get(self, names):
+        return []
+
+
+def test_where_nobody_is_lost_the_reason_of_torch_is_told(monkeypatch):
+    watch = RankWatch.__new__(RankWatch)
+    watch.number, watch.names, watch.asked, watch.seen, watch.progress = 1, ["rank 0", "rank 1"], NoStore(), {}, {}
+    monkeypatch.setattr("regard.training.rank_watch.MISSED", 0.01)
+    monkeypatch.setattr("regard.training.rank_watch.BEAT", 0.001)
+    group = made_group(1, 2)
+    group.watch, group.training, group.stopwatch = SimpleNamespace(waiting=lambda patience: nullcontext()), True, None
+    group.met = 0.0
+    for reason in ("NCCL error in: NCCLUtils.cpp:1, unhandled system error\nmore of it", ""):
+        def broken(reason=reason):
+            raise RuntimeError(reason)
+        with pytest.raises(RankLost) as lost:
+            group.meet(broken, quick=False)
+        line = reason.splitlines()[0] if reason else "RuntimeError"
+        assert watch.explain(str(lost.value)) == f"rank 1 could not send or get a message ({line})"
+
+
+def test_torchrun_is_told_the_reason_in_its_own_form(tmp_path, monkeypatch):
+    from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
+
+    path = tmp_path / "error.json"
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(path))
+    report_to_torchrun("rank 1 is gone\nwholly")
+    found = ProcessFailure(0, 7, 1, str(path))
+    assert found.message["extraInfo"]["py_callstack"] == "regard: rank 1 is gone wholly" and found.timestamp > 10**9
+
+
+def test_weights_are_compared_whatever_their_shapes():
+    group = made_group(0, 2)
+    group.names = ["rank 0 on a", "rank 1 on b"]
+    weights = [torch.ones(()), torch.ones(2, 3).mT, torch.ones(0, 4)]
+    group.everyone = lambda value: [value, value]
+    group.require_equal(weights)
+    group.everyone = lambda value: [value, "another"]
+    with pytest.raises(TrainingStopped, match="the weights of rank 1 on b are no longer those of rank 0 on a"):
+        group.require_equal(weights)
+
+
+@pytest.mark.parametrize("rank, told", [("0", True), ("1", False)])
+def test_wrong_usage_is_told_by_one_rank(monkeypatch, capsys, rank, told):
+    from regard.cli import main
+
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    monkeypatch.setenv("RANK", rank)
+    with pytest.raises(SystemExit) as end:
+        main(["train", "lm", "text.txt", "--famly", "gru"])
+    assert end.value.code == 2 and ("No such option" in capsys.readouterr().err) == told
+
+
+def test_a_number_of_ranks_that_is_none_is_one_line(monkeypatch):
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "many")
+    with pytest.raises(SettingError, match="WORLD_SIZE='many' is no number of ranks"):
+        count_ranks()
 
 
 def test_one_process_keeps_what_it_is_given():

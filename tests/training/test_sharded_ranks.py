@@ -33,7 +33,8 @@ LONG = COUNT > 2
 LAYERS = case("recomputed", "transformer", dict(heads=2, layers=2), optimizer="adamw", recompute="layers",
               micro_batch=1, batch=5)
 JOINED = {**case("joined", "transformer", dict(heads=2, layers=3), optimizer="muon"), "unit": 2**15}
-WHOLE = [*(each for each in CASES if LONG or each["name"] in SHORT), STREAMS, LAYERS, JOINED]
+KEPT = {**case("kept", "transformer", dict(heads=2, layers=3), optimizer="muon", micro_batch=1), "kept": 2**16}
+WHOLE = [*(each for each in CASES if LONG or each["name"] in SHORT), STREAMS, LAYERS, JOINED, KEPT]
 PLANTED = ("sharded mean", "rows of another", "sharded parts", "partial norm", "sharded norm", "drift")
 RESUMED = {"with one process": ("fsdp", None, "fsdp"), "with data parallel": ("fsdp", "data", "fsdp"),
            "from data parallel": ("data", "fsdp", None)}
@@ -93,10 +94,22 @@ def test_small_layers_come_and_go_together():
         model = build_transformer(TransformerSettings(layers=5, width=16, heads=2, context=8), 9)
         layers, weights = sharding.separate_layers(model), list(model.parameters())
         of_layer = sum(weight.numel() for weight in layers[0].parameters())
-        joined = sharding.join_layers(model, layers, least * of_layer)
+        joined = sharding.join_layers(model, sharding.cut_layers(model, least * of_layer))
         assert [len(stacked_layers(each)) or 1 for each in joined] == found
         assert stacked_layers(model) == layers
         assert all(one is other for one, other in zip(weights, model.parameters(), strict=True))
+
+
+def test_the_last_layers_stay_gathered_as_far_as_they_are_small(monkeypatch):
+    model = build_transformer(TransformerSettings(layers=5, width=16, heads=2, context=8), 9)
+    layers = stacked_layers(model)
+    of_layer = sum(weight.numel() for weight in layers[0].parameters())
+    monkeypatch.setattr(sharding, "UNIT_BYTES", 1)
+    for kept, again in ((0, 5), (2 * of_layer - 1, 4), (2 * of_layer, 3), (9 * of_layer, 0)):
+        monkeypatch.setattr(sharding, "KEPT_BYTES", 2 * kept)
+        found = sharding.gathered_twice(model, 2)
+        expected = [weight for layer in layers[:again] for weight in layer.parameters()]
+        assert [id(each) for each in found] == [id(each) for each in expected]
 
 
 @pytest.mark.parametrize("plant", PLANTED)
