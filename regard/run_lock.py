@@ -11,7 +11,7 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -46,8 +46,8 @@ def hold_lock(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def use_folder(folder: Path, new: bool, begun: Path) -> Iterator[None]:
-    """Hold the lock of a folder. One that was `made` for this goes again unless the file `begun` came to be in it.
+def use_folder(folder: Path, made: Sequence[Path], begun: Path) -> Iterator[None]:
+    """Hold the lock of a folder. Folders that were `made` for this are removed unless the file `begun` came to be.
 
     Only the holder removes it: whoever is refused leaves it to the process that was quicker.
     """
@@ -57,18 +57,21 @@ def use_folder(folder: Path, new: bool, begun: Path) -> Iterator[None]:
             try:
                 yield
             finally:
-                unused = new and not begun.exists()
+                unused = bool(made) and not begun.exists()
                 if unused and fcntl is not None:
-                    remove_unused(folder)
+                    remove_unused(made)
     finally:
         if unused and fcntl is None:                         # Windows removes no folder in which a file is open
-            remove_unused(folder)
+            remove_unused(made)
 
 
-def remove_unused(folder: Path) -> None:
+def remove_unused(made: Sequence[Path]) -> None:
+    """Remove a folder, and those above it that were made for it, unless something else is in one."""
+    *above, folder = made
     storage.remove(folder)
-    with suppress(OSError):                                  # `runs`, unless something else is in it
-        folder.parent.rmdir()
+    with suppress(OSError):
+        for each in reversed(above):
+            each.rmdir()
 
 
 def acquire(path: Path) -> IO[bytes]:

@@ -99,8 +99,9 @@ def make_folder(path: Path) -> Path:
     return path
 
 
-def claim_folder(path: Path) -> bool:
-    """Make a folder that nobody else has: False where one is there. Of many who ask at once, one is given it."""
+def claim_folder(path: Path) -> list[Path]:
+    """Make a folder that nobody else has, and return it after those above it that were made for it; nothing where one
+    is there. Of many who ask at once, one is given it."""
 
     def act() -> bool:
         try:
@@ -109,11 +110,12 @@ def claim_folder(path: Path) -> bool:
             return False
         return True
 
+    above = [folder for folder in reversed(path.parents) if not folder.exists()]
     make_folder(path.parent)
-    made = perform("make", path, act)
-    if made:
-        sync_folder(path.parent)
-    return made
+    if not perform("make", path, act):
+        return []
+    sync_folder(path.parent)
+    return [*above, path]
 
 
 def write_file(path: Path, data: bytes | str) -> None:

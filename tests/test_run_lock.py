@@ -153,6 +153,14 @@ def test_a_folder_that_was_made_goes_while_it_is_held(tmp_path, monkeypatch):
     assert not folder.parent.exists()
 
 
+def test_of_the_folders_above_only_those_that_were_made_go_again(tmp_path):
+    (tmp_path / "mine").mkdir()
+    folder = tmp_path / "mine" / "new" / "run"
+    with use_folder(folder, storage.claim_folder(folder), folder / "run.toml"):
+        pass
+    assert list(tmp_path.iterdir()) == [tmp_path / "mine"] and not list((tmp_path / "mine").iterdir())
+
+
 def test_the_lock_of_a_folder_that_was_made_again_is_left_to_its_holder(tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()

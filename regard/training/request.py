@@ -267,8 +267,8 @@ def refuse_taken(request: TrainRequest, folder: RunFolder) -> None:
                        "from a copy, or choose another folder with --out")
 
 
-def claim_folder(request: TrainRequest) -> tuple[Path, bool]:
-    """Return the run's folder, and whether it was made now: two trainings that start together never get the same.
+def claim_folder(request: TrainRequest) -> tuple[Path, list[Path]]:
+    """Return the run's folder, and which folders were made now: two trainings that start together never get the same.
 
     Without --out it is runs/NAME-FAMILY (or NAME-TASK-FAMILY, or NAME-TASK where the family is chosen later), with a
     number behind it if taken; the newest of them when resuming.
@@ -285,8 +285,8 @@ def claim_folder(request: TrainRequest) -> tuple[Path, bool]:
     names = [Path("runs") / f"{stem or 'text'}-{name}{number}" for number in numbers]
     existing = [name for name in names if name.exists()]
     if request.resume and existing:
-        return existing[-1], False
-    return next(name for name in names if storage.claim_folder(name)), True
+        return existing[-1], []
+    return next((name, made) for name in names if (made := storage.claim_folder(name)))
 
 
 def describe_choice(plan: TrainingPlan, say: Callable[[str], None]) -> None:

@@ -85,11 +85,11 @@ def run_training(request: TrainRequest, began: float | None = None, ranks: Ranks
     request = settle_request(request)
     asked, request = request, gone_on_with(request, ranks)
     progress = TrainingProgress(request.quiet)
-    path, new = claim_folder(request)
+    path, made = claim_folder(request)
     folder = RunFolder(path)
     refuse_taken(request, folder)
     with (kept_conditions(), refusing_in_one_line(), stopping_in_one_line(),
-          use_folder(path, new, folder.settings_path), kept_frames(request, folder) as request):
+          use_folder(path, made, folder.settings_path), kept_frames(request, folder) as request):
         refuse_taken(request, folder)                        # it may have become one while we asked for the lock
         if folder.settings_path.exists():
             return resume(request, folder, progress, ranks, asked)
