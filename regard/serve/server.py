@@ -60,7 +60,7 @@ class Impatient(H11Protocol):
         super().connection_made(transport)
         self.waiting: asyncio.TimerHandle | None = None
         self.watched = False
-        self.since = self.loop.time()                      # when this request began
+        self.begin_waiting()
         inner = self.app
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -88,13 +88,25 @@ class Impatient(H11Protocol):
     def make_room(self) -> int:
         """Close the connections that have kept us waiting for longest, of the client that has the most of them, until
         there are few enough; return how many are still too many, as they are being answered or only just came."""
-        beyond, before = self.too_many(), self.loop.time() - GRACE
-        while beyond > 0 and (idle := [each for each in self.others if each is not self and each.since <= before
-                                       and each.keeps_us_waiting()]):
+        beyond = self.too_many()
+        while beyond > 0 and (idle := [each for each in self.others
+                                       if each is not self and each.had_grace and each.keeps_us_waiting()]):
             held = Counter(address_of_client(each) for each in self.others)
             min(idle, key=lambda each: (-held[address_of_client(each)], each.since)).transport.abort()
             beyond -= 1
         return beyond
+
+    def begin_waiting(self) -> None:
+        """Wait for the next request from now on, and give it its grace.
+
+        The grace ends by a timer, not by the clock: the loop looks for what has come before it runs its timers, so that
+        a loop that was held up has read what it was sent meanwhile.
+        """
+        self.since, self.had_grace = self.loop.time(), False
+        self.loop.call_later(GRACE, self.end_grace, self.since)
+
+    def end_grace(self, since: float) -> None:
+        self.had_grace = self.had_grace or since == self.since
 
     def keeps_us_waiting(self) -> bool:
         """Return True if it is the client's turn: to send the rest of a request, or to take more of an answer."""
@@ -117,7 +129,7 @@ class Impatient(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self.since = self.loop.time()
+        self.begin_waiting()
         self.watch_writing()
 
     def pause_writing(self) -> None:

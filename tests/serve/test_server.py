@@ -4,8 +4,7 @@ import asyncio
 import socket
 import threading
 import time
-from contextlib import suppress
-from types import SimpleNamespace
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -185,12 +184,11 @@ def test_the_client_with_the_most_connections_makes_room(monkeypatch):
     def connection(host, since, waiting=True):
         made = served.Impatient.__new__(served.Impatient)
         made.client, made.since, made.transport = (host, 1), since, Transport()
-        made.loop = SimpleNamespace(time=lambda: now[0])
+        made.had_grace = since < 4.0
         made.keeps_us_waiting = lambda: waiting and not made.transport.closed
         return made
 
     monkeypatch.setattr(served, "CONNECTIONS", 4)
-    now = [4.0]
     first = connection("9.9.9.1", 0.0)
     many = [connection("9.9.9.2", at, waiting=at != 1) for at in (1, 2, 3)]
     last = connection("9.9.9.3", 4.0)
@@ -217,6 +215,25 @@ def test_a_burst_of_clients_is_read_before_anybody_is_hung_up_on(running, monkey
     finally:
         for each in clients:
             each.close()
+
+
+def test_a_loop_that_was_held_up_reads_what_has_come_before_it_hangs_up(running, monkeypatch):
+    """Each client that comes holds it up for longer than the grace: those before have sent their requests."""
+    made = served.Impatient.connection_made
+
+    def slowly(self, transport):
+        made(self, transport)
+        time.sleep(0.15)
+
+    monkeypatch.setattr(served, "CONNECTIONS", 2)
+    server = running()
+    monkeypatch.setattr(served.Impatient, "connection_made", slowly)
+    with ExitStack() as stack:
+        clients = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20))
+                   for _ in range(8)]
+        for each in clients:
+            each.sendall(WHOLE % b"/health")
+        assert [each.recv(65536).split()[1] for each in clients] == 8 * [b"200"]
 
 
 def test_where_it_listens():
