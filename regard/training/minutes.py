@@ -20,7 +20,7 @@ TOLERATED = 0.02           # of the steps left: a smaller change is not worth re
 LATEST = 0.6               # how much the newest measurement of the pace counts against those before it
 TURNED = 2                 # validations without a better one, after which the held-out loss counts as turned
 ENDING = 0.15              # of the steps made so far are left then, for the learning rate to fall
-FITTING = 2.5              # a pass that fits a mixture looks at all logits, and counts: longer than a validation
+FITTING = 1.5              # a pass that fits a mixture looks at all logits, and counts: longer than a validation
 
 
 class Clock:

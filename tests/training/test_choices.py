@@ -32,9 +32,9 @@ def test_the_last_step_is_due_and_a_step_shortly_before_it_is_not():
 
 def test_a_budget_of_minutes_has_validations_some_seconds_apart():
     for minutes, most in ((0.1, 2), (0.5, 3), (1, 7), (60, 20)):
-        every, _ = plan_validations(1000, 4096, 20_000, minutes)
+        every, _ = plan_validations(1000, 4096, 10_000, minutes)
         assert 1000 // every == most
-    assert 1000 // plan_validations(1000, 4096, 20_000, 5.0, apart=40.0)[0] == 7
+    assert 1000 // plan_validations(1000, 4096, 10_000, 5.0, apart=40.0)[0] == 7
 
 
 @pytest.mark.parametrize("pace,family,asked,chosen", [
