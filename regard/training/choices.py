@@ -40,7 +40,9 @@ TRIAL_SECONDS = 1.0            # of timing steps with one number of threads, at 
 TRIAL_SHARE = 0.005            # of the minutes given, where that is less: the plan follows the clock anyway
 KINDS = 6                      # steps that differ in shape, tried in turns
 MARGIN = 0.95                  # of the time left: a machine is rarely as fast for long as in a short trial
-VALIDATION_SHARE = 0.02        # of the training time goes into validation, at most
+VALIDATION_SHARE = 0.02        # of a budget of minutes goes into validation, at most
+LEAST = 3                      # validations: fewer show no curve
+UNHURRIED_SHARE = 0.04         # of the training time, where the number of steps is given
 FORWARD_SHARE = 1 / 3          # a forward pass costs about this much of a training step on the same tokens
 SMALL_SPLIT = 2**18            # tokens: a held-out split up to this size is always measured whole
 APART = 8.0                    # seconds between validations, at least, where a budget of minutes is given
@@ -299,14 +301,14 @@ def plan_validations(
 ) -> tuple[int, int]:
     """Return the steps between validations, and one in how many held-out batches each measures: 1 is the whole split.
 
-    Validation may take a small share of the whole. It happens 20 times at most and twice at least, and covers the
+    Validation may take a small share of the whole. It happens 20 times at most and LEAST times at least, and covers the
     whole split unless that is large and would take longer than its share. With a budget of minutes they are `apart`
-    seconds apart, at least: some tasks also write texts to be judged, which takes time of its own.
+    seconds apart, at least, if that leaves two: some tasks also write texts to be judged, which takes time of its own.
     """
     most = min(20, max(2, int(60 * minutes / apart))) if minutes else 20
-    affordable = steps * tokens_a_step * VALIDATION_SHARE                  # in tokens trained on
+    affordable = steps * tokens_a_step * (VALIDATION_SHARE if minutes else UNHURRIED_SHARE)   # in tokens trained on
     cost = held_out * FORWARD_SHARE
-    number = int(min(most, max(2, affordable / max(1.0, cost))))
+    number = int(min(most, max(LEAST, affordable / max(1.0, cost))))
     one_in = min(number * cost / affordable, held_out / SMALL_SPLIT)
     return max(1, steps // number), max(1, math.ceil(one_in)) if held_out > SMALL_SPLIT else 1
 

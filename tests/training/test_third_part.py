@@ -17,7 +17,7 @@ from regard.run_folder import RunFolder
 from regard.tasks import TASKS
 from regard.tasks.lm import task as lm
 from regard.tasks.lm.mixing import PartScores
-from regard.training.minutes import make_pace
+from regard.training.minutes import FITTING, make_pace
 from regard.training.request import TrainRequest, plan_new
 from regard.training.run import run_training
 from regard.training.settings import TrainingSettings
@@ -429,7 +429,7 @@ def test_the_time_of_the_test_pass_is_kept_free():
     assert without.passes_after == 0.0
     assert make_pace(s, 100, 10**6, 20_000, 0, 20_000).passes_after == 2.0           # a validation measures 10,000
     assert make_pace(s, 100, 10**6, 20_000, 0, None).passes_after == 1.0
-    assert make_pace(s, 100, 10**6, 20_000, 10_000, 20_000).passes_after == pytest.approx(2.5 + 5.0)
+    assert make_pace(s, 100, 10**6, 20_000, 10_000, 20_000).passes_after == pytest.approx(FITTING * (1 + 2))
     steps = [make_pace(s, 100, 10**6, 20_000, 0, tested) for tested in (0, 20_000)]
     for pace in steps:
         pace.step_seconds, pace.validation = 0.1, 5.0
