@@ -69,9 +69,7 @@ def remove_unused(made: Sequence[Path]) -> None:
     """Remove a folder, and those above it that were made for it, unless something else is in one."""
     *above, folder = made
     storage.remove(folder)
-    with suppress(OSError):
-        for each in reversed(above):
-            each.rmdir()
+    storage.remove_empty(above)
 
 
 def acquire(path: Path) -> IO[bytes]:

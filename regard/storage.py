@@ -16,7 +16,7 @@ import math
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -99,6 +99,29 @@ def make_folder(path: Path) -> Path:
     return path
 
 
+def missing_above(path: Path) -> list[Path]:
+    """Return the folders above a path that are missing, the outermost first."""
+    return [folder for folder in reversed(path.parents) if not folder.exists()]
+
+
+def remove_empty(folders: Sequence[Path]) -> None:
+    """Remove folders of which each holds the next, from the innermost on, up to one that is not empty."""
+    with contextlib.suppress(OSError):
+        for each in reversed(folders):
+            each.rmdir()
+
+
+@contextlib.contextmanager
+def folders_above(path: Path) -> Iterator[None]:
+    """Make the folders above a path that are missing; those that are empty at the end of the block are removed."""
+    missing = missing_above(path)
+    make_folder(path.parent)
+    try:
+        yield
+    finally:
+        remove_empty(missing)
+
+
 def claim_folder(path: Path) -> list[Path]:
     """Make a folder that nobody else has, and return it after those above it that were made for it; nothing where one
     is there. Of many who ask at once, one is given it."""
@@ -110,12 +133,12 @@ def claim_folder(path: Path) -> list[Path]:
             return False
         return True
 
-    above = [folder for folder in reversed(path.parents) if not folder.exists()]
+    missing = missing_above(path)
     make_folder(path.parent)
     if not perform("make", path, act):
         return []
     sync_folder(path.parent)
-    return [*above, path]
+    return [*missing, path]
 
 
 def write_file(path: Path, data: bytes | str) -> None:

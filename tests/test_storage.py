@@ -216,3 +216,15 @@ def test_a_disk_that_refuses_a_folder_is_told(tmp_path, failing, at):
     failing(at)
     with pytest.raises(StorageError):
         storage.settle_folder(part, tmp_path / "shard", lambda there: True)
+
+
+def test_folders_above_are_removed_again_unless_something_came_into_them(tmp_path):
+    (tmp_path / "mine").mkdir()
+    path = tmp_path / "mine" / "a" / "b" / "file"
+    with pytest.raises(ZeroDivisionError), storage.folders_above(path):
+        assert path.parent.is_dir()
+        raise ZeroDivisionError
+    assert list(tmp_path.rglob("*")) == [tmp_path / "mine"]
+    with storage.folders_above(path):
+        (tmp_path / "mine" / "a" / "kept").touch()
+    assert {each.name for each in tmp_path.rglob("*")} == {"mine", "a", "kept"}

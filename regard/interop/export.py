@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,23 +52,19 @@ def export(
     mixed = subject.ngram is not None and not row.counted
     places = (path, beside(path, row.is_folder)) if mixed else (path,)
     refuse_taken(*places)
-    new = [folder for folder in path.parents if not folder.exists()]
-    storage.make_folder(path.parent)
-    part = storage.own_part(path)
-    try:
-        began = time.monotonic()
-        kind = target.write(subject, part)
-        notes = _write_ngram(subject, part, row) if mixed else ()
-        seconds = time.monotonic() - began
-        checked, more = _check(subject, target, row, part, kind) if check else (None, ())
-        size = size_of(part)
-        others = _move(part, path, row)
-    finally:
-        storage.remove(part)
-        storage.remove(beside(part, False))
-        for folder in new:
-            with suppress(OSError):            # the export is in it
-                folder.rmdir()
+    with storage.folders_above(path):
+        part = storage.own_part(path)
+        try:
+            began = time.monotonic()
+            kind = target.write(subject, part)
+            notes = _write_ngram(subject, part, row) if mixed else ()
+            seconds = time.monotonic() - began
+            checked, more = _check(subject, target, row, part, kind) if check else (None, ())
+            size = size_of(part)
+            others = _move(part, path, row)
+        finally:
+            storage.remove(part)
+            storage.remove(beside(part, False))
     return Exported(path, to, kind, size, seconds, checked, others, (*notes, *more))
 
 

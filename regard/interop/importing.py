@@ -87,14 +87,14 @@ def import_run(
     if path.exists():
         raise SettingError(f"-o {path} exists already: give another path, or remove it")
     foreign = read_source(source, context, None if tokenizer is None else Path(tokenizer))
-    storage.make_folder(path.parent)
-    part = storage.own_part(path)
-    try:
-        write_run(RunFolder(part), source, foreign)
-        storage.move_folder(part, path)
-    finally:
-        if part.exists():
-            shutil.rmtree(part, ignore_errors=True)
+    with storage.folders_above(path):
+        part = storage.own_part(path)
+        try:
+            write_run(RunFolder(part), source, foreign)
+            storage.move_folder(part, path)
+        finally:
+            if part.exists():
+                shutil.rmtree(part, ignore_errors=True)
     main = getattr(foreign.tokenizer, "main", foreign.tokenizer)
     return Imported(path, foreign.kind, foreign.family, count_parameters(foreign.model), foreign.tokenizer.vocab_size,
                     getattr(main, "added", 0), time.monotonic() - began)

@@ -68,15 +68,15 @@ def free_path(out: str | Path | None, hub: Hub) -> Path:
 @contextmanager
 def downloaded(hub: Hub, listing: Listing, wanted: list[str], path: Path, name: str = "") -> Iterator[Path]:
     """Fetch files into a folder beside `path`, which goes again; yield it, or the one of this name in it."""
-    storage.make_folder(path.parent)
-    part = storage.own_part(path.with_name(f"{path.name}-hub"))
-    storage.remove(part)
-    storage.make_folder(part / name)
-    try:
-        hub.download(listing, wanted, part / name)
-        yield part / name
-    finally:
+    with storage.folders_above(path):
+        part = storage.own_part(path.with_name(f"{path.name}-hub"))
         storage.remove(part)
+        storage.make_folder(part / name)
+        try:
+            hub.download(listing, wanted, part / name)
+            yield part / name
+        finally:
+            storage.remove(part)
 
 
 def check_run(folder: RunFolder, name: str) -> tuple[str, ...]:
